@@ -1,0 +1,1 @@
+"""Measurements that anyone can run; each prints its figures and can write them to a file."""

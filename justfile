@@ -1,0 +1,56 @@
+# Everything runs inside the active environment; set PYTHON to use another interpreter.
+
+python := env_var_or_default("PYTHON", "python")
+
+# What must hold before a change goes in.
+check: lint types imports test
+
+# Style and formatting.
+lint:
+    {{ python }} -m ruff check .
+    {{ python }} -m ruff format --check .
+
+# Types, strict, for the package, its tests and its benchmarks.
+types:
+    {{ python }} -m mypy
+
+# The layer rule: imports point one way.
+imports:
+    {{ python }} -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+# The default run: no network, no GPU, nothing downloaded.
+test *args:
+    {{ python }} -m pytest -m "not long" {{ args }}
+
+# The eight properties for each format, at the size CI runs.
+properties examples="2000":
+    AGORA_EXAMPLES={{ examples }} {{ python }} -m pytest tests/test_properties.py -m "not long"
+
+# The same properties, many more examples.
+properties-long examples="100000":
+    AGORA_EXAMPLES={{ examples }} {{ python }} -m pytest tests/test_properties.py -n auto
+
+# Every legal history of up to seven messages, under every budget.
+enumerate:
+    {{ python }} -m pytest tests/test_enumeration.py -m "long or not long"
+
+# Forged markers, roles and special tokens inside tool output.
+forge:
+    {{ python }} -m pytest tests/test_forgery.py -m "long or not long"
+
+# Are the identifiers that the next action needs still in the prompt?
+bench-coverage *args:
+    {{ python }} -m benchmarks.coverage {{ args }}
+
+# The bill under each price sheet, with the prefix cache simulated.
+bench-bill *args:
+    {{ python }} -m benchmarks.bill {{ args }}
+
+# Time against size, and against json.loads of the same bytes.
+bench-time *args:
+    {{ python }} -m benchmarks.time {{ args }}
+
+# Branch coverage; core, adapters and the compressor must be at 100 %.
+coverage:
+    {{ python }} -m pytest -m "not long" --cov --cov-report=
+    {{ python }} -m coverage report --include="*/agora/core/*,*/agora/adapters/*,*/agora/compressor.py" --fail-under=100

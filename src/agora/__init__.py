@@ -1,0 +1,65 @@
+"""AGORA shortens what an LLM agent sends to its model, by whole steps."""
+
+from collections.abc import Collection
+from typing import Any
+
+from agora.adapters import Broken, recall_tool, validate
+from agora.adapters.base import Observations
+from agora.compressor import Compressor
+from agora.core.budget import Budget
+from agora.core.compression import Compression, Decision, Reason, Rung
+from agora.core.prices import PriceSheet
+from agora.errors import AgoraError
+
+__version__ = "0.1.0"
+
+
+def compress(
+    messages: Any,
+    *,
+    model: str | None = None,
+    format: str | None = None,
+    system: object = None,
+    tools: object = None,
+    pins: Collection[int] = (),
+    observations: Observations | None = None,
+    idle_seconds: float | None = None,
+    cold: Collection[int] = (),
+) -> Compression:
+    """Return the messages to send instead, compressed with the defaults. Never raises.
+
+    `messages` may be in any of the five formats, which is found out. They are
+    not changed; when there is nothing to gain they come back as they are.
+    `Compressor.compress` says what the options mean.
+    """
+    return _DEFAULT.compress(
+        messages,
+        model=model,
+        format=format,
+        system=system,
+        tools=tools,
+        pins=pins,
+        observations=observations,
+        idle_seconds=idle_seconds,
+        cold=cold,
+    )
+
+
+_DEFAULT = Compressor()
+
+
+__all__ = [
+    "AgoraError",
+    "Broken",
+    "Budget",
+    "Compression",
+    "Compressor",
+    "Decision",
+    "PriceSheet",
+    "Reason",
+    "Rung",
+    "__version__",
+    "compress",
+    "recall_tool",
+    "validate",
+]

@@ -1,0 +1,121 @@
+"""OpenAI chat completions: `role`, `content`, `tool_calls`, and whatever speaks that dialect."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from agora.adapters.base import (
+    Assembly,
+    Context,
+    Kind,
+    Masked,
+    Message,
+    Parsed,
+    Reading,
+    Rendered,
+    append_text,
+    render_messages,
+    texts_of,
+)
+from agora.adapters.spoken import mark_observations
+from agora.core.elide import Markers
+from agora.core.tokens import (
+    CALL_TOKENS,
+    FILE_TOKENS,
+    IMAGE_TOKENS,
+    MESSAGE_TOKENS,
+    TokenCounter,
+)
+from agora.core.trajectory import Call
+
+# Bound once: looking a member up costs as much as a third of reading a short message does.
+_AGENT, _RESULT = Kind.AGENT, Kind.RESULT
+_MEDIA_TOKENS = {"image_url": IMAGE_TOKENS, "input_audio": FILE_TOKENS, "file": FILE_TOKENS}
+
+
+class OpenAIChat:
+    """Reads and writes `messages` of the chat completions API."""
+
+    name = "openai"
+
+    def parse(self, messages: Any, context: Context) -> Parsed:
+        """Return the trajectory in `messages`."""
+        counter = context.counter
+        readings = [_read(message, counter) for message in messages]
+        mark_observations(readings, context.observations)
+        fixed = counter.count(json.dumps(context.tools)) if context.tools else 0
+        if isinstance(context.system, str):
+            fixed += counter.count(context.system)
+        assembly = Assembly(fixed_tokens=fixed, mask=False, apart=True)
+        for reading in readings:
+            assembly.add(reading)
+        return assembly.parsed(messages)
+
+    def render(self, parsed: Parsed, elided: Mapping[int, str], markers: Markers) -> Rendered:
+        """Return the messages without the elided steps."""
+        return render_messages(parsed, elided, markers, self)
+
+    def holds(self, message: Message) -> bool:
+        """Tell whether a marker can be attached to this message."""
+        return message.get("role") in _HOLDERS and isinstance(message.get("content"), str | list)
+
+    def attach(self, message: Message, text: str) -> Message:
+        """Return the message with `text` after its own content."""
+        return {**message, "content": append_text(message["content"], text, "text")}
+
+    def mask(self, message: Message, first: str, others: str) -> Masked:  # noqa: ARG002
+        """Return the tool message with `first` for its content."""
+        parts = isinstance(message.get("content"), list)
+        content = [{"type": "text", "text": first}] if parts else first
+        return Masked({**message, "content": content}, 1)
+
+
+_HOLDERS = frozenset({"user", "tool", "function"})
+_FUNCTION = "function:"
+"""Before `tool_calls` a call had no id: its name stands for one."""
+
+
+def _read(message: Message, counter: TokenCounter) -> Reading:
+    role = message["role"]
+    content = message.get("content")
+    if type(content) is str:
+        text, tokens = content, MESSAGE_TOKENS + counter.count(content)
+    elif content is None:
+        text, tokens = "", MESSAGE_TOKENS
+    else:
+        text = texts_of(content)
+        tokens = MESSAGE_TOKENS + counter.count(text) + sum(map(_media_tokens, content))
+    if role == "tool":
+        return Reading(_RESULT, tokens, text, answers=(message["tool_call_id"],))
+    if role == "assistant":
+        return _read_agent(message, text, tokens, counter)
+    if role == "user":
+        return Reading(Kind.USER, tokens, text)
+    if role == "function":
+        return Reading(_RESULT, tokens, text, answers=(_FUNCTION + str(message.get("name")),))
+    return Reading(Kind.FIXED, tokens, text)
+
+
+def _read_agent(message: Message, text: str, tokens: int, counter: TokenCounter) -> Reading:
+    calls = []
+    for call in message.get("tool_calls") or ():
+        body = call.get("function") or call.get("custom") or {}
+        name, arguments = str(body.get("name", "")), body.get("arguments", body.get("input", ""))
+        calls.append((call["id"], Call(name or "tool", str(arguments))))
+    legacy = message.get("function_call")
+    if legacy:
+        name = str(legacy.get("name"))
+        calls.append((_FUNCTION + name, Call(name, str(legacy.get("arguments", "")))))
+    for _, made in calls:
+        # Counted as one text: a second count of a short one costs as much as the first.
+        tokens += CALL_TOKENS + counter.count(made.name + made.arguments)
+    thought = message.get("reasoning_content") or ""
+    if not isinstance(thought, str):
+        thought = ""
+    if thought:
+        tokens += counter.count(thought)
+    return Reading(_AGENT, tokens, text, thought, tuple(calls))
+
+
+def _media_tokens(part: object) -> int:
+    return _MEDIA_TOKENS.get(str(part.get("type")), 0) if isinstance(part, dict) else 0

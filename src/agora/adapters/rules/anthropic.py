@@ -1,0 +1,292 @@
+"""What Anthropic Messages accept.
+
+Messages of one role in a row are read as one message, as the API reads them,
+but what is broken is put down at the message it was written in.
+"""
+
+from dataclasses import dataclass, field
+
+from agora.adapters.rules.catalogue import BLANK_TEXT, EMPTY_MESSAGE, Broken, broke, broke_saying
+from agora.adapters.rules.shape import (
+    as_list,
+    as_object,
+    is_blank,
+    kind_of,
+    not_an_object,
+    read_messages,
+    wrong_field,
+    wrong_role,
+)
+from agora.adapters.rules.thinking import check_thinking
+from agora.adapters.rules.told import Told
+
+_ROLES = ("user", "assistant")
+_BREAKPOINTS = 4
+_SYSTEM = -1
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What has been read so far."""
+
+    out: list[Broken] = field(default_factory=list)
+    role: object = None
+    asked: dict[str, int] = field(default_factory=dict)
+    """Where each call of the latest assistant message stands."""
+    answered: set[str] = field(default_factory=set)
+    late: list[int] = field(default_factory=list)
+    """Where results stand that come after something else."""
+    spoken: bool = False
+    """Whether the user message being read has had anything but results."""
+    ids: set[str] = field(default_factory=set)
+    served: dict[str, set[str]] = field(
+        default_factory=lambda: {"server_tool_use": set(), "mcp_tool_use": set()}
+    )
+    breakpoints: int = 0
+    overflow_at: int = _SYSTEM
+    """Where the first breakpoint over the limit stands."""
+    tools_used_at: int | None = None
+    known_tools: frozenset[str] | None = None
+
+
+def check(messages: object, told: Told) -> list[Broken]:
+    """Return the Anthropic rules that `messages` break."""
+    reading = _Reading(known_tools=_tool_names(told.tools))
+    out = reading.out
+    items = read_messages(messages, "messages", out)
+    _read_preamble(told, reading)
+    last = len(items) - 1
+    for n, item in enumerate(items):
+        if not isinstance(item, dict):
+            out.append(not_an_object(n, item, f"messages.{n}"))
+        elif item.get("role") not in _ROLES:
+            out.append(wrong_role(n, item.get("role"), f"messages.{n}", _ROLES))
+        else:
+            _read_message(n, item, n == last, reading)
+    _close(reading)
+    if reading.breakpoints > _BREAKPOINTS:
+        out.append(broke("A12", reading.overflow_at, count=reading.breakpoints))
+    if reading.tools_used_at is not None and told.tools is not None and not told.tools:
+        out.append(broke("A18", reading.tools_used_at))
+    check_thinking(items, told, out)
+    return out
+
+
+def _tool_names(tools: object) -> frozenset[str] | None:
+    """Return the names a reference may have, or None when they cannot be known."""
+    if not isinstance(tools, list):
+        return None
+    names = set()
+    for tool in map(as_object, tools):
+        name = tool.get("name")
+        if isinstance(name, str):
+            names.add(name)
+        else:
+            # A set of remote tools: what is in it is not in the request.
+            return None
+    return frozenset(names)
+
+
+def _read_preamble(told: Told, reading: _Reading) -> None:
+    for tool in as_list(told.tools):
+        _count_breakpoint(_SYSTEM, as_object(tool), reading)
+    if told.system is None or isinstance(told.system, str):
+        return
+    if not isinstance(told.system, list):
+        reading.out.append(broke("S4", _SYSTEM, where="system", found=kind_of(told.system)))
+    for m, block in enumerate(as_list(told.system)):
+        if not isinstance(block, dict):
+            reading.out.append(not_an_object(_SYSTEM, block, f"system.{m}"))
+            continue
+        _count_breakpoint(_SYSTEM, block, reading)
+        _check_text(_SYSTEM, m, block, reading.out)
+
+
+def _read_message(n: int, message: dict[str, object], is_last: bool, reading: _Reading) -> None:
+    role = message["role"]
+    if role == reading.role:
+        reading.out.append(broke("A8", n, role=role))
+    elif role == "assistant":
+        if reading.role is None:
+            reading.out.append(broke("A7", n))
+        _close(reading)
+    else:
+        reading.spoken = False
+    reading.role = role
+    is_final = is_last and role == "assistant"
+    if is_final:
+        reading.out.append(broke("A9", n))
+        _check_ending(n, message.get("content"), reading.out)
+    _read_content(n, message.get("content"), is_final, reading)
+
+
+def _read_content(n: int, content: object, is_final: bool, reading: _Reading) -> None:
+    if isinstance(content, str):
+        reading.spoken = True
+        if not is_final and is_blank(content):
+            says = BLANK_TEXT if content else EMPTY_MESSAGE
+            reading.out.append(broke_saying(says, "A11", n))
+    elif isinstance(content, list):
+        if not content and not is_final:
+            reading.out.append(broke_saying(EMPTY_MESSAGE, "A11", n))
+        for m, block in enumerate(content):
+            if isinstance(block, dict):
+                _read_block(n, m, block, reading)
+            else:
+                reading.out.append(not_an_object(n, block, f"messages.{n}.content.{m}"))
+    else:
+        where = f"messages.{n}.content"
+        reading.out.append(broke("S4", n, where=where, found=kind_of(content)))
+
+
+def _read_block(n: int, m: int, block: dict[str, object], reading: _Reading) -> None:
+    kind = block.get("type")
+    if not isinstance(kind, str):
+        where = f"messages.{n}.content.{m}.type"
+        reading.out.append(wrong_field(n, kind, where, "a string"))
+        return
+    _count_breakpoint(n, block, reading)
+    if kind == "tool_result":
+        _read_result(n, m, block, reading)
+        return
+    reading.spoken = True
+    if kind == "text":
+        _check_text(n, m, block, reading.out)
+    elif kind == "tool_use":
+        _read_call(n, m, block, reading)
+    elif kind in reading.served:
+        call_id = block.get("id")
+        if isinstance(call_id, str):
+            reading.served[kind].add(call_id)
+    elif kind.endswith("_tool_result"):
+        _read_served_result(n, m, kind, block, reading)
+
+
+def _read_call(n: int, m: int, block: dict[str, object], reading: _Reading) -> None:
+    _use_tools(n, reading)
+    call_id = block.get("id")
+    if reading.role != "assistant":
+        reading.out.append(broke("S6", n, kind="tool_use", role="assistant"))
+    elif not isinstance(call_id, str):
+        where = f"messages.{n}.content.{m}.id"
+        reading.out.append(wrong_field(n, call_id, where, "a string"))
+    elif call_id in reading.ids:
+        reading.out.append(broke("A5", n, m=m))
+        reading.asked.setdefault(call_id, n)
+    else:
+        reading.ids.add(call_id)
+        reading.asked[call_id] = n
+
+
+def _read_result(n: int, m: int, block: dict[str, object], reading: _Reading) -> None:
+    _use_tools(n, reading)
+    _read_result_content(n, m, block.get("content"), reading)
+    call_id = block.get("tool_use_id")
+    if reading.role != "user":
+        reading.out.append(broke("S6", n, kind="tool_result", role="user"))
+    elif not isinstance(call_id, str):
+        where = f"messages.{n}.content.{m}.tool_use_id"
+        reading.out.append(wrong_field(n, call_id, where, "a string"))
+    elif call_id not in reading.asked:
+        reading.out.append(broke("A2", n, m=m, id=call_id))
+    elif call_id in reading.answered:
+        reading.out.append(broke("A4", n, m=m, id=call_id))
+    else:
+        reading.answered.add(call_id)
+        if reading.spoken:
+            reading.late.append(n)
+
+
+def _read_result_content(n: int, m: int, content: object, reading: _Reading) -> None:
+    """Read what a result holds, one level deep: a block in it holds no results."""
+    if content is None or isinstance(content, str):
+        return
+    if not isinstance(content, list):
+        where = f"messages.{n}.content.{m}.content"
+        reading.out.append(broke("S4", n, where=where, found=kind_of(content)))
+        return
+    for inner in content:
+        if not isinstance(inner, dict):
+            reading.out.append(not_an_object(n, inner, f"messages.{n}.content.{m}.content"))
+            continue
+        _count_breakpoint(n, inner, reading)
+        if _is_marked(inner) and inner.get("text") == "":
+            reading.out.append(broke("A13", n, m=m))
+        _check_reference(n, inner, reading)
+
+
+def _read_served_result(
+    n: int, m: int, kind: str, block: dict[str, object], reading: _Reading
+) -> None:
+    """Read the result of a tool the provider runs: its call may stand anywhere before it."""
+    call = "mcp_tool_use" if kind == "mcp_tool_result" else "server_tool_use"
+    call_id = block.get("tool_use_id")
+    if not isinstance(call_id, str):
+        where = f"messages.{n}.content.{m}.tool_use_id"
+        reading.out.append(wrong_field(n, call_id, where, "a string"))
+    elif call_id not in reading.served[call]:
+        reading.out.append(broke("A3", n, m=m, kind=kind, id=call_id, call=call))
+    for reference in as_list(as_object(block.get("content")).get("tool_references")):
+        _check_reference(n, as_object(reference), reading)
+
+
+def _check_reference(n: int, block: dict[str, object], reading: _Reading) -> None:
+    name = block.get("tool_name")
+    if (
+        reading.known_tools is not None
+        and block.get("type") == "tool_reference"
+        and isinstance(name, str)
+        and name not in reading.known_tools
+    ):
+        reading.out.append(broke("A19", n, name=name))
+
+
+def _check_text(n: int, m: int, block: dict[str, object], out: list[Broken]) -> None:
+    text = block.get("text")
+    if not isinstance(text, str):
+        where = f"messages.{n}.content.{m}.text" if n >= 0 else f"system.{m}.text"
+        out.append(wrong_field(n, text, where, "a string"))
+    elif not text:
+        out.append(broke("A13", n, m=m) if _is_marked(block) else broke("A11", n))
+    elif text.isspace():
+        out.append(broke_saying(BLANK_TEXT, "A11", n))
+
+
+def _check_ending(n: int, content: object, out: list[Broken]) -> None:
+    text = content
+    if isinstance(content, list) and content:
+        text = as_object(content[-1]).get("text")
+    if isinstance(text, str) and text[-1:].isspace():
+        out.append(broke("A10", n))
+
+
+def _is_marked(block: dict[str, object]) -> bool:
+    return block.get("cache_control") is not None
+
+
+def _count_breakpoint(n: int, block: dict[str, object], reading: _Reading) -> None:
+    if _is_marked(block):
+        reading.breakpoints += 1
+        if reading.breakpoints == _BREAKPOINTS + 1:
+            reading.overflow_at = n
+
+
+def _use_tools(n: int, reading: _Reading) -> None:
+    if reading.tools_used_at is None:
+        reading.tools_used_at = n
+
+
+def _close(reading: _Reading) -> None:
+    """Put down what the latest calls still miss, and forget them."""
+    if reading.late:
+        reading.out.append(broke("A6", reading.late[0], count=len(reading.late)))
+    if len(reading.answered) < len(reading.asked):
+        missing: dict[int, list[str]] = {}
+        for call_id, n in reading.asked.items():
+            if call_id not in reading.answered:
+                missing.setdefault(n, []).append(call_id)
+        for n, ids in missing.items():
+            reading.out.append(broke("A1", n, ids=", ".join(ids)))
+    reading.asked = {}
+    reading.answered = set()
+    reading.late = []

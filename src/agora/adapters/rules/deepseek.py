@@ -1,0 +1,33 @@
+"""What DeepSeek accepts: OpenAI chat, with the reasoning handed back while it still thinks."""
+
+from agora.adapters.rules.catalogue import Broken, broke
+from agora.adapters.rules.openai_chat import check_pairs
+from agora.adapters.rules.shape import as_object, read_messages
+from agora.adapters.rules.told import Told
+
+_ROLES = ("system", "user", "assistant", "tool")
+
+
+def check(messages: object, told: Told) -> list[Broken]:
+    """Return the DeepSeek rules that `messages` break; D1 and D2 only when it is told to think."""
+    out: list[Broken] = []
+    items = read_messages(messages, "messages", out)
+    check_pairs(items, _ROLES, out)
+    if told.thinking:
+        _check_reasoning(items, out)
+    return out
+
+
+def _check_reasoning(items: list[object], out: list[Broken]) -> None:
+    """Put down calls without their reasoning: D1 after the last user message, D2 before it."""
+    code = "D1"
+    for n in range(len(items) - 1, -1, -1):
+        message = as_object(items[n])
+        if message.get("role") == "user":
+            code = "D2"
+        elif (
+            message.get("role") == "assistant"
+            and message.get("tool_calls")
+            and not isinstance(message.get("reasoning_content"), str)
+        ):
+            out.append(broke(code, n))

@@ -1,0 +1,179 @@
+"""What OpenAI Responses accept as input items."""
+
+from dataclasses import dataclass
+
+from agora.adapters.rules.catalogue import Broken, broke
+from agora.adapters.rules.shape import (
+    kind_of,
+    not_an_object,
+    read_messages,
+    wrong_field,
+    wrong_role,
+)
+from agora.adapters.rules.told import Told
+
+_ROLES = ("user", "assistant", "system", "developer")
+_CALLS = frozenset(
+    (
+        "function_call",
+        "custom_tool_call",
+        "computer_call",
+        "local_shell_call",
+        "shell_call",
+        "apply_patch_call",
+    )
+)
+_OUTPUTS = {f"{call}_output": call for call in _CALLS}
+_ALSO_MADE = frozenset(
+    ("mcp_list_tools", "mcp_approval_request", "tool_search_output", "compaction", "item_reference")
+)
+"""What the assistant's side makes besides messages, reasoning and calls. An item reference may
+stand for any of them."""
+
+
+def check(items: object, told: Told) -> list[Broken]:
+    """Return the Responses rules that `items` break; R4 and R5 only when told what was before."""
+    if isinstance(items, str):
+        return []
+    out: list[Broken] = []
+    messages = read_messages(items, "input", out)
+    kinds = [_kind(n, item, out) for n, item in enumerate(messages)]
+    _check_pairs(messages, kinds, out)
+    _check_reasoning(messages, kinds, out)
+    if isinstance(told.before, list):
+        _check_chains(messages, kinds, told.before, out)
+    return out
+
+
+def _kind(n: int, item: object, out: list[Broken]) -> str:
+    """Return the type of an item, "assistant" or "message" for a message, "" for junk."""
+    if not isinstance(item, dict):
+        out.append(not_an_object(n, item, f"input[{n}]"))
+        return ""
+    kind = item.get("type")
+    if kind is None or kind == "message":
+        return _message_kind(n, item, out)
+    if not isinstance(kind, str):
+        out.append(wrong_field(n, kind, f"input[{n}].type", "a string"))
+        return ""
+    return kind
+
+
+def _message_kind(n: int, item: dict[str, object], out: list[Broken]) -> str:
+    role = item.get("role")
+    if role not in _ROLES:
+        out.append(wrong_role(n, role, f"input[{n}]", _ROLES))
+    content = item.get("content")
+    if isinstance(content, list):
+        for m, part in enumerate(content):
+            if not isinstance(part, dict):
+                out.append(not_an_object(n, part, f"input[{n}].content[{m}]"))
+    elif not isinstance(content, str):
+        out.append(broke("S4", n, where=f"input[{n}].content", found=kind_of(content)))
+    return "assistant" if role == "assistant" else "message"
+
+
+def _check_pairs(items: list[object], kinds: list[str], out: list[Broken]) -> None:
+    """Put down calls without an output after them (R1) and outputs without a call before (R2).
+
+    Where an item is only referred to, it may be the call that seems to be
+    missing, so then no output is said to be without one.
+    """
+    may_be_referred_to = "item_reference" in kinds
+    asked: dict[tuple[str, str], int] = {}
+    answered: set[int] = set()
+    calls: list[int] = []
+    for n, (item, kind) in enumerate(zip(items, kinds, strict=True)):
+        if kind in _CALLS:
+            names = _names(n, item, kind, out)
+            asked.update(((kind, name), n) for name in names)
+            if names:
+                calls.append(n)
+        elif kind in _OUTPUTS:
+            names = _names(n, item, kind, out)
+            found = [asked.get((_OUTPUTS[kind], name)) for name in names]
+            answered.update(place for place in found if place is not None)
+            if names and not may_be_referred_to and found.count(None) == len(found):
+                out.append(broke("R2", n, kind=kind.replace("_", " "), call_id=names[0]))
+    for n in calls:
+        if n not in answered:
+            kind = kinds[n].replace("_", " ")
+            out.append(broke("R1", n, kind=kind, call_id=_names(n, items[n], kinds[n], [])[0]))
+
+
+def _names(n: int, item: object, kind: str, out: list[Broken]) -> list[str]:
+    """Return what a call or an output goes by: its call_id, for the local shell its id too."""
+    fields = ("call_id", "id") if kind.startswith("local_shell") else ("call_id",)
+    found = [_text(item, field) for field in fields]
+    names = [name for name in found if name is not None]
+    if not names:
+        out.append(wrong_field(n, None, f"input[{n}].call_id", "a string"))
+    return names
+
+
+def _check_reasoning(items: list[object], kinds: list[str], out: list[Broken]) -> None:
+    last = len(kinds) - 1
+    for n, kind in enumerate(kinds):
+        if kind == "reasoning" and (n == last or not _is_made(kinds[n + 1])):
+            out.append(broke("R3", n, id=_text(items[n], "id")))
+
+
+def _check_chains(
+    items: list[object], kinds: list[str], before: list[object], out: list[Broken]
+) -> None:
+    """Put down items that lost the reasoning they were made with: calls R4, messages R5."""
+    needed = _chains(before, [_kind(n, item, []) for n, item in enumerate(before)])
+    # Items of one run share their chain, so a pair of chains is compared once and not per item.
+    lost: dict[tuple[int, int], str | None] = {}
+    for name, made in _chains(items, kinds).items():
+        origin = needed.get(name)
+        if origin is None:
+            continue
+        pair = (id(origin.reasoning), id(made.reasoning))
+        if pair not in lost:
+            missing = (one for one in origin.reasoning if one not in made.reasoning)
+            lost[pair] = next(missing, None)
+        if lost[pair] is not None:
+            kind = kinds[made.position]
+            code = "R5" if kind == "assistant" else "R4"
+            out.append(broke(code, made.position, id=name, kind=kind, reasoning=lost[pair]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """An item the assistant made: where it stands, and the reasoning right before its run."""
+
+    position: int
+    reasoning: dict[str, None]
+
+
+def _chains(items: list[object], kinds: list[str]) -> dict[str, _Made]:
+    """Return every item the assistant made that has a name, under that name."""
+    chains: dict[str, _Made] = {}
+    chain: dict[str, None] = {}
+    previous = ""
+    for n, kind in enumerate(kinds):
+        if kind == "reasoning":
+            if previous != "reasoning":
+                chain = {}
+            chain[_text(items[n], "id") or _text(items[n], "encrypted_content") or ""] = None
+        elif not _is_made(kind):
+            chain = {}
+        else:
+            name = _text(items[n], "id") or _text(items[n], "call_id")
+            if name is not None:
+                chains[name] = _Made(n, chain)
+        previous = kind
+    return chains
+
+
+def _is_made(kind: str) -> bool:
+    """Tell whether the assistant's side made an item of this kind."""
+    return (
+        kind == "assistant" or kind == "reasoning" or kind.endswith("_call") or kind in _ALSO_MADE
+    )
+
+
+def _text(item: object, field: str) -> str | None:
+    value = item.get(field) if isinstance(item, dict) else None
+    return value if isinstance(value, str) else None

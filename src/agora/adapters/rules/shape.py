@@ -1,0 +1,70 @@
+"""Reading values that may have any shape, without ever raising.
+
+Nothing here goes deeper than it is told to and nothing prints a found value,
+so neither deep nesting nor a text of megabytes costs anything.
+"""
+
+from collections.abc import Sequence
+
+from agora.adapters.rules.catalogue import Broken, broke
+
+_KINDS = (
+    (type(None), "null"),
+    (bool, "a boolean"),
+    (str, "a string"),
+    (dict, "an object"),
+    (list, "an array"),
+    (int, "an integer"),
+    (float, "a number"),
+)
+_SHOWN = 40
+"""How many characters of a wrong role are shown: enough to know it again."""
+
+
+def kind_of(value: object) -> str:
+    """Return what a reader of JSON calls `value`, with its article: "an object"; "null"."""
+    for kind, name in _KINDS:
+        if isinstance(value, kind):
+            return name
+    return f"a {type(value).__name__}"
+
+
+def as_list(value: object) -> list[object]:
+    """Return `value` if it is a list, otherwise an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def as_object(value: object) -> dict[str, object]:
+    """Return `value` if it is a dict, otherwise an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def read_messages(value: object, where: str, out: list[Broken]) -> list[object]:
+    """Return the list of messages in `value`; one that is no list or empty is put down in `out`."""
+    if not isinstance(value, list):
+        out.append(broke("S1", 0, where=where, found=kind_of(value), needed="a list"))
+        return []
+    if not value:
+        out.append(broke("S5", 0, where=where))
+    return value
+
+
+def not_an_object(position: int, value: object, where: str) -> Broken:
+    """Return S2 for a message, block or part that is not an object."""
+    return broke("S2", position, where=where, found=kind_of(value))
+
+
+def wrong_role(position: int, role: object, where: str, roles: Sequence[str]) -> Broken:
+    """Return S3 for a role that is missing, of a wrong type or not one of `roles`."""
+    found = repr(role[:_SHOWN]) if isinstance(role, str) else kind_of(role)
+    return broke("S3", position, where=where, found=found, roles=", ".join(roles))
+
+
+def wrong_field(position: int, value: object, where: str, needed: str) -> Broken:
+    """Return S7 for a field that is missing or of a wrong type."""
+    return broke("S7", position, where=where, found=kind_of(value), needed=needed)
+
+
+def is_blank(text: str) -> bool:
+    """Tell whether `text` is empty or white space; stops at the first other character."""
+    return not text or text.isspace()

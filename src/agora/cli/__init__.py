@@ -1,0 +1,21 @@
+"""The `agora` command: where it starts, and what it says when its extra is not installed."""
+
+import sys
+
+from agora.errors import MissingExtraError
+
+
+def main() -> None:
+    """Run the command line; the exit code says how it went."""
+    try:
+        import click  # noqa: F401
+        import rich  # noqa: F401
+    except ImportError:
+        sys.stderr.write(f"{MissingExtraError('agora', 'cli')}\n")
+        sys.exit(1)
+    from agora.cli.group import agora
+
+    agora(prog_name="agora")
+
+
+__all__ = ["main"]

@@ -1,0 +1,191 @@
+"""A replay's report in words and columns, for the terminal."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from agora.replay.report import Unit
+from agora.replay.run import OWN
+from agora.replay.simulate import Policy
+
+_REASONS = 3
+"""How many reasons and examples of each kind are shown; all are in the page and the JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line, and the style a terminal that has styles may give it."""
+
+    text: str
+    style: str = ""
+
+
+def lines(report: dict[str, Any]) -> Iterator[Line]:
+    """Yield the report's summary: what was read, the verdict, the bill, what went wrong."""
+    read = report["input"]
+    yield Line(
+        f"{_many(report['trajectories'], 'trajectory', 'trajectories')}, "
+        f"{_many(report['steps'], 'step')}, {_many(report['calls'], 'call')} "
+        f"in {_many(read['files'], 'file')} ({_size(read['bytes'])})"
+    )
+    if report["trajectories"]:
+        first = report["sheet_keys"][0]
+        yield Line("")
+        yield Line(verdict(report, first), "bold")
+        yield Line("")
+        yield from _bill(report, first)
+        yield Line("")
+        yield from _compared(report, first)
+        yield from _prices(report, first)
+        if len(report["sheet_keys"]) > 1:
+            yield Line("")
+            yield from _by_sheet(report)
+    yield from _problems(report)
+
+
+def verdict(report: dict[str, Any], key: str) -> str:
+    """Return in a sentence what AGORA would have changed, whatever the sign."""
+    totals = report["totals"][key]
+    was, now = totals[Policy.AS_IT_WAS]["cost"], totals[Policy.AGORA]["cost"]
+    unit = report["units"][key]
+    if not totals[Policy.AGORA]["edits"]:
+        return "Nothing to do: no edit would have paid, so AGORA would have sent all as it was."
+    saved, before = was - now, amount(was, unit)
+    if saved >= 0:
+        return f"AGORA would have saved {amount(saved, unit)} of {before} ({_share(saved, was)})."
+    more = amount(-saved, unit)
+    return f"AGORA would have cost {more} more than {before} ({_share(-saved, was)})."
+
+
+def amount(value: float, unit: Unit) -> str:
+    """Return a cost with its unit, as many digits as say something.
+
+    >>> amount(1234.5, "dollars"), amount(0.01234, "dollars"), amount(90, "seconds")
+    ('$1,234.50', '$0.0123', '90.0 s')
+    """
+    if unit == "seconds":
+        return f"{value:,.1f} s"
+    if value >= 1 or not value:
+        return f"${value:,.2f}"
+    return f"${value:.4f}" if value >= 0.001 else f"${value:.2g}"
+
+
+def _bill(report: dict[str, Any], key: str) -> Iterator[Line]:
+    totals = report["totals"][key]
+    unit = report["units"][key]
+    was = totals[Policy.AS_IT_WAS]["cost"]
+    head = ("", "input cost", "change", "tokens sent", "cached", "edits", "append-only")
+    rows = [
+        (
+            str(policy),
+            amount(one["cost"], unit),
+            "" if policy is Policy.AS_IT_WAS else _change(one["cost"], was),
+            f"{one['tokens']:,}",
+            _share(one["read"], one["tokens"]),
+            f"{one['edits']:,}",
+            f"{one['append_only_share']:.1%}",
+        )
+        for policy in Policy
+        for one in (totals[policy],)
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    for row in (head, *rows):
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        style = "green" if row[0] == Policy.AGORA else "dim" if row is head else ""
+        yield Line("  ".join(cells), style)
+
+
+def _by_sheet(report: dict[str, Any]) -> Iterator[Line]:
+    keys = report["sheet_keys"]
+    width = max(len(_named(report, key)) for key in keys)
+    policies = [policy for policy in Policy if policy is not Policy.AS_IT_WAS]
+    yield Line("  ".join(["by price sheet".ljust(width), *policies]), "dim")
+    for key in keys:
+        totals = report["totals"][key]
+        was = totals[Policy.AS_IT_WAS]["cost"]
+        cells = [_change(totals[policy]["cost"], was).rjust(len(policy)) for policy in policies]
+        yield Line("  ".join([_named(report, key).ljust(width), *cells]))
+
+
+def _compared(report: dict[str, Any], key: str) -> Iterator[Line]:
+    compared = report["compared"][key]
+    yield Line(
+        f"AGORA is cheaper on {compared['cheaper']:,}, the same on {compared['same']:,} and dearer "
+        f"on {compared['dearer']:,} of them; at worst {compared['worst']:.3f} of what it was."
+    )
+
+
+def _prices(report: dict[str, Any], key: str) -> Iterator[Line]:
+    if key != OWN:
+        yield Line(f"Prices: {key}. Input only.")
+        return
+    used: dict[str, int] = {}
+    for model in report["models"].values():
+        used[model["sheet"]] = used.get(model["sheet"], 0) + model["trajectories"]
+    told = ", ".join(f"{name} ({count:,})" for name, count in used.items())
+    yield Line(f"Prices of each trajectory's own model: {told}. Input only.")
+    unknown = [name for name in used if not report["sheets"][name]["known"]]
+    if unknown:
+        yield Line(
+            f"For {_many(used[unknown[0]], 'trajectory', 'trajectories')} no price sheet is known: "
+            "$1 per million tokens is a placeholder. Name one with --sheet.",
+            "yellow",
+        )
+
+
+def _problems(report: dict[str, Any]) -> Iterator[Line]:
+    read = report["input"]
+    if read["bad"]:
+        yield Line("")
+        yield Line(f"{_many(read['bad'], 'record')} could not be read:", "yellow")
+        for bad in read["bad_examples"][:_REASONS]:
+            yield Line(f"  {bad['where']} {bad['problem']}")
+        if read["bad"] > _REASONS:
+            yield Line("  …")
+    for what, reasons in (
+        ("could not be replayed", report["failed"]),
+        (
+            "would be refused by a provider as they are, so AGORA leaves them alone",
+            report["left_alone"],
+        ),
+    ):
+        if reasons["count"]:
+            yield Line("")
+            yield Line(f"{_many(reasons['count'], 'trajectory', 'trajectories')} {what}:", "yellow")
+            for reason in reasons["reasons"][:_REASONS]:
+                yield Line(f"  {reason['count']:,} × {reason['reason']} ({reason['examples'][0]})")
+            if len(reasons["reasons"]) > _REASONS:
+                yield Line("  …")
+    for reason, count in list(read["skipped"].items())[:_REASONS]:
+        yield Line(f"{count:,} left out: {reason}", "dim")
+
+
+def _named(report: dict[str, Any], key: str) -> str:
+    if key == OWN:
+        return "own model"
+    sheet = report["sheets"].get(key)
+    return f"{key} ({sheet['read']:g}/{sheet['write']:g})" if sheet else key
+
+
+def _change(cost: float, was: float) -> str:
+    if not was:
+        return "-"
+    change = cost / was - 1
+    return f"{change:+.1%}" if abs(change) >= 0.0005 else "same"
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{part / whole:.1%}" if whole else "-"
+
+
+def _many(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def _size(size: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"

@@ -1,0 +1,29 @@
+"""The `agora compress` command."""
+
+import sys
+
+import click
+
+from agora.cli.options import Setup, compressor_options, source_options
+from agora.cli.source import printable, read_source
+
+
+@click.command()
+@source_options()
+@compressor_options
+def compress(source: str, format: str | None, log_index: int | None, setup: Setup) -> None:
+    """Print the messages in SOURCE, compressed.
+
+    SOURCE is a file or - for standard input: a JSON list of messages, a whole
+    request body, a transcript or ReAct text. The same shape goes to standard
+    output, and the account of what was kept to standard error. What is not
+    changed comes out byte for byte as it went in.
+    """
+    read = read_source(source, format=format, log_index=log_index)
+    compression = setup.compress(read)
+    if not compression.changed and read.own is not None:
+        out = read.own
+    else:
+        out = read.written(compression.messages, indent=2 if sys.stdout.isatty() else None)
+    click.echo(out, nl=False)
+    click.echo(printable(compression.summary()), err=True)

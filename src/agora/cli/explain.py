@@ -1,0 +1,70 @@
+"""The `agora explain` command."""
+
+import os
+
+import click
+
+from agora.cli.options import Setup, compressor_options, source_options
+from agora.cli.source import read_source
+
+
+@click.command()
+@source_options()
+@compressor_options
+@click.option("--all", "show_all", is_flag=True, help="Every step, however many there are.")
+@click.option(
+    "--rows",
+    type=click.IntRange(min=2),
+    default=40,
+    show_default=True,
+    metavar="N",
+    help="How many steps are shown, the first and the last of them.",
+)
+@click.option("--plain", is_flag=True, help="No colour, ASCII bars; also with NO_COLOR or piped.")
+@click.option("--width", type=click.IntRange(min=60), metavar="COLUMNS", help="How wide to draw.")
+def explain(
+    source: str,
+    format: str | None,
+    log_index: int | None,
+    setup: Setup,
+    show_all: bool,
+    rows: int,
+    plain: bool,
+    width: int | None,
+) -> None:
+    """Draw what becomes of every step in SOURCE, and why.
+
+    One row for each step: its size, its score, whether it is kept, in the
+    floor (always kept) or elided, and for elided ones the line that stands
+    for them. Nothing is written anywhere.
+    """
+    from rich.console import Console
+
+    from agora.cli.picture import LEAST_WIDTH, Look, Picture
+
+    read = read_source(source, format=format, log_index=log_index)
+    compression = setup.compress(read)
+    console = Console(highlight=False)
+    plain = (
+        plain
+        or bool(os.environ.get("NO_COLOR"))
+        or not console.is_terminal
+        or console.is_dumb_terminal
+        or not console.encoding.startswith("utf")
+    )
+    look = Look(
+        width=max(LEAST_WIDTH, width or console.width),
+        plain=plain,
+        rows=None if show_all else rows,
+    )
+    picture = Picture(
+        compression=compression,
+        name=os.path.basename(read.name),
+        place=read.place,
+        budget=setup.compressor.budget,
+    )
+    for line in picture.lines(look):
+        if plain:
+            click.echo(line.plain.rstrip())
+        else:
+            console.print(line, soft_wrap=True)

@@ -1,0 +1,259 @@
+"""The `agora replay` command."""
+
+import difflib
+import json
+import os
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import click
+
+from agora.cli.source import printable
+from agora.core.prices import UNKNOWN, PriceSheet, load_sheets, sheet_for, shipped_sheets
+from agora.errors import AgoraError
+from agora.replay.logs import KINDS, Recording, Tally, log_files, read_logs
+from agora.replay.page import page
+from agora.replay.report import Report
+from agora.replay.run import Pricing, run
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+REPRESENTATIVE = (
+    "claude-sonnet-5",
+    "claude-opus-5-5",
+    "gpt-5",
+    "gpt-4o",
+    "deepseek-v4-flash",
+    "self-hosted",
+)
+"""A family for each kind of price: 0.1/1.25, 0.05/1.25, 0.1/1, 0.5/1, 0.02/1, no cache."""
+_SMALL_BYTES = 32 << 20
+"""Logs up to this size are replayed by the representative sheets too, if a page is made."""
+_ALONE_BYTES = 1 << 20
+"""Logs up to this size are done before a worker process has started."""
+
+
+@click.command()
+@click.argument(
+    "paths",
+    nargs=-1,
+    required=True,
+    metavar="PATH...",
+    type=click.Path(exists=True, path_type=Path),
+)
+@click.option(
+    "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page to look at."
+)
+@click.option(
+    "--json",
+    "json_out",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="Write all figures as JSON; - for standard output.",
+)
+@click.option("--sheet", metavar="NAME", help="One price sheet for all, by its family or a model.")
+@click.option(
+    "--prices",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="TOML",
+    help="Price sheets of your own, looked at first; a single one is used for all.",
+)
+@click.option(
+    "--sheets",
+    "which",
+    type=click.Choice(("own", "all")),
+    help="The model's own prices, or also those of other families to compare; "
+    "all is the default for a page of logs under 32 MB.",
+)
+@click.option("--log-kind", type=click.Choice(tuple(KINDS)), help="The kind of log; found out.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="Stop after so many trajectories."
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many processes.  [default: one for each core]",
+)
+def replay(
+    paths: tuple[Path, ...],
+    html: Path | None,
+    json_out: str | None,
+    sheet: str | None,
+    prices: Path | None,
+    which: str | None,
+    log_kind: str | None,
+    limit: int | None,
+    workers: int | None,
+) -> None:
+    """Tell what AGORA would have elided and saved on logs you have.
+
+    PATH is a log file or a folder of them: requests as JSON lines or arrays
+    (OpenAI, Anthropic, Responses), Claude Code sessions, OpenTelemetry spans,
+    LiteLLM and Inspect AI logs. Every call is billed by the provider's prices,
+    with its prefix cache simulated. Nothing is sent anywhere.
+    """
+    size = sum(_size(path) for path in paths)
+    if which is None:
+        which = "all" if html and size <= _SMALL_BYTES and sheet is None else "own"
+    pricing = _pricing(sheet, prices, compare=which == "all")
+    if workers is None:
+        workers = 1 if size <= _ALONE_BYTES else _cores()
+    tally = Tally()
+    report = Report(pricing)
+    with ExitStack() as stack:
+        bar = stack.enter_context(_Bar.on_stderr(size))
+        read = _Watched(read_logs(paths, tally, kind=log_kind), tally)
+        outcomes = run(islice(read, limit), pricing, workers=workers)
+        try:
+            for outcome in outcomes:
+                report.add(outcome)
+                bar.move(read.bytes_of_next(), report.trajectories)
+        except KeyboardInterrupt:
+            raise click.Abort from None
+    value = report.value(tally, [path.name or str(path) for path in paths])
+    if json_out is not None:
+        with click.open_file(json_out, "w", encoding="utf-8") as out:
+            json.dump(value, out)
+            out.write("\n")
+    if html is not None:
+        html.write_text(page(value), encoding="utf-8")
+    _print(value, to_stderr=json_out == "-")
+    if html is not None:
+        click.echo(f"The page: {html}", err=json_out == "-")
+    if not report.trajectories:
+        raise click.exceptions.Exit(1)
+
+
+def _print(value: dict[str, Any], *, to_stderr: bool) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from agora.cli.bill import lines
+
+    console = Console(stderr=to_stderr, highlight=False)
+    plain = not console.is_terminal or bool(os.environ.get("NO_COLOR"))
+    for line in lines(value):
+        if plain:
+            click.echo(printable(line.text).rstrip(), err=to_stderr)
+        else:
+            console.print(Text(printable(line.text), style=line.style), soft_wrap=True)
+
+
+def _pricing(sheet: str | None, prices: Path | None, *, compare: bool) -> Pricing:
+    known: dict[str, PriceSheet] = {}
+    if prices is not None:
+        try:
+            known = load_sheets(prices.read_text(encoding="utf-8"))
+        except (AgoraError, OSError, UnicodeDecodeError) as error:
+            raise click.ClickException(f"{prices}: {error}") from error
+    fixed = None
+    if sheet is not None:
+        fixed = _sheet(sheet, known)
+    elif len(known) == 1:
+        [fixed] = known.values()
+    shipped = shipped_sheets()
+    names = [name for name in REPRESENTATIVE if name in known or name in shipped]
+    others = tuple(known.get(name) or shipped[name] for name in names) if compare else ()
+    return Pricing(fixed=fixed, others=others, known=known)
+
+
+def _sheet(name: str, known: dict[str, PriceSheet]) -> PriceSheet:
+    sheets = {**shipped_sheets(), **known}
+    if name in sheets:
+        return sheets[name]
+    found = sheet_for(name, known)
+    if found.name != UNKNOWN:
+        return found
+    near = difflib.get_close_matches(name, sheets, n=5, cutoff=0.4) or sorted(sheets)
+    raise click.BadParameter(
+        f"there is no price sheet {name!r}; near it are {', '.join(near)}. "
+        "Write your own and give it with --prices.",
+        param_hint="--sheet",
+    )
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _size(path: Path) -> int:
+    total = 0
+    for file in log_files(path):
+        try:
+            total += file.stat().st_size
+        except OSError:
+            continue
+    return total
+
+
+class _Watched:
+    """Recordings, with how far the files were read when each of them came out."""
+
+    def __init__(self, recordings: Iterator[Recording], tally: Tally) -> None:
+        self._recordings = recordings
+        self._tally = tally
+        self._bytes: deque[int] = deque()
+
+    def __iter__(self) -> Iterator[Recording]:
+        for recording in self._recordings:
+            self._bytes.append(self._tally.bytes_read)
+            yield recording
+
+    def bytes_of_next(self) -> int:
+        """Return the bytes read up to the recording whose outcome comes next in order."""
+        return self._bytes.popleft()
+
+
+@dataclass(slots=True)
+class _Bar:
+    """A progress bar by bytes, where there is a terminal to show it."""
+
+    progress: "Progress | None" = None
+    task: "TaskID | None" = None
+
+    @classmethod
+    def on_stderr(cls, size: int) -> "_Bar":
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        console = Console(stderr=True)
+        if not console.is_terminal:
+            return cls()
+        progress = Progress(
+            TextColumn("replaying"),
+            BarColumn(),
+            DownloadColumn(),
+            TextColumn("{task.fields[done]:,} trajectories"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        return cls(progress, progress.add_task("", total=size, done=0))
+
+    def __enter__(self) -> Self:
+        if self.progress is not None:
+            self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.progress is not None:
+            self.progress.stop()
+
+    def move(self, to: int, done: int) -> None:
+        if self.progress is not None and self.task is not None:
+            self.progress.update(self.task, completed=to, done=done)

@@ -1,0 +1,101 @@
+"""The nouns of the core: a step, the trajectory it belongs to, the anchor it is scored against."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call of an action: which tool, and its arguments as the wire carried them."""
+
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """An action of the agent with the observation that came back.
+
+    A step is kept whole or elided whole. Half an action is not an action the
+    environment can read, so nothing in this package cuts inside a kept step.
+    """
+
+    number: int
+    """Its place in the trajectory, from 1. Markers, pins and recall name a step by it."""
+    action: str
+    """What was done, without the reasoning: the calls, or what an agent that acts by text said."""
+    observation: str
+    tokens: int
+    """What the step costs in the prompt, counted once, when it is parsed."""
+    calls: tuple[Call, ...] = ()
+    thought: str = ""
+    """The reasoning that belongs to the step. Scorers do not see it."""
+    form: Literal["drop", "mask"] = "drop"
+    """How the wire format lets it be elided: removed, or its results replaced in place."""
+    residue_tokens: int = 0
+    """What stays of a masked step when it is elided: its calls and ids. 0 for a dropped one."""
+    fixed: str = ""
+    """Why this step is never a candidate, or empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Utterance:
+    """Text between steps that is never a candidate: what the user said, what the agent answered."""
+
+    after: int
+    """How many steps came before it."""
+    text: str
+    tokens: int
+    by_user: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """What steps are scored against: the task, and the newest thing the agent has to act on."""
+
+    task: str
+    observation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trajectory:
+    """What an agent was asked, every step it has taken since, and what was said in between."""
+
+    task: str
+    """The first user message."""
+    preamble: str
+    """All text before the first step, the task included."""
+    preamble_tokens: int
+    """System, tools and everything before the first step."""
+    steps: tuple[Step, ...]
+    utterances: tuple[Utterance, ...] = ()
+    pending_tokens: int = 0
+    """An assistant block that still waits for its observation."""
+
+    @property
+    def fixed_tokens(self) -> int:
+        """What is sent whatever is elided."""
+        said = sum(utterance.tokens for utterance in self.utterances)
+        return self.preamble_tokens + said + self.pending_tokens
+
+    @property
+    def tokens(self) -> int:
+        """The whole prompt."""
+        return self.fixed_tokens + sum(step.tokens for step in self.steps)
+
+    def said_before(self, step: int) -> tuple[Utterance, ...]:
+        """Return what was said before the step of that number."""
+        return tuple(u for u in self.utterances if u.after < step)
+
+    def anchor(self, epoch: int, *, newest: bool) -> Anchor:
+        """Return the anchor of an edit after `epoch` steps: the observation of the last of them.
+
+        With `newest` it is what the user said after that, if anything. An edit
+        that has to stay as it is while more is said must not look there.
+        """
+        observation = self.steps[epoch - 1].observation if epoch else self.task
+        if newest:
+            for utterance in self.utterances:
+                if utterance.after == epoch and utterance.by_user:
+                    observation = utterance.text
+        return Anchor(self.task, observation)

@@ -1,0 +1,362 @@
+"""What many replays add up to: totals, a row per trajectory, pictures of the dearest ones."""
+
+import heapq
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from agora.core.prices import UNKNOWN, PriceSheet
+from agora.replay.logs import Tally
+from agora.replay.run import OWN, Outcome, Pricing
+from agora.replay.simulate import Policy, PolicyBill, Replayed
+
+MOST_ROWS = 20_000
+"""Trajectories listed one by one, the dearest. All of them are in the totals."""
+MOST_DETAILS = 200
+MOST_DETAIL_BYTES = 8 << 20
+"""Of how many trajectories the calls and elided steps are kept, and in how much JSON together."""
+MOST_ELIDED = 1_000
+"""Elided steps kept of one trajectory, by each sheet."""
+_MOST_REASONS = 50
+_MOST_MODELS = 100
+_EXAMPLES = 5
+_SHOWN_OF_A_NAME = 200
+_SAME = 1e-9
+"""Relative difference below which two bills are the same."""
+
+Unit = Literal["dollars", "seconds"]
+Json = dict[str, Any]
+
+
+def unit_of(sheet: PriceSheet) -> Unit:
+    """Return what a sheet's costs are in: seconds of prefill for hardware that is paid for."""
+    return "seconds" if not sheet.input and sheet.prefill_seconds_per_million else "dollars"
+
+
+@dataclass(slots=True)
+class Totals:
+    """What all calls under one policy add up to."""
+
+    calls: int = 0
+    edits: int = 0
+    uncached: int = 0
+    read: int = 0
+    written: int = 0
+    uncached_cost: float = 0.0
+    read_cost: float = 0.0
+    written_cost: float = 0.0
+
+    @property
+    def cost(self) -> float:
+        """In dollars, or what the sheet's unit is."""
+        return self.uncached_cost + self.read_cost + self.written_cost
+
+    def add(self, bill: PolicyBill, sheet: PriceSheet) -> float:
+        """Take in a trajectory, and return what it cost."""
+        uncached = read = written = edits = 0
+        for call in bill.calls:
+            uncached += call.uncached
+            read += call.read
+            written += call.written
+            edits += call.edited
+        self.calls += len(bill.calls)
+        self.edits += edits
+        self.uncached += uncached
+        self.read += read
+        self.written += written
+        rate = sheet.input
+        if unit_of(sheet) == "seconds":
+            rate = sheet.prefill_seconds_per_million or 0.0
+        costs = (
+            uncached * rate / 1e6,
+            read * sheet.read * rate / 1e6,
+            written * sheet.write * rate / 1e6,
+        )
+        self.uncached_cost += costs[0]
+        self.read_cost += costs[1]
+        self.written_cost += costs[2]
+        return sum(costs)
+
+    def value(self) -> Json:
+        """Return it as JSON."""
+        tokens = self.uncached + self.read + self.written
+        return {
+            "cost": self.cost,
+            "tokens": tokens,
+            **asdict(self),
+            "append_only_share": 1 - self.edits / self.calls if self.calls else 1.0,
+        }
+
+
+@dataclass(slots=True)
+class Comparison:
+    """On how many trajectories AGORA is cheaper, the same and dearer, and the worst ratio."""
+
+    cheaper: int = 0
+    same: int = 0
+    dearer: int = 0
+    worst: float = 0.0
+    """AGORA's cost as a ratio to what it was, on the trajectory where that is highest."""
+
+    def add(self, was: float, now: float) -> None:
+        """Take in a trajectory."""
+        if abs(now - was) <= _SAME * max(was, now):
+            self.same += 1
+        elif now < was:
+            self.cheaper += 1
+        else:
+            self.dearer += 1
+        if was:
+            self.worst = max(self.worst, now / was)
+
+
+class Reasons:
+    """Reasons with how often each came up and where, at most so many of them."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._where: dict[str, list[str]] = {}
+
+    def add(self, reason: str, where: str) -> None:
+        """Put one down."""
+        if reason not in self._counts and len(self._counts) >= _MOST_REASONS:
+            reason = "something else"
+        self._counts[reason] += 1
+        examples = self._where.setdefault(reason, [])
+        if len(examples) < _EXAMPLES:
+            examples.append(where)
+
+    def value(self) -> list[Json]:
+        """Return them as JSON, the most frequent first."""
+        return [
+            {"reason": reason, "count": count, "examples": self._where[reason]}
+            for reason, count in self._counts.most_common()
+        ]
+
+    @property
+    def count(self) -> int:
+        """How often any of them came up."""
+        return self._counts.total()
+
+
+class Dearest:
+    """The values with the highest costs, at most so many and so many bytes."""
+
+    def __init__(self, most: int, most_bytes: float = float("inf")) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self._heap: list[tuple[float, int, int, Any]] = []
+        self._bytes = 0
+        self._offered = 0
+
+    def wants(self, cost: float) -> bool:
+        """Whether a value of this cost would be among them as they are now, sizes aside."""
+        return len(self._heap) < self._most or cost > self._heap[0][0]
+
+    def offer(self, cost: float, value: Any, size: int = 0) -> list[Any]:
+        """Take a value in, and return what is not among them any more, perhaps itself.
+
+        Of two that cost the same the earlier stays.
+        """
+        self._offered += 1
+        heapq.heappush(self._heap, (cost, -self._offered, size, value))
+        self._bytes += size
+        gone = []
+        while len(self._heap) > self._most or self._bytes > self._most_bytes:
+            _, _, less, let_go = heapq.heappop(self._heap)
+            self._bytes -= less
+            gone.append(let_go)
+        return gone
+
+    def values(self) -> list[Any]:
+        """Return them, the dearest first."""
+        return [item[3] for item in sorted(self._heap, key=lambda item: item[:2], reverse=True)]
+
+
+@dataclass(slots=True)
+class _Model:
+    trajectories: int = 0
+    sheet: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """Adds up outcomes as they come, in memory that does not grow with their number."""
+
+    pricing: Pricing
+    trajectories: int = 0
+    steps: int = 0
+    calls: int = 0
+    elided: int = 0
+    failed: Reasons = field(default_factory=Reasons)
+    """What could not be replayed."""
+    illegal: Reasons = field(default_factory=Reasons)
+    """What was replayed but left as it is, because a provider would refuse it in any case."""
+    totals: dict[str, dict[Policy, Totals]] = field(default_factory=dict)
+    compared: dict[str, Comparison] = field(default_factory=dict)
+    _models: dict[str, _Model] = field(default_factory=dict)
+    _used: dict[str, PriceSheet] = field(default_factory=dict)
+    _rows: Dearest = field(default_factory=lambda: Dearest(MOST_ROWS))
+    _details: Dearest = field(default_factory=lambda: Dearest(MOST_DETAILS, MOST_DETAIL_BYTES))
+
+    def __post_init__(self) -> None:
+        for key in self.pricing.keys:
+            self.totals[key] = {policy: Totals() for policy in Policy}
+            self.compared[key] = Comparison()
+
+    def add(self, outcome: Outcome) -> None:
+        """Take in one outcome."""
+        if not outcome.by_sheet:
+            self.failed.add(outcome.error, outcome.id)
+            return
+        sheets = self.pricing.of(outcome.model)
+        first = next(iter(outcome.by_sheet.values()))
+        calls = len(first.bills[Policy.AS_IT_WAS].calls)
+        self.trajectories += 1
+        self.steps += first.steps
+        self.calls += calls
+        self.elided += len(first.elided)
+        if first.illegal:
+            self.illegal.add(first.illegal, outcome.id)
+        self._count_model(outcome.model, first.sheet)
+        costs: dict[str, list[float]] = {}
+        for key, replayed in outcome.by_sheet.items():
+            self._used[sheets[key].name] = sheets[key]
+            totals = self.totals[key]
+            costs[key] = [
+                totals[policy].add(replayed.bills[policy], sheets[key]) for policy in Policy
+            ]
+            self.compared[key].add(costs[key][0], costs[key][1])
+        row = {
+            "id": first.id[:_SHOWN_OF_A_NAME],
+            "model": first.model[:_SHOWN_OF_A_NAME],
+            "sheet": first.sheet,
+            "format": first.format,
+            "task": first.task[:_SHOWN_OF_A_NAME],
+            "steps": first.steps,
+            "calls": calls,
+            "tokens": first.tokens,
+            "elided": {key: len(one.elided) for key, one in outcome.by_sheet.items()},
+            "edits": {key: _edits(one) for key, one in outcome.by_sheet.items()},
+            "cost": costs,
+            "illegal": first.illegal,
+        }
+        dearness = next(iter(costs.values()))[0]
+        self._rows.offer(dearness, row)
+        if self._details.wants(dearness):
+            row["detail"] = detail = _detail(outcome.by_sheet)
+            size = len(json.dumps(detail))
+            if size > MOST_DETAIL_BYTES // 8:
+                # One giant would push out all others.
+                del row["detail"]
+                return
+            for let_go in self._details.offer(dearness, row, size):
+                del let_go["detail"]
+
+    def value(self, tally: Tally, paths: Sequence[str] = ()) -> Json:
+        """Return the report as JSON.
+
+        Costs and edits of a trajectory are listed by sheet key, in the order of `policies`.
+        """
+        rows = self._rows.values()
+        keys = self.pricing.keys
+        return {
+            "schema": 1,
+            "policies": [str(policy) for policy in Policy],
+            "input": {
+                "paths": list(paths),
+                "files": tally.files,
+                "records": tally.records,
+                "bytes": tally.bytes_read,
+                "bad": tally.bad,
+                "bad_examples": [asdict(bad) for bad in tally.examples],
+                "skipped": dict(tally.skipped.most_common(_MOST_REASONS)),
+            },
+            "trajectories": self.trajectories,
+            "steps": self.steps,
+            "calls": self.calls,
+            "elided": self.elided,
+            "failed": {"count": self.failed.count, "reasons": self.failed.value()},
+            "left_alone": {"count": self.illegal.count, "reasons": self.illegal.value()},
+            "sheet_keys": list(keys),
+            "units": {key: self._unit(key) for key in keys},
+            "sheets": {name: _sheet(sheet) for name, sheet in sorted(self._used.items())},
+            "models": {name: asdict(model) for name, model in self._models.items()},
+            "totals": {
+                key: {str(policy): totals.value() for policy, totals in by_policy.items()}
+                for key, by_policy in self.totals.items()
+            },
+            "compared": {key: asdict(compared) for key, compared in self.compared.items()},
+            "cut": {
+                "rows": self.trajectories - len(rows),
+                "details": sum("detail" not in row for row in rows),
+            },
+            "rows": rows,
+        }
+
+    def _count_model(self, model: str, sheet: str) -> None:
+        name = model[:_SHOWN_OF_A_NAME] or "(not said)"
+        if name not in self._models and len(self._models) >= _MOST_MODELS:
+            name = "(others)"
+        counted = self._models.setdefault(name, _Model(sheet=sheet))
+        counted.trajectories += 1
+
+    def _unit(self, key: str) -> Unit:
+        """Return a key's unit; where models differ it is dollars, and hardware costs none."""
+        if key != OWN:
+            return unit_of(self.pricing.of(None)[key])
+        own = {unit_of(self._used[model.sheet]) for model in self._models.values()}
+        return "seconds" if own == {"seconds"} else "dollars"
+
+
+def _edits(replayed: Replayed) -> list[int]:
+    return [replayed.bills[policy].edits for policy in Policy]
+
+
+def _detail(by_sheet: Mapping[str, Replayed]) -> Json:
+    """Return the calls and the elided steps by each sheet; actions are told once for all."""
+    steps: dict[int, list[Any]] = {}
+    sheets: Json = {}
+    for key, replayed in by_sheet.items():
+        elided = sorted(
+            sorted(replayed.elided, key=lambda step: -step.tokens)[:MOST_ELIDED],
+            key=lambda step: step.number,
+        )
+        for step in elided:
+            steps[step.number] = [step.tokens, step.action]
+        sheets[key] = {
+            "elided": [
+                [step.number, None if step.score is None else round(step.score, 3), step.skeleton]
+                for step in elided
+            ],
+            "calls": [_columns(replayed.bills[policy]) for policy in Policy],
+        }
+    return {"steps": {str(number): steps[number] for number in sorted(steps)}, "by_sheet": sheets}
+
+
+def _columns(bill: PolicyBill) -> list[list[int]]:
+    """Return uncached, read and written tokens per call, and which calls were edited."""
+    return [
+        [call.uncached for call in bill.calls],
+        [call.read for call in bill.calls],
+        [call.written for call in bill.calls],
+        [place for place, call in enumerate(bill.calls) if call.edited],
+    ]
+
+
+def _sheet(sheet: PriceSheet) -> Json:
+    return {
+        "name": sheet.name,
+        "unit": unit_of(sheet),
+        "input": sheet.input,
+        "read": sheet.read,
+        "write": sheet.write,
+        "minimum_prefix": sheet.minimum_prefix,
+        "ttl_seconds": sheet.ttl_seconds,
+        "prefill_seconds_per_million": sheet.prefill_seconds_per_million,
+        "known": sheet.name != UNKNOWN,
+        "source": sheet.source,
+        "date": sheet.date,
+    }

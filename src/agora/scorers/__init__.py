@@ -1,0 +1,1 @@
+"""Steps scored by what is at hand: position, words, structure, encoders."""

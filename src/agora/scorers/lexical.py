@@ -1,0 +1,74 @@
+"""BM25 of each step against the anchor: shared words, rare ones first."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from agora.core.memo import Memo
+from agora.core.trajectory import Anchor, Step
+
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalScorer:
+    """Scores a step by the words it shares with the task and the newest observation.
+
+    Okapi BM25 with its usual constants, divided by the best score so that it
+    lies in [0, 1].
+    """
+
+    k1: float = 1.2
+    b: float = 0.75
+
+    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+        """Return one score per step; 0 for a step that shares nothing."""
+        query = {*_terms(anchor.task).counts, *_terms(anchor.observation).counts}
+        documents = [(_terms(step.action), _terms(step.observation)) for step in steps]
+        lengths = [action.total + seen.total for action, seen in documents]
+        mean_length = sum(lengths) / len(steps) if steps else 0.0
+        # Sets are intersected without a look at each word of the query in each step.
+        shared = [
+            (action.counts.keys() & query) | (seen.counts.keys() & query)
+            for action, seen in documents
+        ]
+        having: Counter[str] = Counter()
+        for words in shared:
+            having.update(words)
+        rarity = {
+            word: math.log(1 + (len(steps) - n + 0.5) / (n + 0.5)) for word, n in having.items()
+        }
+        gain = self.k1 + 1
+        scores = []
+        for (action, seen), words, length in zip(documents, shared, lengths, strict=True):
+            score = 0.0
+            damping = self._damping(length, mean_length) if words else 0.0
+            in_action, in_seen = action.counts.get, seen.counts.get
+            # In a fixed order: a sum of floats depends on it.
+            for word in sorted(words):
+                n = in_action(word, 0) + in_seen(word, 0)
+                score += rarity[word] * n * gain / (n + damping)
+            scores.append(score)
+        best = max(scores, default=0.0)
+        return [score / best if best else 0.0 for score in scores]
+
+    def _damping(self, length: int, mean_length: float) -> float:
+        return self.k1 * (1 - self.b + self.b * length / mean_length)
+
+
+class _Terms(NamedTuple):
+    """How often each word stands in a text, and how many words there are."""
+
+    counts: dict[str, int]
+    total: int
+
+
+def _count(text: str) -> _Terms:
+    words = _WORD.findall(text.lower())
+    return _Terms(dict(Counter(words)), len(words))
+
+
+_terms = Memo(_count, 4_000_000)

@@ -1,0 +1,15 @@
+"""Newer steps score higher: no model, no text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agora.core.trajectory import Anchor, Step
+
+
+@dataclass(frozen=True, slots=True)
+class RecencyScorer:
+    """Scores a step by its place alone. The rung below every other scorer."""
+
+    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
+        """Return scores that rise from the oldest step to the newest."""
+        return [(place + 1) / (len(steps) + 1) for place in range(len(steps))]

@@ -1,0 +1,71 @@
+"""Scorers and a schedule that work, for tests that should not depend on a real one."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agora.core.schedule import Sizes
+from agora.core.trajectory import Anchor, Step
+
+
+@dataclass(frozen=True, slots=True)
+class FixedScorer:
+    """Gives each step the score that was set for its number, and reads no text.
+
+    >>> step = Step(number=2, action="look", observation="ok", tokens=2)
+    >>> FixedScorer((0.1, 0.9)).score(Anchor("find it", "ok"), [step])
+    [0.9]
+    """
+
+    scores: tuple[float, ...]
+    otherwise: float = 0.5
+    """The score of a step beyond them."""
+
+    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
+        """Return the scores that were set."""
+        return [
+            self.scores[step.number - 1] if step.number <= len(self.scores) else self.otherwise
+            for step in steps
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class RandomScorer:
+    """Gives each step a score drawn from its content: chance that is the same everywhere."""
+
+    seed: int = 0
+
+    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
+        """Return one score per step, equal for equal steps of one number."""
+        return [self._drawn(step) for step in steps]
+
+    def _drawn(self, step: Step) -> float:
+        text = f"{self.seed}\n{step.number}\n{step.action}\n{step.observation}"
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).digest()
+        return int.from_bytes(digest, "big") / 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class FailingScorer:
+    """Raises whenever it is asked."""
+
+    error: Exception
+
+    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
+        """Raise the error that was set."""
+        raise self.error
+
+
+@dataclass(frozen=True, slots=True)
+class EveryNth:
+    """Edits at every n-th step and at no other, whatever the sizes are.
+
+    >>> EveryNth(3).epoch(Sizes(preamble=1, steps=(5,) * 8, said=(0,) * 8, residues=(0,) * 8))
+    6
+    """
+
+    n: int
+
+    def epoch(self, sizes: Sizes) -> int:
+        """Return the last multiple of n."""
+        return len(sizes.steps) - len(sizes.steps) % self.n

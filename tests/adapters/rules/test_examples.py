@@ -1,0 +1,971 @@
+"""Every rule has messages that break just it, and their repaired twin."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from agora.adapters.rules import CATALOGUE, validate
+
+Message = dict[str, Any]
+
+
+# OpenAI chat and its relatives
+
+
+def say(role: str, content: object = "hello", **more: object) -> Message:
+    return {"role": role, "content": content, **more}
+
+
+def call(*ids: object, **more: object) -> Message:
+    calls = [
+        {"id": i, "type": "function", "function": {"name": "look", "arguments": "{}"}} for i in ids
+    ]
+    return {"role": "assistant", "content": None, "tool_calls": calls, **more}
+
+
+def result(call_id: object, **more: object) -> Message:
+    return {"role": "tool", "tool_call_id": call_id, "content": "seen", **more}
+
+
+USER = say("user")
+SAID = say("assistant")
+SYSTEM = say("system")
+
+
+# Anthropic
+
+
+def text(value: object = "hello", **more: object) -> Message:
+    return {"type": "text", "text": value, **more}
+
+
+def use(call_id: object, kind: str = "tool_use") -> Message:
+    return {"type": kind, "id": call_id, "name": "look", "input": {}}
+
+
+def answer(call_id: object, content: object = "seen", kind: str = "tool_result") -> Message:
+    return {"type": kind, "tool_use_id": call_id, "content": content}
+
+
+def thought(value: str = "hm") -> Message:
+    return {"type": "thinking", "thinking": value, "signature": f"signed {value}"}
+
+
+def by_user(*blocks: object) -> Message:
+    return {"role": "user", "content": list(blocks)}
+
+
+def by_model(*blocks: object) -> Message:
+    return {"role": "assistant", "content": list(blocks)}
+
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+REFERENCE = {"type": "tool_reference", "tool_name": "wait"}
+LOOP = [USER, by_model(thought("1"), use("a")), by_user(answer("a"))]
+LONG_LOOP = [*LOOP, by_model(thought("2"), use("b")), by_user(answer("b"))]
+
+
+def without(messages: list[Message], *positions: int) -> list[Message]:
+    return [message for n, message in enumerate(messages) if n not in positions]
+
+
+# Responses
+
+
+def item(kind: str, call_id: object = "call_1", **more: object) -> Message:
+    return {"type": kind, "call_id": call_id, **more}
+
+
+def reasoning(name: str = "rs_1") -> Message:
+    return {"type": "reasoning", "id": name, "summary": []}
+
+
+CALL = item("function_call", id="fc_1", name="look", arguments="{}")
+OUTPUT = item("function_call_output", output="seen")
+ANSWERED = {"type": "message", "id": "msg_1", "role": "assistant", "content": "done"}
+THOUGHT_OUT = [USER, reasoning(), CALL, OUTPUT, reasoning("rs_2"), ANSWERED]
+
+
+# Gemini
+
+
+def content(role: str | None, *parts: object) -> Message:
+    return {"parts": list(parts)} | ({"role": role} if role else {})
+
+
+TEXT_PART = {"text": "hello"}
+CALL_PART = {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "sig"}
+UNSIGNED_PART = {"function_call": {"name": "look", "args": {}}}
+RESPONSE_PART = {"functionResponse": {"name": "look", "response": {}}}
+ASKED = content("user", TEXT_PART)
+CALLED = content("model", CALL_PART)
+RESPONDED = content("user", RESPONSE_PART)
+
+
+# Bedrock
+
+
+def converse(role: str, *blocks: object) -> Message:
+    return {"role": role, "content": list(blocks)}
+
+
+def tool_use(call_id: object) -> Message:
+    return {"toolUse": {"toolUseId": call_id, "name": "look", "input": {}}}
+
+
+def tool_result(call_id: object) -> Message:
+    return {"toolResult": {"toolUseId": call_id, "content": [{"text": "seen"}]}}
+
+
+HELLO = {"text": "hello"}
+TOOLS = {"tools": [{"toolSpec": {"name": "look"}}]}
+
+
+@dataclass(frozen=True)
+class Example:
+    """Messages that break `code` at `at` and, where that cannot be helped, the rules in `also`."""
+
+    code: str
+    format: str
+    broken: object
+    repaired: object
+    at: int = 0
+    also: tuple[str, ...] = ()
+    told: dict[str, Any] = field(default_factory=dict)
+    repaired_told: dict[str, Any] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.code}-{self.format}"
+
+
+STRICT = {"strict": True}
+
+EXAMPLES = [
+    # Anthropic
+    Example(
+        "A1",
+        "anthropic",
+        [USER, by_model(use("a"), use("b")), by_user(answer("a")), SAID, USER],
+        [USER, by_model(use("a"), use("b")), by_user(answer("a"), answer("b")), SAID, USER],
+        at=1,
+    ),
+    Example(
+        "A1",
+        "anthropic",
+        [USER, by_model(use("a")), SAID, USER],
+        [USER, by_model(use("a")), SAID, by_user(answer("a")), USER],
+        at=1,
+    ),
+    Example("A1", "anthropic", [USER, by_model(use("a"))], LOOP, at=1),
+    Example(
+        "A2",
+        "anthropic",
+        [USER, SAID, by_user(answer("a"))],
+        [USER, by_model(use("a")), by_user(answer("a"))],
+        at=2,
+    ),
+    Example(
+        "A2",
+        "anthropic",
+        [*LOOP, SAID, by_user(answer("a"))],
+        [*LOOP, SAID, by_user(text())],
+        at=4,
+    ),
+    Example(
+        "A3",
+        "anthropic",
+        [USER, by_model(answer("s", [], kind="advisor_tool_result"), text()), USER],
+        [
+            USER,
+            by_model(use("s", "server_tool_use"), text()),
+            USER,
+            by_model(answer("s", [], kind="advisor_tool_result"), text()),
+            USER,
+        ],
+        at=1,
+    ),
+    Example(
+        "A3",
+        "anthropic",
+        [
+            USER,
+            by_model(use("s", "server_tool_use"), answer("s", kind="mcp_tool_result")),
+            USER,
+        ],
+        [USER, by_model(use("s", "mcp_tool_use"), answer("s", kind="mcp_tool_result")), USER],
+        at=1,
+    ),
+    Example(
+        "A4",
+        "anthropic",
+        [USER, by_model(use("a")), by_user(answer("a")), by_user(answer("a"))],
+        [USER, by_model(use("a")), by_user(answer("a")), by_user(text())],
+        at=3,
+    ),
+    Example(
+        "A5",
+        "anthropic",
+        [*LOOP, by_model(use("a")), by_user(answer("a"))],
+        [*LOOP, by_model(use("b")), by_user(answer("b"))],
+        at=3,
+    ),
+    Example(
+        "A6",
+        "anthropic",
+        [USER, by_model(use("a")), USER, by_user(answer("a"))],
+        [USER, by_model(use("a")), by_user(answer("a")), USER],
+        at=3,
+    ),
+    Example("A7", "anthropic", [SAID, USER], [USER, SAID, USER]),
+    Example("A8", "anthropic", [USER, USER], [USER, SAID, USER], at=1, told=STRICT),
+    Example("A9", "anthropic", [USER, SAID], [USER, SAID, USER], at=1, told=STRICT),
+    Example("A10", "anthropic", [USER, say("assistant", "So ")], [USER, SAID], at=1),
+    Example("A10", "anthropic", [USER, by_model(text("So\n"))], [USER, by_model(text())], at=1),
+    Example("A11", "anthropic", [by_user(text(""))], [by_user(text())]),
+    Example("A11", "anthropic", [by_user(text(" \n"))], [by_user(text(" hello"))]),
+    Example("A11", "anthropic", [say("user", "")], [USER]),
+    Example("A11", "anthropic", [say("user", " ")], [say("user", " ok ")]),
+    Example("A11", "anthropic", [USER, by_model(), USER], [USER, by_model()], at=1),
+    Example(
+        "A11", "anthropic", [USER, say("assistant", ""), USER], [USER, say("assistant", "")], 1
+    ),
+    Example(
+        "A11",
+        "anthropic",
+        [USER],
+        [USER],
+        at=-1,
+        told={"system": [text("")]},
+        repaired_told={"system": [text()]},
+    ),
+    Example(
+        "A12",
+        "anthropic",
+        [
+            by_user(text(**MARK), text(**MARK)),
+            by_model(use("a")),
+            by_user(answer("a", [text(**MARK)])),
+        ],
+        [
+            by_user(text(), text(**MARK)),
+            by_model(use("a")),
+            by_user(answer("a", [text(**MARK)])),
+        ],
+        at=2,
+        told={"system": [text(**MARK)], "tools": [{"name": "look", **MARK}]},
+    ),
+    Example("A13", "anthropic", [by_user(text("", **MARK))], [by_user(text(**MARK))]),
+    Example(
+        "A13",
+        "anthropic",
+        [USER, by_model(use("a")), by_user(answer("a", [text("", **MARK)]))],
+        [USER, by_model(use("a")), by_user(answer("a", [text("")]))],
+        at=2,
+    ),
+    Example(
+        "A14",
+        "anthropic",
+        [USER, by_model(thought("other"), use("a")), by_user(answer("a"))],
+        LOOP,
+        at=1,
+        told={"before": LOOP},
+    ),
+    Example(
+        "A15",
+        "anthropic",
+        [USER, by_model(use("a")), by_user(answer("a"))],
+        [*LOOP, by_model(use("b")), by_user(answer("b"))],
+        at=1,
+        told={"thinking": True},
+    ),
+    Example(
+        "A15",
+        "anthropic",
+        [USER, SAID, by_user()],
+        [USER, SAID, USER],
+        at=1,
+        also=("A11",),
+        told={"thinking": True},
+        repaired_told={"thinking": True},
+    ),
+    Example(
+        "A16",
+        "anthropic",
+        LOOP,
+        [*LOOP, by_model(text("done")), USER],
+        at=1,
+        told={"thinking": False},
+    ),
+    Example(
+        "A18",
+        "anthropic",
+        LOOP,
+        LOOP,
+        at=1,
+        told={"tools": []},
+        repaired_told={"tools": [{"name": "look"}]},
+    ),
+    Example(
+        "A19",
+        "anthropic",
+        [USER, by_model(use("a")), by_user(answer("a", [REFERENCE]))],
+        [USER, by_model(use("a")), by_user(answer("a", [REFERENCE]))],
+        at=2,
+        told={"tools": [{"name": "look"}]},
+        repaired_told={"tools": [{"name": "look"}, {"name": "wait"}]},
+    ),
+    Example(
+        "A19",
+        "anthropic",
+        [
+            USER,
+            by_model(
+                use("s", "server_tool_use"),
+                answer("s", {"tool_references": [REFERENCE]}, kind="tool_search_tool_result"),
+            ),
+            USER,
+        ],
+        [USER, by_model(text()), USER],
+        at=1,
+        told={"tools": [{"name": "look"}]},
+    ),
+    # OpenAI chat
+    Example(
+        "O1",
+        "openai",
+        [USER, call("a", "b"), result("b"), SAID],
+        [USER, call("a", "b"), result("b"), result("a"), SAID],
+        at=1,
+    ),
+    Example("O1", "openai", [USER, call("a")], [USER, call("a"), result("a")], at=1),
+    Example("O2", "openai", [USER, result("a")], [USER, call("a"), result("a")], at=1),
+    Example(
+        "O2",
+        "openai",
+        [USER, call("a"), result("a"), result("a")],
+        [USER, call("a"), result("a"), call("a"), result("a")],
+        at=3,
+    ),
+    Example("O3", "openai", [USER, call()], [USER, SAID], at=1),
+    Example("O4", "openai", [], [USER]),
+    Example("O5", "openai", [say("user", {})], [USER]),
+    Example("O5", "openai", [say("user", None)], [say("user", [text()])]),
+    Example(
+        "O5", "openai", [say("assistant", None)], [say("assistant", None, refusal="I will not.")]
+    ),
+    Example("O6", "openai", [say("developer"), USER], [SYSTEM, USER], told=STRICT),
+    # OpenAI Responses
+    Example("R1", "responses", [USER, CALL], [USER, CALL, USER, OUTPUT], at=1),
+    Example(
+        "R1",
+        "responses",
+        [item("local_shell_call", "c", id="lsh_1")],
+        [item("local_shell_call", "c", id="lsh_1"), {"type": "local_shell_call_output", "id": "c"}],
+    ),
+    Example("R2", "responses", [USER, OUTPUT], [USER, CALL, OUTPUT], at=1),
+    Example(
+        "R2",
+        "responses",
+        [item("custom_tool_call_output", output="")],
+        [item("custom_tool_call"), item("custom_tool_call_output", output="")],
+    ),
+    Example("R3", "responses", [USER, reasoning()], [USER, reasoning(), ANSWERED], at=1),
+    Example("R3", "responses", [reasoning(), USER], [reasoning(), reasoning("rs_2"), CALL, OUTPUT]),
+    Example(
+        "R4",
+        "responses",
+        without(THOUGHT_OUT, 1),
+        without(THOUGHT_OUT, 1, 2, 3),
+        at=1,
+        told={"before": THOUGHT_OUT},
+    ),
+    Example(
+        "R5",
+        "responses",
+        without(THOUGHT_OUT, 4),
+        without(THOUGHT_OUT, 4, 5),
+        at=4,
+        told={"before": THOUGHT_OUT},
+    ),
+    # Gemini
+    Example(
+        "G1",
+        "gemini",
+        [CALLED, RESPONDED],
+        [ASKED, CALLED, RESPONDED, CALLED, RESPONDED],
+    ),
+    Example(
+        "G1",
+        "gemini",
+        [ASKED, content("model", TEXT_PART), CALLED, RESPONDED],
+        [ASKED, content("model", TEXT_PART, CALL_PART), RESPONDED],
+        at=2,
+    ),
+    Example("G2", "gemini", [ASKED, RESPONDED], [ASKED, CALLED, RESPONDED], at=1),
+    Example(
+        "G3",
+        "gemini",
+        [ASKED, content("model", CALL_PART, CALL_PART), RESPONDED],
+        [
+            ASKED,
+            content("model", CALL_PART, CALL_PART),
+            content("function", RESPONSE_PART, RESPONSE_PART),
+        ],
+        at=2,
+    ),
+    Example("G3", "gemini", [ASKED, CALLED, ASKED], [ASKED, CALLED, RESPONDED, ASKED], at=2),
+    Example(
+        "G4",
+        "gemini",
+        [ASKED, content("model", UNSIGNED_PART), RESPONDED],
+        [ASKED, content("model", CALL_PART, UNSIGNED_PART), content(None, *[RESPONSE_PART] * 2)],
+        at=1,
+        told=STRICT,
+    ),
+    Example("G5", "gemini", [ASKED, content("model", TEXT_PART)], [ASKED], at=1),
+    Example(
+        "G6",
+        "gemini",
+        [ASKED, content(None, TEXT_PART)],
+        [ASKED, content("model", TEXT_PART), ASKED],
+        at=1,
+        told=STRICT,
+    ),
+    # Bedrock
+    Example(
+        "B1",
+        "bedrock",
+        [converse("user", tool_result("a"))],
+        [converse("user", HELLO)],
+        told={"tools": TOOLS},
+    ),
+    Example(
+        "B2",
+        "bedrock",
+        [
+            converse("user", HELLO),
+            converse("assistant", tool_use("a")),
+            converse("user", tool_result("a"), HELLO),
+        ],
+        [
+            converse("user", HELLO),
+            converse("assistant", HELLO, tool_use("a")),
+            converse("user", tool_result("a")),
+        ],
+        at=2,
+        told={"tools": TOOLS},
+    ),
+    Example("B3", "bedrock", [converse("assistant", HELLO)], [converse("user", HELLO)]),
+    Example(
+        "B4",
+        "bedrock",
+        [
+            converse("user", HELLO),
+            converse("assistant", tool_use("a"), tool_use("b")),
+            converse("user", tool_result("a")),
+        ],
+        [
+            converse("user", HELLO),
+            converse("assistant", tool_use("a"), tool_use("b")),
+            converse("user", tool_result("b"), tool_result("a")),
+        ],
+        at=1,
+        told={"tools": TOOLS},
+    ),
+    Example(
+        "B5",
+        "bedrock",
+        [converse("user", HELLO), converse("user", HELLO)],
+        [converse("user", HELLO, HELLO)],
+        at=1,
+    ),
+    Example(
+        "A18",
+        "bedrock",
+        [
+            converse("user", HELLO),
+            converse("assistant", tool_use("a")),
+            converse("user", tool_result("a")),
+        ],
+        [
+            converse("user", HELLO),
+            converse("assistant", tool_use("a")),
+            converse("user", tool_result("a")),
+        ],
+        at=1,
+        repaired_told={"tools": [{"toolSpec": {}}]},
+    ),
+    # Mistral
+    Example(
+        "M1",
+        "mistral",
+        [USER, call("a", "b"), result("a"), SAID, USER],
+        [USER, call("a", "b"), result("a"), result("b"), SAID, USER],
+        at=1,
+    ),
+    Example(
+        "M2",
+        "mistral",
+        [USER, call("a"), result("a"), result("b")],
+        [USER, call("a", "b"), result("a"), result("b")],
+        at=3,
+    ),
+    Example(
+        "M3",
+        "mistral",
+        [USER, call("aaaaaaaa1"), result("aaaaaaaa1"), USER],
+        [USER, call("aaaaaaaa1"), result("aaaaaaaa1"), SAID, USER],
+        at=3,
+        told=STRICT,
+    ),
+    Example("M4", "mistral", [USER, SAID], [USER, say("assistant", prefix=True)], at=1),
+    Example(
+        "M5",
+        "mistral",
+        [USER, call("call_12345"), result("call_12345")],
+        [USER, call("call12345"), result("call12345")],
+        at=1,
+        told=STRICT,
+    ),
+    Example(
+        "M6",
+        "mistral",
+        [USER, call("a"), result("a"), result("a")],
+        [USER, call("a"), result("a"), call("a"), result("a")],
+        at=3,
+    ),
+    Example(
+        "M6",
+        "mistral",
+        [USER, call("a", "a"), result("a")],
+        [USER, call("a"), result("a")],
+        at=1,
+    ),
+    Example("M7", "mistral", [USER, SAID, SYSTEM, USER], [SYSTEM, USER, SAID, USER], at=2),
+    Example(
+        "M8",
+        "mistral",
+        [USER, call("null"), result("null")],
+        [USER, call("a"), result("a")],
+        at=1,
+    ),
+    # DeepSeek
+    Example(
+        "D1",
+        "deepseek",
+        [USER, call("a"), result("a")],
+        [USER, call("a", reasoning_content="hm"), result("a")],
+        at=1,
+        told={"thinking": True},
+    ),
+    Example(
+        "D2",
+        "deepseek",
+        [USER, call("a"), result("a"), SAID, USER],
+        [USER, call("a", reasoning_content=""), result("a"), SAID, USER],
+        at=1,
+        told={"thinking": True, "strict": True},
+    ),
+    # Open chat templates
+    Example("T1", "openai", [SYSTEM, USER, USER], [SYSTEM, USER, SAID, USER], at=2, told=STRICT),
+    Example(
+        "T1",
+        "openai",
+        [SYSTEM, SAID, USER],
+        [USER, call("a"), result("a"), SAID, USER],
+        at=1,
+        told=STRICT,
+    ),
+    Example("T2", "openai", [USER, SYSTEM], [SYSTEM, USER], at=1, told=STRICT),
+    Example("T3", "openai", [SYSTEM], [SYSTEM, USER], told=STRICT),
+    Example(
+        "T4",
+        "openai",
+        [USER, SAID, result("a", name="look")],
+        [USER, call("a"), result("a")],
+        at=2,
+        also=("O2",),
+        told=STRICT,
+    ),
+    Example(
+        "T5",
+        "openai",
+        [USER, call("a"), result("a"), SAID, USER, result("a")],
+        [USER, call("a"), result("a"), SAID, USER, call("a"), result("a")],
+        at=5,
+        also=("O2",),
+        told=STRICT,
+    ),
+    Example(
+        "T6",
+        "openai",
+        [USER, call("a", "b"), result("a"), result("b")],
+        [USER, call("a"), result("a"), call("b"), result("b")],
+        at=1,
+        told=STRICT,
+    ),
+    Example(
+        "T7",
+        "openai",
+        [USER, {**call(), "tool_calls": [{"id": "a", "function": {}}]}, result("a")],
+        [USER, {**call(), "tool_calls": [{"id": "a"}]}, result("a", name="look")],
+        at=2,
+        told=STRICT,
+    ),
+    # Texts
+    Example("X1", "transcript", "Hello.", "[USER]\nHello."),
+    Example("X2", "react", "I will act.\n Action", "I will.\nAction: look"),
+    Example("X2", "react", "", "Thought: look"),
+    # Shape
+    Example("S1", "openai", {}, [USER]),
+    Example("S1", "openai", (USER,), [USER]),
+    Example("S1", "anthropic", None, [USER]),
+    Example("S1", "responses", 3, "hello"),
+    Example("S1", "gemini", 1.5, [ASKED]),
+    Example("S1", "bedrock", True, [converse("user", HELLO)]),
+    Example("S1", "transcript", [USER], "[SYSTEM]"),
+    Example("S1", "react", None, "Observation: none"),
+    Example("S2", "openai", [USER, "hello"], [USER], at=1),
+    Example("S2", "openai", [say("user", ["hello"])], [say("user", [text("hello")])]),
+    Example("S2", "anthropic", [USER, None], [USER], at=1),
+    Example("S2", "anthropic", [by_user("hello")], [by_user(text())]),
+    Example(
+        "S2",
+        "anthropic",
+        [USER, by_model(use("a")), by_user(answer("a", ["seen"]))],
+        [USER, by_model(use("a")), by_user(answer("a", None))],
+        at=2,
+    ),
+    Example(
+        "S2",
+        "anthropic",
+        [USER],
+        [USER],
+        at=-1,
+        told={"system": ["You are."]},
+        repaired_told={"system": "You are."},
+    ),
+    Example("S2", "responses", [USER, []], [USER], at=1),
+    Example("S2", "responses", [say("user", [1])], [say("user", [{"type": "input_text"}])]),
+    Example("S2", "gemini", ["hello"], [ASKED]),
+    Example("S2", "gemini", [content("user", "hello")], [ASKED]),
+    Example("S2", "bedrock", ["hello"], [converse("user", HELLO)]),
+    Example("S2", "bedrock", [converse("user", "hello")], [converse("user", HELLO)]),
+    Example("S3", "openai", [say("bot")], [USER]),
+    Example("S3", "openai", [{"content": "hello"}], [USER]),
+    Example("S3", "anthropic", [USER, SYSTEM, USER], [USER, SAID, USER], at=1),
+    Example("S3", "responses", [{}], [USER], also=("S4",)),
+    Example("S3", "gemini", [content("assistant", TEXT_PART)], [ASKED]),
+    Example("S3", "bedrock", [converse("system", HELLO)], [converse("user", HELLO)]),
+    Example("S3", "mistral", [say("developer"), USER], [SYSTEM, USER]),
+    Example("S3", "deepseek", [say("developer"), USER], [SYSTEM, USER]),
+    Example("S4", "anthropic", [say("user", None)], [USER]),
+    Example(
+        "S4",
+        "anthropic",
+        [USER, by_model(use("a")), by_user(answer("a", {}))],
+        [USER, by_model(use("a")), by_user(answer("a", []))],
+        at=2,
+    ),
+    Example("S4", "anthropic", [USER], [USER], at=-1, told={"system": 1}, repaired_told={}),
+    Example("S4", "responses", [say("user", None)], [USER]),
+    *(
+        Example("S5", name, [], [USER])
+        for name in ("anthropic", "responses", "mistral", "deepseek")
+    ),
+    Example("S5", "gemini", [], [ASKED]),
+    Example("S5", "bedrock", [], [converse("user", HELLO)]),
+    Example("S6", "anthropic", [by_user(use("a"))], [by_user(text())]),
+    Example(
+        "S6",
+        "anthropic",
+        [USER, by_model(use("a"), answer("a")), by_user(answer("a"))],
+        [USER, by_model(use("a")), by_user(answer("a"))],
+        at=1,
+    ),
+    Example("S7", "openai", [USER, say("assistant", tool_calls={})], [USER, SAID], at=1),
+    Example("S7", "openai", [USER, call(None)], [USER, say("assistant", tool_calls=None)], at=1),
+    Example(
+        "S7", "openai", [USER, say("assistant", tool_calls=[1]), result(1)], [USER], 1, ("S7",)
+    ),
+    Example("S7", "mistral", [USER, SAID, result(None)], [USER, SAID, USER], at=2),
+    Example("S7", "anthropic", [by_user({"text": "hello"})], [by_user(text())]),
+    Example("S7", "anthropic", [by_user(text(None))], [by_user(text())]),
+    Example(
+        "S7",
+        "anthropic",
+        [USER],
+        [USER],
+        at=-1,
+        told={"system": [text(1)]},
+        repaired_told={"system": [text()]},
+    ),
+    Example("S7", "anthropic", [USER, by_model(use(1)), USER], [USER, SAID, USER], at=1),
+    Example("S7", "anthropic", [by_user(answer(None))], [USER]),
+    Example(
+        "S7",
+        "anthropic",
+        [USER, by_model(answer(None, kind="x_tool_result")), USER],
+        [USER, by_model(use(None, "server_tool_use")), USER],
+        at=1,
+    ),
+    Example("S7", "responses", [{"type": 1}], [{"type": "compaction"}]),
+    Example("S7", "responses", [item("function_call", None)], [item("web_search_call", None)]),
+    Example("S7", "responses", [item("shell_call_output", 1)], [item("mcp_call", 1)]),
+    Example("S7", "gemini", [{"role": "user", "parts": []}], [ASKED]),
+    Example("S7", "bedrock", [{"role": "user", "content": "hello"}], [converse("user", HELLO)]),
+    Example(
+        "S7",
+        "bedrock",
+        [converse("user", {"toolResult": {}})],
+        [converse("user", HELLO)],
+    ),
+]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=str)
+def test_a_rule_is_broken_where_the_example_breaks_it_and_no_other(example: Example) -> None:
+    found = validate(example.broken, format=example.format, **example.told)
+
+    assert sorted({one.code for one in found}) == sorted({example.code, *example.also})
+    assert next(one.position for one in found if one.code == example.code) == example.at
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=str)
+def test_the_repaired_twin_is_legal(example: Example) -> None:
+    told = example.told if example.repaired_told is None else example.repaired_told
+
+    assert validate(example.repaired, format=example.format, **told) == []
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=str)
+def test_strict_rules_are_left_out_unless_asked_for(example: Example) -> None:
+    found = validate(example.broken, format=example.format, **{**example.told, "strict": False})
+
+    assert not any(one.strict for one in found)
+
+
+def test_every_rule_that_can_be_checked_has_an_example() -> None:
+    checkable = {rule.code for rule in CATALOGUE.values() if rule.checkable}
+
+    assert {example.code for example in EXAMPLES} == checkable
+
+
+UNANSWERED_USE = (
+    "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_1."
+    " Each `tool_use` block must have a corresponding `tool_result` block in the next message."
+)
+UNANSWERED_CALLS = (
+    "An assistant message with 'tool_calls' must be followed by tool messages responding to each"
+    " 'tool_call_id'. The following tool_call_ids did not have response messages: call_1, call_2"
+)
+NOT_CONTENT = (
+    "Invalid type for 'messages[0].content': expected one of a string or array of objects,"
+    " but got an object instead."
+)
+NO_CALL = "No tool call found for function call output with call_id call_1."
+
+
+@pytest.mark.parametrize(
+    ("messages", "name", "text"),
+    [
+        ([USER, by_model(use("toolu_1")), USER], "anthropic", UNANSWERED_USE),
+        ([USER, call("call_1", "call_2")], "openai", UNANSWERED_CALLS),
+        ([say("user", {})], "openai", NOT_CONTENT),
+        ([USER, CALL], "responses", "No tool output found for function call call_1."),
+        ([OUTPUT], "responses", NO_CALL),
+    ],
+)
+def test_the_error_is_the_text_the_provider_answers_with(
+    messages: list[Message], name: str, text: str
+) -> None:
+    assert [one.error for one in validate(messages, format=name)] == [text]
+
+
+def test_what_is_broken_comes_in_message_order() -> None:
+    messages = [SAID, by_model(use("a")), by_user(text("")), by_user(answer("b"))]
+
+    positions = [one.position for one in validate(messages, format="anthropic", strict=True)]
+
+    assert positions == sorted(positions)
+    assert len(positions) > 3
+
+
+# What the examples above cannot say
+
+
+def test_calls_in_messages_that_the_api_merges_are_reported_where_they_were_written() -> None:
+    messages = [USER, by_model(use("a")), by_model(use("b")), USER]
+
+    found = validate(messages, format="anthropic")
+
+    assert [(one.code, one.position) for one in found] == [("A1", 1), ("A1", 2)]
+
+
+def test_results_over_several_user_messages_are_read_as_one() -> None:
+    messages = [USER, by_model(use("a"), use("b")), by_user(answer("a")), by_user(answer("b"))]
+
+    assert validate(messages, format="anthropic") == []
+
+
+def test_an_id_used_twice_in_one_message_is_answered_once() -> None:
+    messages = [USER, by_model(use("a"), use("a")), by_user(answer("a"))]
+
+    assert [one.code for one in validate(messages, format="anthropic")] == ["A5"]
+
+
+def test_tools_whose_names_are_not_in_the_request_may_be_referred_to() -> None:
+    messages = [USER, by_model(use("a")), by_user(answer("a", [REFERENCE]))]
+
+    assert validate(messages, format="anthropic", tools=[{"type": "mcp_toolset"}]) == []
+    assert validate(messages, format="anthropic") == []
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param(without(LONG_LOOP, 1, 2), id="first step gone"),
+        pytest.param(without(LONG_LOOP, 3, 4), id="last step gone"),
+        pytest.param([USER], id="all gone"),
+        pytest.param([USER, *LONG_LOOP[3:], *LONG_LOOP[1:3]], id="order changed"),
+        pytest.param([*LOOP, by_model(thought("new"), use("b")), LONG_LOOP[4]], id="changed"),
+        pytest.param(
+            [*LOOP[:1], by_model(thought("0"), thought("1"), use("a")), *LONG_LOOP[2:]], id="more"
+        ),
+        pytest.param([], id="nothing left"),
+    ],
+)
+def test_thinking_since_the_user_last_spoke_may_not_change(after: list[Message]) -> None:
+    found = validate(after, format="anthropic", before=LONG_LOOP)
+
+    assert [one.code for one in found if one.code != "S5"] == ["A14"]
+
+
+def test_thinking_from_before_the_user_last_spoke_may_go() -> None:
+    before = [*LONG_LOOP, by_model(text("done")), USER, by_model(thought("3"), use("c"))]
+    before.append(by_user(answer("c")))
+
+    assert validate(before, format="anthropic", before=before) == []
+    assert validate(without(before, 1, 2), format="anthropic", before=before) == []
+    assert validate(without(before, 1, 2, 3, 4), format="anthropic", before=before) == []
+
+
+def test_a_text_put_beside_results_does_not_hide_that_thinking_is_gone() -> None:
+    marked = [USER, by_user(text("note")), by_model(thought("2"), use("b")), LONG_LOOP[4]]
+
+    assert [one.code for one in validate(marked, format="anthropic", before=LONG_LOOP)] == ["A14"]
+
+
+def test_thinking_that_comes_to_count_as_latest_must_be_from_before() -> None:
+    before = [*LOOP, USER, by_model(thought("2"), use("b")), by_user(answer("b"))]
+    joined = without(before, 3)
+    forged = [USER, by_model(thought("x"), use("a")), *joined[2:]]
+
+    assert validate(joined, format="anthropic", before=before) == []
+    assert [one.code for one in validate(forged, format="anthropic", before=before)] == ["A14"]
+
+
+def test_thinking_is_not_asked_for_while_nothing_was_answered_since_the_user_spoke() -> None:
+    assert validate([USER], format="anthropic", thinking=True) == []
+    assert validate([USER, by_model()], format="anthropic", thinking=True) == []
+
+
+def test_a_block_without_a_type_cannot_lead_where_thinking_must() -> None:
+    found = validate([USER, by_model({}), by_user()], format="anthropic", thinking=True)
+
+    assert "but found `null`" in next(one.error for one in found if one.code == "A15")
+
+
+def test_the_same_call_id_in_two_messages_is_legal_where_pairing_is_by_position() -> None:
+    messages = [USER, call("a"), result("a"), call("a"), result("a")]
+
+    assert validate(messages, format="openai") == []
+
+
+def test_two_calls_with_one_id_take_two_results() -> None:
+    assert validate([USER, call("", ""), result(""), result("")], format="openai") == []
+    assert [one.code for one in validate([USER, call("", ""), result("")], format="openai")] == [
+        "O1"
+    ]
+
+
+def test_legacy_functions_need_no_pairs() -> None:
+    messages = [
+        USER,
+        say("assistant", None, function_call={"name": "look", "arguments": "{}"}),
+        say("function", None, name="look"),
+        say("function", name="look"),
+    ]
+
+    assert validate(messages, format="openai") == []
+
+
+def test_a_legacy_call_stands_outside_the_alternation_as_other_calls_do() -> None:
+    legacy = say("assistant", None, function_call={"name": "look", "arguments": "{}"})
+    messages = [USER, legacy, say("function", name="look"), SAID, USER]
+
+    assert validate(messages, format="openai", strict=True) == []
+
+
+def test_parallel_calls_share_the_reasoning_they_were_made_with() -> None:
+    second = item("function_call", "call_2", id="fc_2")
+    before = [USER, reasoning(), CALL, second, OUTPUT, item("function_call_output", "call_2")]
+
+    assert validate(before, format="responses", before=before) == []
+    found = validate(without(before, 1), format="responses", before=before)
+    assert [(one.code, one.position) for one in found] == [("R4", 1), ("R4", 2)]
+
+
+def test_each_of_several_reasoning_items_in_a_row_is_needed() -> None:
+    before = [USER, reasoning(), reasoning("rs_2"), CALL, OUTPUT]
+
+    assert validate(before, format="responses", before=before) == []
+    for gone, name in ((1, "rs_1"), (2, "rs_2")):
+        found = validate(without(before, gone), format="responses", before=before)
+        assert [one.code for one in found] == ["R4"]
+        assert f"'{name}'" in found[0].error
+
+
+def test_a_call_made_after_a_result_does_not_need_the_reasoning_from_before_it() -> None:
+    later = item("function_call", "call_2", id="fc_2")
+    rest = [later, item("function_call_output", "call_2")]
+    before = [USER, reasoning(), CALL, OUTPUT, *rest]
+
+    assert validate([USER, *rest], format="responses", before=before) == []
+
+
+def test_reasoning_is_known_by_its_content_where_it_has_no_id() -> None:
+    def nameless(sealed: str) -> Message:
+        return {"type": "reasoning", "encrypted_content": sealed}
+
+    before = [USER, nameless("x"), CALL, OUTPUT]
+
+    assert validate(before, format="responses", before=before) == []
+    found = validate([USER, nameless("y"), CALL, OUTPUT], format="responses", before=before)
+    assert [one.code for one in found] == ["R4"]
+
+
+def test_items_that_are_new_or_have_no_name_need_no_reasoning() -> None:
+    assert validate([USER, CALL, OUTPUT, SAID], format="responses", before=[USER, SAID]) == []
+
+
+def test_an_output_may_answer_a_call_that_is_only_referred_to() -> None:
+    messages = [USER, {"type": "item_reference", "id": "fc_1"}, OUTPUT]
+
+    assert validate(messages, format="responses") == []
+
+
+def test_a_call_to_gemini_without_a_name_is_still_told_to_lack_its_signature() -> None:
+    nameless = content("model", {"functionCall": {}})
+
+    found = validate([ASKED, nameless, RESPONDED], format="gemini", strict=True)
+
+    assert [one.code for one in found] == ["G4"]
+    assert validate([nameless, RESPONDED], format="gemini", strict=True)[-1].code == "G4"
+
+
+def test_junk_keeps_the_template_rules_from_being_read() -> None:
+    found = validate([SYSTEM, None], format="openai", strict=True)
+
+    assert [one.code for one in found] == ["S2"]

@@ -1,0 +1,164 @@
+from typing import Any
+
+from agora.adapters.anthropic_messages import AnthropicMessages
+from agora.adapters.base import Context
+from agora.core.elide import SkeletonMarkers
+from agora.core.tokens import Characters
+
+ADAPTER = AnthropicMessages()
+CONTEXT = Context(counter=Characters())
+USER = {"role": "user", "content": "Find it."}
+CACHE = {"type": "ephemeral"}
+
+
+def acts(*ids: str, before: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+    uses = [{"type": "tool_use", "id": i, "name": "look", "input": {"at": i}} for i in ids]
+    return {"role": "assistant", "content": [*before, *uses]}
+
+
+def result(tool_id: str, content: Any = "a key", **more: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": tool_id, "content": content, **more}
+
+
+def saw(*blocks: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "user", "content": list(blocks)}
+
+
+def text(words: str, **more: Any) -> dict[str, Any]:
+    return {"type": "text", "text": words, **more}
+
+
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
+
+
+def parse(*messages: dict[str, Any], context: Context = CONTEXT) -> Any:
+    return ADAPTER.parse(list(messages), context)
+
+
+def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
+    elided = {int(name[1:]): line for name, line in numbers.items()}
+    rendered: list[Any] = ADAPTER.render(parse(*messages), elided, SkeletonMarkers()).messages
+    return rendered
+
+
+def test_a_step_is_the_blocks_of_a_call_and_the_user_message_with_its_results() -> None:
+    parsed = parse(USER, acts("a", "b"), saw(result("b", "two"), result("a", "one")))
+
+    assert parsed.owners == [0, 1, -1]
+    assert parsed.trajectory.steps[0].action == 'look {"at": "a"}\nlook {"at": "b"}'
+    assert parsed.trajectory.steps[0].observation == "two\none"
+
+
+def test_elided_steps_leave_their_marker_in_the_user_message_before_them() -> None:
+    messages = (USER, acts("a"), saw(result("a")), acts("b"), saw(result("b")), acts("c"))
+    out = elide(*messages, saw(result("c")), n2="look b -> x1")
+
+    assert out[2] == saw(result("a"), text("[step 2 elided]\n2 look b -> x1"))
+    assert elide(*messages, saw(result("c")), n1="")[0]["content"] == "Find it.\n\n[step 1 elided]"
+
+
+def test_with_thinking_every_step_is_masked_and_no_assistant_block_goes() -> None:
+    thinking = acts("a", before=(THOUGHT, text("let me see")))
+    messages = (USER, thinking, saw(result("a")), acts("b"), saw(result("b")))
+
+    out = elide(*messages, n1="look a -> x1")
+
+    assert out == [USER, thinking, saw(result("a", "[step 1 elided] x1")), *messages[3:]]
+    assert parse(*messages).trajectory.steps[0].thought == "hm\nlet me see"
+
+
+def test_the_caller_can_say_that_thinking_is_on() -> None:
+    messages = (USER, acts("a"), saw(result("a")), acts("b"), saw(result("b")))
+    on = Context(counter=Characters(), thinking=True)
+
+    assert {s.form for s in parse(*messages, context=on).trajectory.steps} == {"mask"}
+    assert {s.form for s in parse(*messages).trajectory.steps} == {"drop"}
+
+
+def test_every_result_of_a_masked_step_is_replaced_and_keeps_its_shape() -> None:
+    results = saw(result("a", [text("x")], is_error=True), result("b"), text("Hurry."))
+    messages = (USER, acts("a", "b"), results, acts("c"), saw(result("c")))
+    out = elide(*messages, n1="look -> x1")
+
+    assert out[2] == saw(
+        result("a", [text("[step 1 elided] x1")], is_error=True),
+        result("b", "[step 1 elided]"),
+        text("Hurry."),
+    )
+
+
+def test_user_text_beside_results_is_user_text() -> None:
+    parsed = parse(USER, acts("a"), saw(result("a"), text("Hurry.")), acts("b"), saw(result("b")))
+
+    assert [(u.text, u.by_user) for u in parsed.trajectory.utterances] == [("Hurry.", True)]
+    assert parsed.trajectory.anchor(1, newest=True).observation == "Hurry."
+
+
+def test_server_tools_stay_in_the_message_that_used_them() -> None:
+    search = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
+    parsed = parse(USER, acts("a", before=(search, found)), saw(result("a")))
+
+    assert parsed.trajectory.steps[0].fixed == ""
+
+
+def test_blocks_we_do_not_know_keep_their_step_from_being_a_candidate() -> None:
+    odd = {"type": "container_upload", "file_id": "f"}
+    reference = [{"type": "tool_reference", "tool_name": "t"}]
+    parsed = parse(
+        USER,
+        acts("a", before=(odd,)),
+        saw(result("a")),
+        acts("b", before=({},)),
+        saw(result("b")),
+        acts("c"),
+        saw(result("c", reference)),
+    )
+
+    assert [s.fixed for s in parsed.trajectory.steps] == [
+        "holds a container_upload block",
+        "holds a nameless block",
+        "holds a tool_reference block",
+    ]
+
+
+def test_images_and_documents_cost_a_constant() -> None:
+    image = {"type": "image", "source": {"type": "base64", "data": "A" * 100_000}}
+    parsed = parse(saw(text("Find it."), image), acts("a"), saw(result("a", [image])))
+
+    assert 2_000 < parsed.trajectory.tokens < 3_000
+
+
+def test_a_result_without_content_is_empty() -> None:
+    bare = {"type": "tool_result", "tool_use_id": "a"}
+
+    assert parse(USER, acts("a"), saw(bare)).trajectory.steps[0].observation == ""
+
+
+def test_system_text_and_tools_are_counted() -> None:
+    for system in ("x" * 100, [text("x" * 100)]):
+        context = Context(counter=Characters(), system=system, tools=[{"name": "look"}])
+        assert parse(USER, context=context).trajectory.preamble_tokens > 100
+
+
+def test_a_breakpoint_of_an_elided_step_moves_to_the_message_that_stays_before_it() -> None:
+    marked = saw(result("a", cache_control=CACHE))
+    later = (acts("b"), saw(result("b", cache_control=CACHE)))
+
+    out = elide(USER, acts("a"), marked, *later, n1="")
+
+    assert out[0]["content"] == [text("Find it.\n\n[step 1 elided]", cache_control=CACHE)]
+    assert out[1:] == list(later)
+
+
+def test_a_message_with_a_breakpoint_of_its_own_keeps_it() -> None:
+    user = saw(text("Find it.", cache_control=CACHE))
+    marked = saw(result("a", cache_control={"type": "ephemeral", "ttl": "1h"}))
+    second = saw(result("b", cache_control=CACHE))
+    messages = (user, acts("a"), marked, acts("b"), second, acts("c"), saw(result("c")))
+
+    out = elide(*messages, n1="", n2="")
+
+    assert out[0]["content"][0] == text("Find it.", cache_control=CACHE)
+    controls = [block.get("cache_control") for block in out[0]["content"]]
+    assert controls == [CACHE, {"type": "ephemeral", "ttl": "1h"}]

@@ -1,0 +1,100 @@
+from typing import Any
+
+import pytest
+
+from agora.adapters.detect import FORMATS, detect, known_format
+from agora.adapters.recall import offers_recall, recall_tool
+from agora.adapters.request import read_request
+from agora.errors import UnknownFormatError
+
+USER = {"role": "user", "content": "hi"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ([USER], "openai"),
+        ([{"role": "system", "content": "x"}, USER], "openai"),
+        ([USER, {"role": "assistant", "tool_calls": []}], "openai"),
+        ([USER, {"role": "tool", "content": "x"}], "openai"),
+        ([{"role": "user", "content": [{"type": "image_url"}]}], "openai"),
+        ([{"role": "system", "content": "x"}, {"type": "function_call"}], "responses"),
+        ([{"role": "user", "content": [{"type": "input_text"}]}], "responses"),
+        ([USER, {"role": "assistant", "content": [{"type": "tool_use"}]}], "anthropic"),
+        ([{"role": "user", "content": [{"type": "text"}, {"type": "tool_result"}]}], "anthropic"),
+        ([{"role": "user", "content": [{"type": "image", "source": {}}]}], "anthropic"),
+        (["odd", {"role": "user", "content": ["odd"]}], "openai"),
+        ("[USER] hi [ASSISTANT] x", "transcript"),
+        ("Question: x\nThought: y", "react"),
+    ],
+)
+def test_the_format_of_messages_is_found_out(messages: Any, expected: str) -> None:
+    assert detect(messages) == expected
+
+
+def test_system_blocks_beside_plain_messages_mean_anthropic() -> None:
+    assert detect([USER], system=[{"type": "text", "text": "x"}]) == "anthropic"
+
+
+@pytest.mark.parametrize("messages", ["hello", None, 3, {"a": 1}])
+def test_what_no_format_fits_is_refused_with_the_formats_there_are(messages: Any) -> None:
+    with pytest.raises(UnknownFormatError, match="the formats are openai"):
+        detect(messages)
+
+
+def test_formats_have_aliases_and_unknown_ones_are_refused() -> None:
+    assert known_format("chat") == "openai"
+    assert [known_format(name) for name in FORMATS] == list(FORMATS)
+    with pytest.raises(UnknownFormatError, match="'soap'"):
+        known_format("soap")
+
+
+@pytest.mark.parametrize("name", ["openai", "responses", "anthropic"])
+def test_the_recall_tool_of_a_format_is_found_among_its_tools(name: str) -> None:
+    assert offers_recall(["odd", {"name": "other"}, recall_tool(name)])
+    assert recall_tool(name) == recall_tool(name)
+
+
+@pytest.mark.parametrize("tools", [None, [], [{"function": {"name": "look"}}], "agora_recall"])
+def test_recall_is_not_offered_where_the_tool_is_not(tools: Any) -> None:
+    assert not offers_recall(tools)
+
+
+def test_text_formats_have_no_recall_tool() -> None:
+    with pytest.raises(UnknownFormatError, match="no tools"):
+        recall_tool("react")
+
+
+def test_a_chat_body_is_taken_apart_and_put_together_again() -> None:
+    body = {"model": "m", "messages": [USER], "tools": [1], "temperature": 0}
+    request = read_request(body)
+
+    assert (request.format, request.model, request.tools) == ("openai", "m", [1])
+    assert request.with_messages([]) == {**body, "messages": []}
+
+
+def test_a_body_with_system_text_beside_its_messages_is_anthropics() -> None:
+    body = {"messages": [USER], "system": "x", "thinking": {"type": "enabled"}}
+
+    assert read_request(body).format == "anthropic"
+    assert read_request(body).thinking is True
+    assert read_request({**body, "thinking": {"type": "disabled"}}).thinking is False
+    assert read_request({"messages": [USER]}, format="anthropic").format == "anthropic"
+
+
+@pytest.mark.parametrize("field", ["previous_response_id", "conversation"])
+def test_history_on_the_server_is_noticed(field: str) -> None:
+    assert read_request({"input": "hi", field: "x"}).server_side
+    assert not read_request({"input": "hi"}).server_side
+
+
+def test_bare_messages_come_back_bare() -> None:
+    request = read_request("[USER] hi")
+
+    assert request.format == "transcript"
+    assert request.with_messages("x") == "x"
+
+
+def test_a_body_without_messages_is_refused() -> None:
+    with pytest.raises(UnknownFormatError, match="neither messages nor input"):
+        read_request({"prompt": "hi"})

@@ -1,0 +1,157 @@
+from typing import Any
+
+import pytest
+
+from agora.adapters.base import Context
+from agora.adapters.openai_responses import OpenAIResponses
+from agora.core.elide import SkeletonMarkers
+from agora.core.tokens import Characters
+from agora.errors import ParseError
+
+ADAPTER = OpenAIResponses()
+CONTEXT = Context(counter=Characters())
+USER = {"role": "user", "content": [{"type": "input_text", "text": "Find it."}]}
+
+
+def acts(call_id: str) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": call_id, "name": "look", "arguments": "{}"}
+
+
+def saw(call_id: str, output: Any = "a key") -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call_id, "output": output}
+
+
+def thinks(**more: Any) -> dict[str, Any]:
+    summary = [{"type": "summary_text", "text": "Perhaps here."}]
+    return {"type": "reasoning", "id": "rs_1", "summary": summary, **more}
+
+
+def parse(*items: dict[str, Any]) -> Any:
+    return ADAPTER.parse(list(items), CONTEXT)
+
+
+def elide(*items: dict[str, Any], **numbers: str) -> list[Any]:
+    elided = {int(name[1:]): line for name, line in numbers.items()}
+    rendered: list[Any] = ADAPTER.render(parse(*items), elided, SkeletonMarkers()).messages
+    return rendered
+
+
+def test_reasoning_goes_with_the_call_it_led_to() -> None:
+    parsed = parse(USER, thinks(), acts("a"), saw("a"), acts("b"), saw("b"))
+
+    assert parsed.owners == [0, 1, 1, -1, 2, -2]
+    assert parsed.trajectory.steps[0].thought == "Perhaps here."
+
+
+def test_a_late_result_stays_in_the_step_that_asked_for_it() -> None:
+    parsed = parse(USER, acts("a"), acts("b"), saw("b"), thinks(), acts("c"), saw("a"), saw("c"))
+
+    assert parsed.owners == [0, 1, 1, -1, 1, 1, -1, -1]
+
+
+def test_sealed_reasoning_is_counted_without_being_read() -> None:
+    sealed = parse(USER, thinks(encrypted_content="x" * 1600), acts("a"), saw("a"))
+    plain = parse(USER, thinks(), acts("a"), saw("a"))
+
+    assert sealed.trajectory.tokens - plain.trajectory.tokens == 300
+
+
+def test_an_answer_with_its_reasoning_and_hosted_calls_is_never_a_step() -> None:
+    answer = {"type": "message", "role": "assistant", "content": [{"type": "output_text"}]}
+    search = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+    parsed = parse(USER, thinks(), search, answer, USER, acts("a"), saw("a"))
+
+    assert parsed.owners == [0, 0, 0, 0, 0, 1, -1]
+
+
+def test_a_step_with_an_item_we_do_not_know_is_never_a_candidate() -> None:
+    odd = {"type": "compaction", "encrypted_content": "…"}
+    parsed = parse(USER, odd, acts("a"), saw("a"), acts("b"), saw("b"))
+
+    assert [s.fixed for s in parsed.trajectory.steps] == ["holds a compaction item", ""]
+
+
+def test_outputs_of_a_shape_of_their_own_are_never_replaced() -> None:
+    click = {"type": "computer_call", "call_id": "a", "action": {"type": "click", "x": 3}}
+    shot = {"type": "computer_screenshot", "image_url": "data:image/png;base64," + "A" * 9_000}
+    seen = {"type": "computer_call_output", "call_id": "a", "output": shot}
+    shell = {"type": "shell_call", "call_id": "b", "action": {"commands": ["ls"]}}
+    ran = {"type": "shell_call_output", "call_id": "b", "output": {"stdout": "x"}}
+    parsed = parse(USER, click, seen, shell, ran)
+
+    steps = parsed.trajectory.steps
+    assert [s.fixed for s in steps] == [
+        "holds a computer_call_output item",
+        "holds a shell_call_output item",
+    ]
+    assert steps[0].tokens < 1_200
+    assert steps[1].action == 'shell_call {"commands": ["ls"]}'
+
+
+def test_a_run_leaves_its_marker_in_the_item_before_it() -> None:
+    out = elide(USER, acts("a"), saw("a"), acts("b"), saw("b"), acts("c"), saw("c"), n1="", n2="")
+
+    assert out == [
+        {"role": "user", "content": [*USER["content"], text("[steps 1-2 elided]")]},
+        acts("c"),
+        saw("c"),
+    ]
+
+
+def text(words: str) -> dict[str, str]:
+    return {"type": "input_text", "text": words}
+
+
+def test_a_marker_goes_into_an_output_as_text_or_as_a_part() -> None:
+    items = (USER, acts("a"), saw("a"), acts("b"), saw("b"), acts("c"), saw("c"))
+    assert elide(*items, n2="")[2] == saw("a", "a key\n\n[step 2 elided]")
+
+    parts = (USER, acts("a"), saw("a", [text("a key")]), *items[3:])
+    assert elide(*parts, n2="")[2] == saw("a", [text("a key"), text("[step 2 elided]")])
+
+
+def test_a_marker_passes_over_items_that_cannot_hold_it() -> None:
+    click = {"type": "computer_call", "call_id": "a", "action": {}}
+    seen = {"type": "computer_call_output", "call_id": "a", "output": {"type": "x"}}
+    out = elide(USER, click, seen, acts("b"), saw("b"), acts("c"), saw("c"), n2="")
+
+    assert out[0]["content"][-1] == text("[step 2 elided]")
+    assert out[1:3] == [click, seen]
+
+
+def test_without_any_message_that_could_hold_a_marker_the_adapter_says_so() -> None:
+    mute = {"role": "user", "content": None}
+
+    with pytest.raises(ParseError, match="no message before step 1"):
+        elide(mute, acts("a"), saw("a"), acts("b"), saw("b"), n1="")
+
+
+def test_a_masked_output_keeps_its_shape() -> None:
+    items = (USER, acts("a"), saw("a"), USER, acts("b"), saw("b", [text("x")]), USER)
+    out = elide(*items, acts("c"), saw("c"), n1="look -> x1", n2="look")
+
+    assert out[2] == saw("a", "[step 1 elided] x1")
+    assert out[5] == saw("b", [text("[step 2 elided]")])
+
+
+def test_a_plain_string_is_the_task_and_comes_back_as_it_is() -> None:
+    parsed = ADAPTER.parse("Find it.", CONTEXT)
+
+    assert parsed.trajectory.task == "Find it."
+    assert ADAPTER.render(parsed, {}, SkeletonMarkers()).messages == "Find it."
+
+
+def test_instructions_and_tools_are_counted() -> None:
+    context = Context(counter=Characters(), system="x" * 100, tools=[{"type": "function"}])
+
+    assert ADAPTER.parse([USER], context).trajectory.preamble_tokens > 100
+
+
+def test_system_items_are_fixed_and_odd_content_is_counted() -> None:
+    developer = {"type": "message", "role": "developer", "content": "Be good."}
+    image = {"role": "user", "content": [{"type": "input_image", "image_url": "x"}, "odd"]}
+    parsed = parse(developer, USER, image, acts("a"), saw("a", {"rows": [1]}))
+
+    assert parsed.owners == [0, 0, 0, 1, -1]
+    assert parsed.trajectory.steps[0].observation == '{"rows": [1]}'
+    assert parsed.trajectory.tokens > 1_000

@@ -1,0 +1,122 @@
+import pytest
+
+from agora.core.compression import Compression, Decision, Reason, Rung, paper_context
+from agora.core.trajectory import Step, Trajectory
+from agora.errors import RecallError
+
+
+def make_steps(*texts: tuple[str, str]) -> tuple[Step, ...]:
+    return tuple(
+        Step(number=n + 1, action=action, observation=observation, tokens=9)
+        for n, (action, observation) in enumerate(texts)
+    )
+
+
+def make_compression(rung: Rung = Rung.SCORED, detail: str = "") -> Compression:
+    steps = make_steps(("look", "a key"), ("take key", "taken"))
+    return Compression(
+        messages=[],
+        reason=Reason.COMPRESSED,
+        rung=rung,
+        tokens_before=2_000,
+        tokens_after=500,
+        detail=detail,
+        decisions=(
+            Decision(1, "elided", "no room left", 9),
+            Decision(2, "floor", "current observation", 9),
+        ),
+        trajectory=Trajectory(task="t", preamble="t", preamble_tokens=1, steps=steps),
+    )
+
+
+def test_the_summary_says_what_was_kept_and_what_it_saved() -> None:
+    assert make_compression().summary() == "1 of 2 steps kept, 2,000 -> 500 tokens, 75% less"
+
+
+def test_the_summary_says_when_the_rule_stood_in_for_the_scorer() -> None:
+    summary = make_compression(Rung.RULE, "the model file is missing").summary()
+
+    assert summary.endswith("75% less, by rule: the model file is missing")
+
+
+def test_the_summary_of_an_unchanged_prompt_says_why() -> None:
+    compression = Compression(
+        messages=[],
+        reason=Reason.ILLEGAL_INPUT,
+        rung=Rung.UNTOUCHED,
+        tokens_before=0,
+        tokens_after=0,
+        detail="O1 at message 3",
+    )
+
+    assert compression.summary() == "unchanged: 0 tokens, illegal input (O1 at message 3)"
+    assert not compression.changed
+
+
+def test_a_recalled_step_comes_back_in_full() -> None:
+    assert make_compression().recall(1) == "step 1\nlook\na key"
+
+
+@pytest.mark.parametrize("number", [0, 3, -1, True])
+def test_a_step_that_is_not_there_cannot_be_recalled(number: int) -> None:
+    with pytest.raises(RecallError, match="the steps are 1 to 2"):
+        make_compression().recall(number)
+
+
+def test_the_context_of_a_compression_elides_what_the_decisions_elide() -> None:
+    assert make_compression().context() == (
+        "[Step 1] (elided)\n[Step 2] Action: take key\n         Obs: taken"
+    )
+
+
+def test_the_papers_webshop_context_at_step_7() -> None:
+    steps = make_steps(
+        ("search[men's shirts]", "Page 1 ..."),
+        (
+            "search[long sleeve men's country xx-large]",
+            "Page 1, 50 results, B00O30JLDK $10.52--$40.5 ...",
+        ),
+        ("click[B00O30JLDK]", "..."),
+        ("click[features]", "..."),
+        ("click[country]", "color = country selected; size options listed ..."),
+        ("click[xx-large]", "size = xx-large selected; Buy Now visible ..."),
+    )
+
+    assert paper_context(steps, {2, 5, 6}) == (
+        "[Step 1] (elided)\n"
+        "[Step 2] Action: search[long sleeve men's country xx-large]\n"
+        "         Obs: Page 1, 50 results, B00O30JLDK $10.52--$40.5 ...\n"
+        "[Steps 3–4] (2 step(s) elided)\n"
+        "[Step 5] Action: click[country]\n"
+        "         Obs: color = country selected; size options listed ...\n"
+        "[Step 6] Action: click[xx-large]\n"
+        "         Obs: size = xx-large selected; Buy Now visible ..."
+    )
+
+
+def test_the_papers_scienceworld_context_at_step_9() -> None:
+    steps = make_steps(
+        ("look around", "You are in the kitchen."),
+        ("pick up metal block from cupboard", "holding metal block, 22°C, 50g."),
+        ("go to stove", "..."),
+        ("fill beaker", "..."),
+        ("heat beaker", "..."),
+        ("wait", "..."),
+        ("put metal block in hot water", "block now in beaker; water temp 85°C."),
+        ("wait 30 seconds", "30 seconds elapsed; block temp now 74°C."),
+    )
+
+    assert paper_context(steps, {2, 7, 8}) == (
+        "[Step 1] (elided)\n"
+        "[Step 2] Action: pick up metal block from cupboard\n"
+        "         Obs: holding metal block, 22°C, 50g.\n"
+        "[Steps 3–6] (4 step(s) elided)\n"
+        "[Step 7] Action: put metal block in hot water\n"
+        "         Obs: block now in beaker; water temp 85°C.\n"
+        "[Step 8] Action: wait 30 seconds\n"
+        "         Obs: 30 seconds elapsed; block temp now 74°C."
+    )
+
+
+def test_a_run_that_is_elided_at_the_end_is_marked_too() -> None:
+    assert paper_context(make_steps(("a", "b")), set()) == "[Step 1] (elided)"

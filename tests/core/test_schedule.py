@@ -1,0 +1,427 @@
+import math
+import time
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from agora.core.budget import Budget
+from agora.core.prices import PriceSheet, sheet_for
+from agora.core.schedule import (
+    FORESIGHT_STEPS,
+    MARKER_TOKENS,
+    EveryCall,
+    Never,
+    RentOrBuy,
+    Schedule,
+    Sizes,
+)
+from agora.core.trajectory import Step, Trajectory, Utterance
+
+CLAUDE = replace(sheet_for("claude-opus-4-8"), window=None)
+QUARTER = Budget(keep_ratio=0.25, least_ratio=0.0)
+
+
+def sheet(read: float, write: float, minimum: int = 0, block: int = 1) -> PriceSheet:
+    return PriceSheet(
+        name="x",
+        input=1.0,
+        read=read,
+        write=write,
+        output=1.0,
+        minimum_prefix=minimum,
+        block=block,
+    )
+
+
+def even(steps: int, tokens: int = 1_300, preamble: int = 4_000) -> Sizes:
+    zeros = (0,) * steps
+    return Sizes(preamble=preamble, steps=(tokens,) * steps, said=zeros, residues=zeros)
+
+
+def first(sizes: Sizes, steps: int) -> Sizes:
+    """Return what a schedule saw at the first call after so many steps."""
+    return Sizes(
+        preamble=sizes.preamble,
+        steps=sizes.steps[:steps],
+        said=(*sizes.said[: max(0, steps - 1)], 0)[:steps],
+        residues=sizes.residues[:steps],
+        asked=(*sizes.asked[: max(0, steps - 1)], 0)[:steps],
+    )
+
+
+@st.composite
+def any_sizes(draw: st.DrawFn, most: int = 30) -> Sizes:
+    count = draw(st.integers(0, most))
+    steps = draw(st.lists(st.integers(1, 3_000), min_size=count, max_size=count))
+    said = draw(st.lists(st.sampled_from([0, 0, 0, 40, 700]), min_size=count, max_size=count))
+    whole = draw(st.lists(st.sampled_from([0, 0, 0.3, 1]), min_size=count, max_size=count))
+    return Sizes(
+        preamble=draw(st.sampled_from([50, 1_000, 4_000, 12_000])),
+        steps=tuple(steps),
+        said=tuple(said),
+        residues=tuple(int(step * share) for step, share in zip(steps, whole, strict=True)),
+        asked=tuple(int(tokens > 0) for tokens in said),
+    )
+
+
+prices = st.builds(
+    sheet,
+    st.sampled_from([0, 0.02, 0.1, 0.5, 0.9]),
+    st.sampled_from([1.0, 1.25, 2.0]),
+    st.sampled_from([0, 512, 4_096]),
+)
+schedules = st.builds(
+    RentOrBuy,
+    prices,
+    st.sampled_from(
+        [
+            Budget(),
+            Budget(keep_ratio=0.6),
+            Budget(least_ratio=0.0),
+            Budget(limit=5_000),
+            Budget(limit=0),
+        ]
+    ),
+    st.integers(0, 3),
+    ceiling=st.sampled_from([1.0, 1.02, 1.2, math.inf]),
+)
+
+
+@dataclass
+class Ledger:
+    """What a sequence of prompts costs where any shared prefix from the minimum on is cached."""
+
+    sheet: PriceSheet
+    cost: float = 0.0
+    last: tuple[tuple[object, int], ...] = ()
+
+    def send(self, prompt: tuple[tuple[object, int], ...]) -> None:
+        size = sum(tokens for _, tokens in prompt)
+        hit = 0
+        for mine, theirs in zip(prompt, self.last, strict=False):
+            if mine != theirs:
+                break
+            hit += mine[1]
+        was_cached = sum(tokens for _, tokens in self.last) >= self.sheet.minimum_prefix
+        hit = hit if hit >= self.sheet.minimum_prefix and was_cached else 0
+        rest = self.sheet.write if size >= self.sheet.minimum_prefix else 1
+        self.cost += self.sheet.read * hit + rest * (size - hit)
+        self.last = prompt
+
+
+def prompt_of(
+    sizes: Sizes, schedule: RentOrBuy, epoch: int, fills: st.DataObject, filled: dict[int, int]
+) -> tuple[tuple[object, int], ...]:
+    """Return a prompt as an edit at `epoch` may leave it: of any size that a fill may have."""
+    recent = max(1, schedule.k_recent)
+    ordered: list[tuple[object, int]] = []
+    tail: list[tuple[object, int]] = []
+    kept = 0
+    for number, (step, said) in enumerate(zip(sizes.steps, sizes.said, strict=True), start=1):
+        spoken: list[tuple[object, int]] = [(("said", number), said)] if said else []
+        ordered += [(("step", number), step), *spoken]
+        if number > epoch - recent:
+            tail.append((("step", number), step))
+        else:
+            kept += sizes.residues[number - 1]
+        tail += spoken
+    if epoch <= recent:
+        return (("preamble", sizes.preamble), *ordered)
+    if epoch not in filled:
+        floor = (
+            sizes.preamble
+            + sum(sizes.said[: epoch - 1])
+            + sum(sizes.steps[epoch - recent : epoch])
+            + kept
+            + schedule.marker_tokens
+        )
+        most = max(floor, schedule.edit(sizes).room)
+        least = max(floor, most - max(sizes.steps[:epoch]) + 1)
+        filled[epoch] = fills.draw(st.integers(least, most)) - floor
+    middle = (("fill", epoch), kept + schedule.marker_tokens + filled[epoch])
+    return (("preamble", sizes.preamble), middle, *tail)
+
+
+@settings(deadline=None)
+@given(sizes=any_sizes(), schedule=schedules, data=st.data())
+def test_wherever_a_trajectory_ends_the_bill_is_within_the_ceiling(
+    sizes: Sizes, schedule: RentOrBuy, data: st.DataObject
+) -> None:
+    mine, never = Ledger(schedule.sheet), Ledger(schedule.sheet)
+    filled: dict[int, int] = {}
+    for steps in range(len(sizes.steps) + 1):
+        at = first(sizes, steps)
+        seen = [at]
+        if steps and sizes.asked[steps - 1]:
+            seen.append(replace(at, said=sizes.said[:steps], asked=sizes.asked[:steps]))
+        for now in seen:
+            mine.send(prompt_of(now, schedule, schedule.epoch(now), data, filled))
+            never.send(prompt_of(now, schedule, 0, data, filled))
+            assert mine.cost <= schedule.ceiling * never.cost * (1 + 1e-9) + 1e-6
+
+
+@given(sizes=any_sizes(), schedule=schedules)
+def test_the_epoch_stays_or_moves_to_the_call_being_made(sizes: Sizes, schedule: RentOrBuy) -> None:
+    minimum = schedule.sheet.minimum_prefix
+    before = 0
+    sent = sizes.preamble
+    for steps in range(1, len(sizes.steps) + 1):
+        epoch = schedule.epoch(first(sizes, steps))
+        spoken = replace(first(sizes, steps), said=sizes.said[:steps], asked=sizes.asked[:steps])
+        after = schedule.epoch(spoken)
+        allowed = {before, steps} if sent >= minimum else {before, steps, 0}
+        assert epoch in allowed
+        sent += sizes.steps[steps - 1]
+        # Nothing is cached below the minimum, so an edit may be undone when it is reached.
+        assert after == epoch or (sizes.preamble < minimum <= sent + sizes.said[steps - 1])
+        sent += sizes.said[steps - 1]
+        before = after
+
+
+@given(sizes=any_sizes(), schedule=schedules)
+def test_all_epochs_at_once_are_those_of_each_call(sizes: Sizes, schedule: RentOrBuy) -> None:
+    epochs = schedule.epochs(sizes)
+
+    assert len(epochs) == len(sizes.steps) + 1
+    assert epochs[-1] == schedule.epoch(sizes)
+    for steps in range(len(sizes.steps)):
+        upto = replace(first(sizes, steps), said=sizes.said[:steps], asked=sizes.asked[:steps])
+        assert epochs[steps] == schedule.epoch(upto)
+
+
+@given(sizes=any_sizes(), budget=st.sampled_from([Budget(), Budget(limit=700)]))
+def test_where_reading_costs_as_much_as_writing_it_edits_at_every_call(
+    sizes: Sizes, budget: Budget
+) -> None:
+    for free in (CLAUDE.no_cache(), sheet_for("self-hosted")):
+        schedule = RentOrBuy(free, budget)
+        assert schedule.epoch(sizes) == EveryCall().epoch(sizes) == len(sizes.steps)
+        assert schedule.epochs(sizes) == tuple(range(len(sizes.steps) + 1))
+        assert schedule.steps_until_due(sizes) == 0
+
+
+@given(sizes=any_sizes())
+def test_never_is_never(sizes: Sizes) -> None:
+    assert Never().epoch(sizes) == 0
+
+
+def test_the_three_are_schedules() -> None:
+    every: list[Schedule] = [EveryCall(), Never(), RentOrBuy(CLAUDE)]
+
+    assert [schedule.epoch(even(3)) for schedule in every] == [3, 0, 0]
+
+
+def test_it_edits_at_the_first_call_at_which_the_rent_has_paid_for_it() -> None:
+    # Kept: 4,000 + 2 * 1,000 + 16. Buying: 1.15 * (6,016 - 4,000 - 1,000) = 1,168.4.
+    # Rent of call n: 0.1 * (4,000 + 1,000 n - 6,016), from call 3 on: 98.4, 198.4, 298.4, 398.4,
+    # 498.4. Together 993.6 at call 6 and 1,492 at call 7.
+    schedule = RentOrBuy(CLAUDE, QUARTER, ceiling=math.inf)
+
+    assert schedule.epochs(even(8, 1_000)) == (0, 0, 0, 0, 0, 0, 0, 7, 7)
+
+
+def test_an_edit_waits_until_the_ceiling_allows_it() -> None:
+    # At call 7 the bill of sending everything is 1.25 * 11,000 + 0.1 * 49,000 = 18,650. The edit
+    # costs 1,168.4 - 498.4 = 670 more than none: 3.6 % of it. At call 8 it is 570 of 21,000, 2.7 %,
+    # at call 9 it is 470 of 23,450, 2.004 %, at call 10 it is 370 of 26,000, 1.4 %.
+    sizes = even(12, 1_000)
+
+    assert RentOrBuy(CLAUDE, QUARTER, ceiling=1.04).epochs(sizes)[7] == 7
+    assert RentOrBuy(CLAUDE, QUARTER, ceiling=1.03).epochs(sizes)[7:9] == (0, 8)
+    assert RentOrBuy(CLAUDE, QUARTER, ceiling=1.02).epochs(sizes)[9:11] == (0, 10)
+
+
+def test_a_short_trajectory_is_left_alone_and_told_how_long_it_takes() -> None:
+    schedule = RentOrBuy(CLAUDE)
+
+    assert schedule.epoch(even(5)) == 0
+    left = schedule.steps_until_due(even(5))
+    assert left is not None
+    assert schedule.epoch(even(5 + left - 1)) == 0
+    assert schedule.epoch(even(5 + left)) == 5 + left
+    assert schedule.steps_until_due(even(5 + left)) == 0
+
+
+def test_after_an_edit_it_is_told_how_long_the_next_one_takes() -> None:
+    schedule = RentOrBuy(CLAUDE)
+    due = sorted(set(schedule.epochs(even(60))) - {0})
+    now = even(due[0] + 1)
+
+    assert schedule.epoch(now) == due[0]
+    assert schedule.steps_until_due(now) == due[1] - due[0] - 1
+
+
+def test_where_nothing_can_be_saved_no_edit_is_in_sight() -> None:
+    keep_all = RentOrBuy(CLAUDE, Budget(keep_ratio=1.0))
+
+    assert keep_all.steps_until_due(even(4)) is None
+    assert keep_all.epoch(even(FORESIGHT_STEPS)) == 0
+
+
+def test_nothing_is_due_before_the_first_step() -> None:
+    assert RentOrBuy(CLAUDE).epoch(even(0)) == 0
+    assert RentOrBuy(CLAUDE).epochs(even(0)) == (0,)
+    assert RentOrBuy(sheet(0.1, 1.25, 9_999)).epoch(even(0)) == 0
+
+
+def test_below_the_minimum_prefix_an_edit_is_free_and_undone_once_everything_can_be_cached() -> (
+    None
+):
+    # 500 + 100 n reaches 2,000 at call 15.
+    schedule = RentOrBuy(sheet(0.1, 1.25, 2_000))
+    epochs = schedule.epochs(even(20, 100, preamble=500))
+
+    assert epochs[3:15] == tuple(range(3, 15))
+    assert epochs[15:] == (0,) * 6
+
+
+def test_an_edit_does_not_go_below_the_minimum_once_something_is_cached() -> None:
+    low = RentOrBuy(sheet(0.1, 1.25, 4_096), QUARTER, ceiling=math.inf)
+    epochs = low.epochs(even(60, 400, preamble=2_000))
+
+    # An edit leaves a quarter of 2,000 + 400 n, of which a fill may leave 400 unused.
+    due = sorted(set(epochs[6:]) - {0})
+    assert due
+    assert (2_000 + 400 * due[0]) / 4 - 400 >= 4_096
+
+
+def test_only_whole_blocks_of_the_preamble_are_reused() -> None:
+    fine, coarse = sheet(0.1, 1.0, block=1), sheet(0.1, 1.0, block=3_000)
+    sizes = even(30)
+    soon = min(set(RentOrBuy(fine, QUARTER).epochs(sizes)) - {0})
+
+    assert RentOrBuy(coarse, QUARTER).epochs(sizes)[soon] == 0
+
+
+def test_a_cold_cache_makes_an_edit_free() -> None:
+    schedule = RentOrBuy(CLAUDE)
+
+    assert schedule.epoch(even(5)) == 0
+    assert replace(schedule, idle_seconds=300).epoch(even(5)) == 0
+    assert replace(schedule, idle_seconds=301).epoch(even(5)) == 5
+    assert replace(schedule, idle_seconds=301).epoch(even(2)) == 0
+
+
+def test_an_earlier_pause_that_is_named_keeps_its_edit() -> None:
+    schedule = RentOrBuy(CLAUDE, cold=frozenset({2, 5, 99}))
+
+    assert schedule.epochs(even(8)) == (0, 0, 0, 0, 0, 5, 5, 5, 5)
+    assert replace(schedule, idle_seconds=999).epoch(even(8)) == 8
+    assert schedule.epoch(even(5)) == replace(schedule, cold=frozenset(), idle_seconds=999).epoch(
+        even(5)
+    )
+
+
+def test_a_pause_does_not_cut_below_the_minimum() -> None:
+    schedule = RentOrBuy(sheet(0.1, 1.25, 4_096), cold=frozenset({11}))
+
+    assert schedule.epoch(even(11, 400, preamble=2_000)) == 0
+
+
+def test_a_prompt_that_would_not_fit_is_edited_whatever_it_costs() -> None:
+    sizes = even(6)
+    tight = RentOrBuy(replace(CLAUDE, window=11_799))
+
+    assert RentOrBuy(replace(CLAUDE, window=11_800)).epoch(sizes) == 0
+    assert tight.epoch(sizes) == 6
+    assert tight.epoch(replace(even(5), pending=1_400)) == 5
+    assert tight.epoch(replace(even(5), said=(0, 0, 0, 0, 1_400))) == 5
+    assert tight.edit(sizes).room == 4_000 + 2 * 1_300 + MARKER_TOKENS
+
+
+def test_an_edit_leaves_no_more_beside_the_floor_than_it_saves_on_its_own_call() -> None:
+    dear = RentOrBuy(CLAUDE, Budget(least_ratio=0.2))
+
+    assert dear.least_ratio == pytest.approx(0.08)
+    assert RentOrBuy(CLAUDE, Budget(least_ratio=0.03)).least_ratio == 0.03
+
+
+def test_an_edit_leaves_less_than_the_budget_where_the_ceiling_affords_no_more() -> None:
+    sizes = even(100, preamble=2_000)
+    first = next(edit for edit in RentOrBuy(CLAUDE).edits(sizes) if edit.epoch)
+
+    assert first.room < Budget().of(2_000 + sum(sizes.steps[: first.epoch]))
+
+
+@given(sizes=any_sizes(), schedule=schedules)
+def test_an_edit_never_leaves_more_than_the_budget_and_the_floor(
+    sizes: Sizes, schedule: RentOrBuy
+) -> None:
+    for edit in schedule.edits(sizes):
+        if edit.epoch:
+            total = sizes.preamble + sum(sizes.steps[: edit.epoch])
+            total += sum(sizes.said[: edit.epoch - 1])
+            kept = sizes.residues[: max(0, edit.epoch - max(1, schedule.k_recent))]
+            whole = sizes.steps[max(0, edit.epoch - max(1, schedule.k_recent)) : edit.epoch]
+            floor = total - sum(sizes.steps[: edit.epoch]) + sum(kept) + sum(whole)
+            floor += schedule.marker_tokens
+            assert edit.room <= max(floor, schedule.budget.of(total, floor=floor)) + 1
+
+
+def test_a_forced_edit_leaves_room_so_that_not_every_call_is_one() -> None:
+    epochs = RentOrBuy(replace(CLAUDE, window=60_000)).epochs(even(400))
+
+    assert len(set(epochs[200:])) < 40
+
+
+def test_a_floor_that_does_not_fit_the_window_is_no_reason_to_edit() -> None:
+    assert RentOrBuy(replace(CLAUDE, window=1_000)).epoch(even(2)) == 0
+
+
+def test_sizes_are_read_off_a_trajectory() -> None:
+    def step(number: int, fixed: str = "", residue: int = 0) -> Step:
+        return Step(
+            number=number,
+            action="a",
+            observation="o",
+            tokens=100 * number,
+            residue_tokens=residue,
+            fixed=fixed,
+        )
+
+    trajectory = Trajectory(
+        task="t",
+        preamble="p",
+        preamble_tokens=50,
+        steps=(step(1), step(2, residue=30), step(3, fixed="image"), step(4)),
+        utterances=(
+            Utterance(after=0, text="", tokens=7, by_user=True),
+            Utterance(after=2, text="", tokens=5, by_user=False),
+            Utterance(after=2, text="", tokens=6, by_user=True),
+        ),
+        pending_tokens=9,
+    )
+
+    assert Sizes.of(trajectory, pinned={4}) == Sizes(
+        preamble=57,
+        steps=(100, 200, 300, 400),
+        said=(0, 11, 0, 0),
+        residues=(0, 30, 300, 400),
+        asked=(0, 1, 0, 0),
+        pending=9,
+    )
+
+
+@given(sizes=any_sizes(), further=st.integers(0, 5))
+def test_grown_sizes_begin_with_what_was_there(sizes: Sizes, further: int) -> None:
+    assume(sizes.steps)
+    grown = sizes.grown(further)
+
+    assert grown.steps[: len(sizes.steps)] == sizes.steps
+    assert len(grown.steps) == len(grown.said) == len(grown.residues) == len(grown.asked)
+    assert len(grown.steps) == len(sizes.steps) + further
+
+
+@pytest.mark.parametrize("name", ["claude-opus-4-5", "deepseek-v4-flash", "gpt-4o"])
+def test_ten_thousand_steps_take_milliseconds(name: str) -> None:
+    # 5 ms is the bar, and benchmarks/bill.py measures it; a loaded machine may take longer.
+    schedule, sizes = RentOrBuy(sheet_for(name)), even(10_000)
+    best = math.inf
+    for _ in range(5):
+        start = time.process_time()
+        schedule.epoch(sizes)
+        best = min(best, time.process_time() - start)
+
+    assert best < 0.2

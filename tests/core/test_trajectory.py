@@ -1,0 +1,49 @@
+from agora.core.trajectory import Anchor, Step, Trajectory, Utterance
+
+
+def make_trajectory(*utterances: Utterance) -> Trajectory:
+    steps = tuple(
+        Step(number=n, action=f"do {n}", observation=f"saw {n}", tokens=10) for n in (1, 2)
+    )
+    return Trajectory(
+        task="the task",
+        preamble="be good\nthe task",
+        preamble_tokens=7,
+        steps=steps,
+        utterances=utterances,
+        pending_tokens=3,
+    )
+
+
+def said(after: int, text: str, *, by_user: bool = True) -> Utterance:
+    return Utterance(after=after, text=text, tokens=5, by_user=by_user)
+
+
+def test_the_whole_prompt_is_what_is_fixed_and_every_step() -> None:
+    trajectory = make_trajectory(said(1, "hurry"))
+
+    assert trajectory.fixed_tokens == 15
+    assert trajectory.tokens == 35
+
+
+def test_steps_are_scored_against_the_observation_of_the_last_of_them() -> None:
+    for newest in (True, False):
+        assert make_trajectory().anchor(2, newest=newest) == Anchor("the task", "saw 2")
+        assert make_trajectory().anchor(1, newest=newest) == Anchor("the task", "saw 1")
+        assert make_trajectory().anchor(0, newest=newest) == Anchor("the task", "the task")
+
+
+def test_the_newest_thing_to_act_on_is_what_the_user_said_last() -> None:
+    spoken = make_trajectory(said(1, "hurry"), said(2, "well", by_user=False), said(2, "now?"))
+
+    assert spoken.anchor(2, newest=True).observation == "now?"
+    assert spoken.anchor(1, newest=True).observation == "hurry"
+    assert spoken.anchor(2, newest=False).observation == "saw 2"
+    answered = make_trajectory(said(2, "well", by_user=False))
+    assert answered.anchor(2, newest=True).observation == "saw 2"
+
+
+def test_what_was_said_before_a_step_is_known_by_its_number() -> None:
+    spoken = make_trajectory(said(0, "first"), said(1, "second"), said(2, "third"))
+
+    assert [u.text for u in spoken.said_before(2)] == ["first", "second"]

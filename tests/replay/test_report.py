@@ -1,0 +1,165 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agora.core.prices import sheet_for, shipped_sheets
+from agora.replay import report as module
+from agora.replay.logs import Recording, Tally
+from agora.replay.report import Comparison, Dearest, Reasons, Report, unit_of
+from agora.replay.run import Pricing, run
+from agora.replay.simulate import Policy
+from tests.replay.recordings import recording
+
+
+def reported(recordings: list[Recording], pricing: Pricing) -> dict[str, Any]:
+    report = Report(pricing)
+    for outcome in run(recordings, pricing):
+        report.add(outcome)
+    value: dict[str, Any] = json.loads(json.dumps(report.value(Tally(), ["log.jsonl"])))
+    return value
+
+
+def test_totals_are_the_sums_of_the_rows_for_every_sheet_and_policy() -> None:
+    pricing = Pricing(others=(sheet_for("claude-sonnet-5"), shipped_sheets()["self-hosted"]))
+    value = reported([recording(f"r{n}", 10 * n) for n in range(4)], pricing)
+
+    assert value["trajectories"] == len(value["rows"]) == 4
+    assert value["calls"] == value["steps"] == 60
+    for key in value["sheet_keys"]:
+        for place, policy in enumerate(value["policies"]):
+            totals = value["totals"][key][policy]
+            assert totals["cost"] == pytest.approx(
+                sum(row["cost"][key][place] for row in value["rows"])
+            )
+            assert totals["edits"] == sum(row["edits"][key][place] for row in value["rows"])
+            kinds = totals["uncached"], totals["read"], totals["written"]
+            assert totals["tokens"] == sum(kinds)
+
+
+def test_costs_are_those_the_cache_model_billed() -> None:
+    one = recording("one", 40)
+    value = reported([one], Pricing())
+    [outcome] = run([one], Pricing())
+
+    bills = outcome.by_sheet["own"].bills
+    for place, policy in enumerate(Policy):
+        assert value["rows"][0]["cost"]["own"][place] == pytest.approx(bills[policy].dollars)
+        columns = value["rows"][0]["detail"]["by_sheet"]["own"]["calls"][place]
+        assert sum(columns[0]) + sum(columns[1]) + sum(columns[2]) == bills[policy].tokens
+        assert len(columns[3]) == bills[policy].edits
+
+
+def test_own_hardware_is_counted_in_seconds() -> None:
+    sheet = shipped_sheets()["self-hosted"]
+    value = reported([recording("one", 20)], Pricing(fixed=sheet))
+
+    assert unit_of(sheet) == value["units"]["self-hosted"] == "seconds"
+    totals = value["totals"]["self-hosted"]
+    assert 0 < totals[Policy.AGORA]["cost"] < totals[Policy.AS_IT_WAS]["cost"]
+    own = reported([recording("one", 2, model="self-hosted")], Pricing())
+    assert own["units"] == {"own": "seconds"}
+
+
+def test_what_fails_and_what_a_provider_would_refuse_are_counted_with_the_reason() -> None:
+    orphan = [{"role": "user", "content": "hi"}, {"role": "tool", "tool_call_id": "x"}]
+    refused = Recording(id="refused", format="openai", messages=orphan)
+    strange = Recording(id="strange", format="no such format", messages=[])
+
+    value = reported([refused, strange, recording("good", 1)], Pricing())
+
+    assert value["failed"]["count"] + value["left_alone"]["count"] == 2
+    reasons = value["failed"]["reasons"] + value["left_alone"]["reasons"]
+    assert {example for reason in reasons for example in reason["examples"]} == {
+        "refused",
+        "strange",
+    }
+
+
+def test_details_are_kept_of_the_dearest_only_and_the_report_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MOST_DETAILS", 2)
+    monkeypatch.setattr(module, "MOST_ROWS", 4)
+
+    value = reported([recording(f"r{n}", n) for n in (3, 9, 1, 7, 5, 2)], Pricing())
+
+    assert [row["id"] for row in value["rows"]] == ["r9", "r7", "r5", "r3"]
+    assert ["detail" in row for row in value["rows"]] == [True, True, False, False]
+    assert value["cut"] == {"rows": 2, "details": 2}
+    assert value["trajectories"] == 6
+
+
+def test_a_giant_does_not_push_out_the_pictures_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MOST_DETAIL_BYTES", 8_000)
+
+    value = reported([recording("giant", 60), recording("small", 2)], Pricing())
+
+    assert ["detail" in row for row in value["rows"]] == [False, True]
+
+
+def test_a_report_of_nothing_is_a_report() -> None:
+    value = reported([], Pricing())
+
+    assert value["trajectories"] == 0
+    assert value["rows"] == []
+    assert value["totals"]["own"][Policy.AGORA]["append_only_share"] == 1
+
+
+@given(
+    costs=st.lists(st.integers(0, 20)),
+    most=st.integers(0, 8),
+    sizes=st.lists(st.integers(0, 5), min_size=1),
+    most_bytes=st.integers(0, 30),
+)
+def test_the_dearest_are_kept_within_both_limits(
+    costs: list[int], most: int, sizes: list[int], most_bytes: int
+) -> None:
+    dearest = Dearest(most, most_bytes)
+    held = set()
+    for place, cost in enumerate(costs):
+        held.add(place)
+        held -= set(dearest.offer(cost, place, sizes[place % len(sizes)]))
+
+    kept = dearest.values()
+    assert set(kept) == held
+    assert len(kept) <= most
+    assert sum(sizes[place % len(sizes)] for place in kept) <= most_bytes
+    assert [costs[place] for place in kept] == sorted((costs[p] for p in kept), reverse=True)
+
+
+@given(costs=st.lists(st.integers(0, 20)), most=st.integers(0, 8))
+def test_without_sizes_they_are_the_first_of_the_sorted(costs: list[int], most: int) -> None:
+    dearest = Dearest(most)
+    for place, cost in enumerate(costs):
+        dearest.offer(cost, place)
+
+    best = sorted(range(len(costs)), key=lambda place: (-costs[place], place))[:most]
+    assert dearest.values() == best
+
+
+def test_reasons_stay_few_however_many_there_are() -> None:
+    reasons = Reasons()
+    for n in range(1_000):
+        reasons.add(f"reason {n}", "here")
+
+    assert reasons.count == 1_000
+    assert len(reasons.value()) <= 51
+    assert reasons.value()[0] == {
+        "reason": "something else",
+        "count": 950,
+        "examples": ["here"] * 5,
+    }
+
+
+def test_a_comparison_knows_cheaper_same_and_dearer() -> None:
+    compared = Comparison()
+    for was, now in ((2.0, 1.0), (1.0, 1.0), (1.0, 1.5), (0.0, 0.0)):
+        compared.add(was, now)
+
+    assert (compared.cheaper, compared.same, compared.dearer) == (1, 2, 1)
+    assert compared.worst == 1.5

@@ -1,0 +1,157 @@
+import os
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agora.core.prices import sheet_for, shipped_sheets
+from agora.errors import TooManyCallsError
+from agora.replay.logs import Recording
+from agora.replay.run import OWN, Outcome, Pricing, run, weight
+from agora.replay.simulate import MOST_CALLS, Policy, replay, replay_by
+from tests.replay.recordings import recording
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+class Deadly:
+    """Ends the process that unpickles it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (3,)
+
+
+def test_outcomes_come_in_order_and_are_the_same_with_more_workers() -> None:
+    recordings = [recording(f"r{n}", n % 5, words=20) for n in range(70)]
+
+    alone = list(run(recordings, Pricing()))
+    together = list(run(recordings, Pricing(), workers=2))
+
+    assert [outcome.id for outcome in alone] == [one.id for one in recordings]
+    assert together == alone
+
+
+def test_a_recording_that_fails_is_put_down_and_the_next_one_comes() -> None:
+    bad = Recording(id="bad", format="openai", messages=[{"role": "tool", "content": 7}])
+    strange = Recording(id="strange", format="no such format", messages=[])
+
+    outcomes = list(run([bad, strange, recording("good", 2)], Pricing()))
+
+    assert [bool(outcome.error) for outcome in outcomes] == [True, True, False]
+    assert not outcomes[1].by_sheet
+    assert list(outcomes[2].by_sheet) == [OWN]
+
+
+def test_a_recording_that_kills_its_worker_takes_no_other_with_it() -> None:
+    deadly = Recording(id="deadly", format="openai", messages=[Deadly()])
+    recordings = [recording("a", 1), deadly, recording("b", 1)]
+
+    outcomes = list(run(iter(recordings), Pricing(), workers=2))
+
+    assert [outcome.id for outcome in outcomes] == ["a", "deadly", "b"]
+    assert [bool(outcome.by_sheet) for outcome in outcomes] == [True, False, True]
+    assert "was killed" in outcomes[1].error
+
+
+def test_no_more_is_read_ahead_than_the_workers_need() -> None:
+    taken = 0
+    ahead = []
+
+    def recordings() -> Iterator[Recording]:
+        nonlocal taken
+        for n in range(400):
+            taken += 1
+            yield recording(f"r{n}", 0)
+
+    for done, _ in enumerate(run(recordings(), Pricing(), workers=2, in_flight_bytes=1)):
+        ahead.append(taken - done)
+
+    assert len(ahead) == 400
+    assert max(ahead) <= 5 * 32
+
+
+def test_the_workers_end_when_nobody_wants_the_rest() -> None:
+    outcomes = run((recording(f"r{n}", 1) for n in range(200)), Pricing(), workers=2)
+
+    assert isinstance(next(outcomes), Outcome)
+    assert isinstance(outcomes, Generator)
+    outcomes.close()
+
+
+def test_a_trajectory_too_long_to_replay_says_so() -> None:
+    endless = recording("endless", MOST_CALLS + 1, words=0)
+
+    with pytest.raises(TooManyCallsError, match=r"it has 4,001 calls"):
+        replay(endless, sheet_for("gpt-4o"))
+
+
+@given(value=JSON)
+def test_a_value_weighs_at_least_its_texts(value: Any) -> None:
+    def texts(item: Any) -> int:
+        if isinstance(item, str):
+            return len(item)
+        if isinstance(item, dict):
+            return sum(map(texts, item.values()))
+        return sum(map(texts, item)) if isinstance(item, list) else 0
+
+    assert weight(value) >= texts(value)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    steps=st.integers(0, 12),
+    words=st.integers(0, 400),
+    names=st.lists(st.sampled_from(sorted(shipped_sheets())), min_size=1, unique=True, max_size=4),
+)
+def test_several_sheets_at_once_give_what_each_gives_alone(
+    steps: int, words: int, names: list[str]
+) -> None:
+    one = recording("one", steps, words=words)
+    sheets = [shipped_sheets()[name] for name in names]
+
+    assert replay_by(one, sheets) == tuple(replay(one, sheet) for sheet in sheets)
+
+
+def test_where_nothing_is_cached_agora_sees_nothing_that_was_said_later() -> None:
+    said = recording("said", 12)
+    later = [*said.messages, {"role": "user", "content": "And now? " * 3_000}]
+    longer = Recording(id="said", format="openai", messages=later, model="gpt-4o")
+    sheet = shipped_sheets()["self-hosted"]
+
+    before = replay(said, sheet).bills[Policy.AGORA].calls
+    after = replay(longer, sheet).bills[Policy.AGORA].calls
+
+    assert after[: len(before)] == before
+
+
+def test_the_steps_listed_as_elided_are_those_the_last_call_left_out() -> None:
+    replayed = replay(recording("one", 40), sheet_for("gpt-4o"))
+    bill = replayed.bills[Policy.AGORA]
+
+    assert bill.edits
+    assert replayed.elided
+    numbers = [step.number for step in replayed.elided]
+    assert numbers == sorted(set(numbers))
+    last = bill.calls[-1]
+    left_out = sum(step.tokens for step in replayed.elided)
+    whole = replayed.bills[Policy.AS_IT_WAS].calls[-1]
+    sent = last.uncached + last.read + last.written
+    assert sent >= whole.uncached + whole.read + whole.written - left_out
+
+
+def test_a_sheet_is_named_for_all_or_found_by_the_model() -> None:
+    gpt, claude = sheet_for("gpt-5"), sheet_for("claude-sonnet-5")
+
+    own = Pricing(others=(gpt, claude))
+    assert {key: sheet.name for key, sheet in own.of("gpt-4o").items()} == {
+        OWN: "gpt-4o",
+        "gpt-5": "gpt-5",
+        "claude-sonnet-5": "claude-sonnet-5",
+    }
+    fixed = Pricing(fixed=gpt, others=(gpt, claude))
+    assert fixed.keys == ("gpt-5", "claude-sonnet-5")

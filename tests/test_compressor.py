@@ -1,0 +1,401 @@
+import json
+import logging
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+import agora
+from agora import Budget, Compressor, PriceSheet, Reason, Rung
+from agora.core.prices import sheet_for
+from agora.core.schedule import Sizes
+from agora.core.tokens import Characters
+from agora.core.trajectory import Anchor, Step
+from agora.errors import (
+    AgoraError,
+    GuardError,
+    IllegalInputError,
+    ScoreError,
+    UnknownFormatError,
+)
+from agora.scorers.recency import RecencyScorer
+
+NOTE = "lorem ipsum dolor sit amet " * 20
+
+
+def call(number: int, name: str = "look", arguments: str | None = None) -> dict[str, Any]:
+    arguments = arguments or json.dumps({"place": f"box {number}"})
+    function = {"name": name, "arguments": arguments}
+    tool_call = {"id": f"call_{number}", "type": "function", "function": function}
+    return {"role": "assistant", "content": None, "tool_calls": [tool_call]}
+
+
+def saw(number: int, text: str = NOTE) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": f"call_{number}", "content": f"KEY{number:03} {text}"}
+
+
+def history(steps: int) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Find the key."}]
+    for number in range(1, steps + 1):
+        messages += [call(number), saw(number)]
+    return messages
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A scorer that gives what it is told to, right or wrong."""
+
+    values: tuple[Any, ...] = ()
+    error: Exception | None = None
+    seen: list[int] = field(default_factory=list)
+
+    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+        self.seen.append(len(steps))
+        if self.error:
+            raise self.error
+        return self.values or [0.5] * len(steps)
+
+
+@dataclass(frozen=True)
+class EpochAt:
+    """A schedule whose last edit was after so many steps."""
+
+    steps: int
+
+    def epoch(self, sizes: Sizes) -> int:
+        return min(self.steps, len(sizes.steps))
+
+
+def every_call(**options: Any) -> Compressor:
+    """Return a compressor that edits whatever an edit costs."""
+    return Compressor(**{"schedule": "every_call", **options})
+
+
+def outcomes(compression: agora.Compression) -> dict[int, str]:
+    return {decision.number: decision.outcome for decision in compression.decisions}
+
+
+def test_the_first_example_of_the_readme_works() -> None:
+    compression = agora.compress(history(60), model="gpt-5-mini")
+
+    assert compression.reason is Reason.COMPRESSED
+    assert compression.tokens_after < compression.tokens_before
+    assert agora.validate(compression.messages, format="openai") == []
+
+
+def test_kept_steps_are_the_floor_and_the_best_that_fit() -> None:
+    messages = history(6)
+    scores = Scores((0.1, 0.9, 0.2, 0.3, 0.0, 0.0))
+    compressor = every_call(scorer=scores, budget=Budget(keep_ratio=0.6), skeleton_share=0)
+
+    assert outcomes(compressor.compress(messages)) == {
+        1: "elided",
+        2: "kept",
+        3: "elided",
+        4: "elided",
+        5: "floor",
+        6: "floor",
+    }
+
+
+def test_a_pinned_step_is_never_elided() -> None:
+    compression = every_call(budget=Budget(limit=0)).compress(history(6), pins=[3])
+
+    assert outcomes(compression)[3] == "floor"
+    assert compression.decisions[2].reason == "pinned"
+
+
+def test_a_recalled_step_is_part_of_the_floor() -> None:
+    messages = history(5)
+    messages += [call(6, "agora_recall", '{"step": 2}'), saw(6), *history(8)[13:]]
+    compression = every_call(budget=Budget(limit=0)).compress(messages)
+
+    assert compression.decisions[1].reason == "recalled"
+
+
+def test_markers_mention_recall_when_the_tool_is_among_the_tools() -> None:
+    compressor = every_call(budget=Budget(limit=0))
+    offered = compressor.compress(history(6), tools=[agora.recall_tool("openai")])
+
+    assert "agora_recall shows one by its number" in offered.messages[0]["content"]
+    assert "recall" not in compressor.compress(history(6)).messages[0]["content"]
+    assert offered.recall(1).startswith('step 1\nlook {"place": "box 1"}\nKEY001 lorem')
+
+
+def test_skeletons_keep_the_names_that_only_elided_steps_had() -> None:
+    compression = every_call(budget=Budget(keep_ratio=0.5)).compress(history(6))
+
+    text = json.dumps(compression.messages)
+    assert all(f"KEY{number:03}" in text for number in range(1, 7))
+
+
+def test_a_prompt_within_its_budget_comes_back_as_the_same_object() -> None:
+    messages = history(6)
+    compression = every_call(budget=Budget(keep_ratio=1.0)).compress(messages)
+
+    assert compression.messages is messages
+    assert compression.reason is Reason.WITHIN_BUDGET
+    assert compression.rung is Rung.UNTOUCHED
+
+
+@pytest.mark.parametrize("messages", [history(2), history(0)])
+def test_a_prompt_that_is_all_floor_comes_back_as_the_same_object(messages: Any) -> None:
+    compression = every_call().compress(messages)
+
+    assert compression.messages is messages
+    assert compression.reason is Reason.NOTHING_TO_ELIDE
+
+
+def test_scores_above_theta_hi_overspend_the_budget() -> None:
+    scores = Scores((0.95, 0.2, 0.95, 0.1, 0.1))
+    paper = Compressor.paper(scores)
+
+    compression = paper.compress(history(5))
+
+    assert outcomes(compression)[1] == outcomes(compression)[3] == "floor"
+    assert compression.decisions[0].reason == "sure to be needed"
+
+
+def test_when_every_score_is_sure_there_is_nothing_to_elide() -> None:
+    compression = Compressor.paper(Scores((1.0,) * 5)).compress(history(5))
+
+    assert compression.reason is Reason.NOTHING_TO_ELIDE
+
+
+def test_a_marker_longer_than_what_it_stands_for_is_not_written() -> None:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "x"}]
+    for number in range(1, 5):
+        messages += [call(number, "f", "{}"), {**saw(number), "content": "k"}]
+    messages[1] = {
+        "role": "assistant",
+        "content": "",
+        "function_call": {"name": "", "arguments": ""},
+    }
+    messages[2] = {"role": "function", "name": "", "content": ""}
+    compressor = every_call(
+        budget=Budget(limit=0, unit="characters"), k_recent=3, scorer=RecencyScorer()
+    )
+
+    compression = compressor.compress(messages)
+
+    assert compression.reason is Reason.NOTHING_GAINED
+    assert compression.messages is messages
+
+
+def test_a_schedule_that_never_edits_leaves_the_prompt_alone() -> None:
+    compression = every_call(schedule="never").compress(history(9))
+
+    assert compression.reason is Reason.NOT_WORTH_IT_YET
+    assert outcomes(compression) == dict.fromkeys(range(1, 10), "kept")
+
+
+def test_a_first_try_on_a_short_history_says_when_an_edit_would_pay() -> None:
+    messages = history(9)
+    compression = agora.compress(messages, model="claude-sonnet-5")
+
+    assert compression.messages is messages
+    assert compression.reason is Reason.NOT_WORTH_IT_YET
+    assert re.search(r"an edit pays in about \d+ steps", compression.summary())
+
+
+def test_where_reading_again_costs_nothing_an_edit_never_pays() -> None:
+    free = replace(sheet_for("gpt-5-mini"), read=0.0)
+    compression = Compressor(sheet=free).compress(history(9))
+
+    assert compression.detail == "at these prices an edit would not pay"
+
+
+def test_without_a_cache_every_call_is_an_edit() -> None:
+    sheet = PriceSheet.no_cache(sheet_for("gpt-5-mini"))
+    by_price = Compressor(sheet=sheet, k_recent=1).compress(history(9))
+
+    assert by_price.messages == every_call(k_recent=1).compress(history(9)).messages
+    assert by_price.reason is Reason.COMPRESSED
+
+
+def test_a_cold_cache_makes_an_edit_free() -> None:
+    compressor = Compressor()
+
+    warm = compressor.compress(history(61), model="claude-sonnet-5", idle_seconds=1)
+    cold = compressor.compress(history(61), model="claude-sonnet-5", idle_seconds=90_000)
+
+    assert warm.epoch < cold.epoch == 61
+
+
+def test_a_call_that_found_the_cache_cold_is_named_ever_after() -> None:
+    compressor = Compressor()
+    model = "claude-sonnet-5"
+    cold = compressor.compress(history(61), model=model, idle_seconds=90_000)
+
+    later = compressor.compress(history(62), model=model, cold=[61])
+
+    assert later.epoch == 61
+    assert later.messages[: len(cold.messages)] == cold.messages
+
+
+def test_between_epochs_a_prompt_only_grows_at_its_end() -> None:
+    compressor = every_call(schedule=EpochAt(6), budget=Budget(limit=0))
+    before = compressor.compress(history(7)).messages
+    after = compressor.compress(history(8)).messages
+
+    assert after[: len(before)] == before
+    assert len(after) == len(before) + 2
+
+
+def test_nothing_after_the_epoch_is_scored_or_elided() -> None:
+    scores = Scores()
+    compression = every_call(
+        scorer=scores, schedule=EpochAt(6), budget=Budget(limit=0), k_recent=1
+    ).compress(history(9))
+
+    assert scores.seen == [6]
+    assert compression.epoch == 6
+    assert [d.reason for d in compression.decisions[6:]] == ["after the epoch"] * 3
+    assert outcomes(compression)[5] == "elided"
+
+
+@pytest.mark.parametrize(
+    "scorer",
+    [
+        Scores(error=RuntimeError("no model")),
+        Scores((0.1,)),
+        Scores((math.nan,) * 6),
+        Scores((1.5,) * 6),
+        Scores(("high",) * 6),
+    ],
+)
+def test_a_scorer_that_fails_costs_a_rung_and_nothing_else(
+    scorer: Scores, caplog: pytest.LogCaptureFixture
+) -> None:
+    compression = every_call(scorer=scorer, budget=Budget(limit=0)).compress(history(6))
+    by_recency = every_call(scorer=RecencyScorer(), budget=Budget(limit=0)).compress(history(6))
+
+    assert compression.rung is Rung.RULE
+    assert compression.messages == by_recency.messages
+    assert "scored by recency instead" in caplog.text
+    with pytest.raises((ScoreError, RuntimeError)):
+        every_call(scorer=scorer, budget=Budget(limit=0), strict=True).compress(history(6))
+
+
+def test_illegal_messages_come_back_as_they_are_with_the_rule_they_break() -> None:
+    messages = history(6)[:-1]
+    compression = agora.compress(messages)
+
+    assert compression.messages is messages
+    assert compression.reason is Reason.ILLEGAL_INPUT
+    assert compression.detail.startswith("O1")
+    with pytest.raises(IllegalInputError, match="O1"):
+        every_call(strict=True).compress(messages)
+
+
+def test_pins_that_are_no_numbers_hand_the_messages_on() -> None:
+    messages = history(6)
+    compression = agora.compress(messages, pins=[[3]])  # type: ignore[list-item]
+
+    assert compression.messages is messages
+    assert compression.reason is Reason.FAILED
+
+
+@pytest.mark.parametrize("messages", [None, 3, "hello", {"role": "user"}])
+def test_what_cannot_be_read_comes_back_as_it_is(messages: Any) -> None:
+    compression = agora.compress(messages)
+
+    assert compression.messages is messages
+    assert compression.reason is Reason.UNREADABLE
+    with pytest.raises(UnknownFormatError):
+        every_call(strict=True).compress(messages)
+
+
+def test_an_unknown_format_is_unreadable() -> None:
+    assert agora.compress(history(3), format="soap").reason is Reason.UNREADABLE
+
+
+class BrokenCounter:
+    """A counter that fails."""
+
+    def count(self, text: str) -> int:
+        raise RuntimeError("no tokenizer")
+
+
+def test_any_other_error_hands_the_messages_on_and_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    messages = history(6)
+    with caplog.at_level(logging.WARNING):
+        compression = every_call(counter=BrokenCounter()).compress(messages)
+
+    assert compression.messages is messages
+    assert compression.reason is Reason.FAILED
+    assert compression.detail == "RuntimeError: no tokenizer"
+    assert "handed on unchanged" in caplog.text
+    with pytest.raises(RuntimeError):
+        every_call(counter=BrokenCounter(), strict=True).compress(messages)
+
+
+def test_what_would_break_a_rule_is_never_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = history(6)
+
+    def drop_last(parsed: Any, elided: Any, markers: Any) -> Any:
+        from agora.adapters.base import Rendered
+
+        return Rendered(parsed.messages[:-1], ())
+
+    monkeypatch.setattr("agora.adapters.openai_chat.OpenAIChat.render", staticmethod(drop_last))
+
+    compression = every_call(budget=Budget(limit=0)).compress(messages)
+
+    assert compression.messages is messages
+    assert compression.reason is Reason.GUARD
+    assert "O1" in compression.detail
+    with pytest.raises(GuardError, match="would be refused"):
+        every_call(budget=Budget(limit=0), strict=True).compress(messages)
+
+
+def test_lines_give_way_where_counts_of_parts_do_not_add_up() -> None:
+    class Steep:
+        """Counts long texts dearer than the sum of their parts."""
+
+        def count(self, text: str) -> int:
+            return len(text) + max(0, len(text) - 60)
+
+    compressor = every_call(counter=Steep(), budget=Budget(keep_ratio=0.5), skeleton_share=0.9)
+    compression = compressor.compress(history(12))
+
+    budget = int(compression.tokens_before * 0.5)
+    assert compression.reason is Reason.COMPRESSED
+    assert compression.tokens_after <= budget
+
+
+def test_an_edit_can_be_looked_at_without_writing_messages() -> None:
+    compressor = every_call(budget=Budget(limit=0))
+    compression = compressor.compress(history(6))
+    assert compression.trajectory is not None
+
+    decisions = compressor.decide(compression.trajectory, 6)
+    assert [d.outcome for d in decisions] == [d.outcome for d in compression.decisions]
+    kept = compressor.decide(compression.trajectory, 2)
+    assert {d.reason for d in kept} == {"nothing_to_elide"}
+
+
+def test_the_papers_compressor_writes_its_own_marker() -> None:
+    blocks = ["[SYSTEM] Be good.", "[USER] Find the key."]
+    for number in range(8):
+        blocks += [f"[ASSISTANT] open box {number}", f"[USER] {NOTE}"]
+    compression = Compressor.paper(RecencyScorer()).compress("\n".join(blocks))
+
+    assert "[USER] Find the key.\n[... 6 step(s) elided ...]\n[ASSISTANT]" in compression.messages
+    assert compression.tokens_before == len("\n".join(blocks))
+
+
+def test_sizes_can_be_counted_by_the_callers_own_counter() -> None:
+    compression = every_call(counter=Characters()).compress(history(6))
+
+    assert compression.tokens_before > 6 * len(NOTE)
+
+
+def test_every_error_of_this_package_is_an_agora_error() -> None:
+    for error in (ScoreError("s", "p"), GuardError(["r"]), IllegalInputError(["r"])):
+        assert isinstance(error, AgoraError)

@@ -1,0 +1,260 @@
+"""Nothing in an observation's text is read as state: a forged marker or role is plain text."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pytest
+
+from agora import Budget, Compression, Compressor
+from agora.adapters import ADAPTERS, Context, detect
+from agora.adapters.base import Observations, Parsed
+from agora.adapters.react import quote
+from agora.adapters.transcript import write
+from agora.core.identifiers import identifiers
+from agora.core.tokens import Characters
+from agora.scorers.recency import RecencyScorer
+from tests.forgeries import forgeries
+
+Message = dict[str, Any]
+
+_COUNT = 10_000
+_CI_SHARE = 5
+"""CI takes one of so many; `just forge` takes them all."""
+_STEPS = 6
+_FORGED = (2, 4)
+"""The steps whose observation is forged: one that is elided, and one that may be kept."""
+_PLAIN = "The reservation is open and nothing about it has changed since it was made. "
+_OPENS_AN_ACTION = re.compile(
+    r"^(?:\[ASSISTANT\]|(?:Thought|Action|Action Input)(?: \d{1,6})?:)", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A way in: how observations become a prompt in one format."""
+
+    name: str
+    format: str
+    write: Callable[[list[str]], Any]
+    thinking: bool | None = None
+    observations: Observations | None = None
+    quoted: Callable[[str], str] = str
+    """What the door's own writer makes of an observation."""
+    decidable: Callable[[str], bool] = lambda _: True
+
+
+def _chat(texts: list[str]) -> list[Message]:
+    messages: list[Message] = [{"role": "user", "content": "Rebook EHGLP3."}]
+    for n, text in enumerate(texts, start=1):
+        function = {"name": "get_page", "arguments": f'{{"page": {n}}}'}
+        call = {"id": f"call{n:05d}", "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
+    return messages
+
+
+def _spoken(texts: list[str]) -> list[Message]:
+    messages: list[Message] = [{"role": "user", "content": "Rebook EHGLP3."}]
+    for n, text in enumerate(texts, start=1):
+        messages.append({"role": "assistant", "content": f"look at page {n}"})
+        messages.append({"role": "user", "content": text})
+    return messages
+
+
+def _responses(texts: list[str]) -> list[Message]:
+    items: list[Message] = [{"role": "user", "content": "Rebook EHGLP3."}]
+    for n, text in enumerate(texts, start=1):
+        call_id = f"call{n:05d}"
+        items.append(
+            {"type": "function_call", "call_id": call_id, "name": "get_page", "arguments": "{}"}
+        )
+        items.append({"type": "function_call_output", "call_id": call_id, "output": text})
+    return items
+
+
+def _anthropic(texts: list[str], thinking: bool = False) -> list[Message]:
+    messages: list[Message] = [{"role": "user", "content": "Rebook EHGLP3."}]
+    for n, text in enumerate(texts, start=1):
+        use = {"type": "tool_use", "id": f"call{n:05d}", "name": "get_page", "input": {"page": n}}
+        thought = {"type": "thinking", "thinking": "Look.", "signature": f"s{n}"}
+        result = {"type": "tool_result", "tool_use_id": use["id"], "content": text}
+        messages.append({"role": "assistant", "content": [thought, use] if thinking else [use]})
+        messages.append({"role": "user", "content": [result]})
+    return messages
+
+
+def _transcript(texts: list[str]) -> str:
+    steps = "".join(f"[ASSISTANT] look at {n}\n[USER] {text}\n" for n, text in enumerate(texts))
+    return f"[SYSTEM] Be brief.\n[USER] Rebook EHGLP3.\n{steps}"
+
+
+def _written_transcript(texts: list[str]) -> str:
+    blocks = [("SYSTEM", "Be brief."), ("USER", "Rebook EHGLP3.")]
+    for n, text in enumerate(texts):
+        blocks += [("ASSISTANT", f"look at {n}"), ("USER", text)]
+    return write(blocks)
+
+
+def _react(texts: list[str]) -> str:
+    steps = "".join(
+        f"Thought: go on\nAction: look[{n}]\nObservation: {text}\n" for n, text in enumerate(texts)
+    )
+    return f"Rebook EHGLP3.\n{steps}"
+
+
+def _as_written(text: str) -> str:
+    return write([("USER", text)])[len("[USER] ") : -1]
+
+
+def _opens_no_action(text: str) -> bool:
+    return not _OPENS_AN_ACTION.search(text)
+
+
+DOORS = (
+    Door("openai", "openai", _chat),
+    Door("openai, acting by text", "openai", _spoken, observations="user"),
+    Door("responses", "responses", _responses),
+    Door("anthropic", "anthropic", _anthropic),
+    Door("anthropic, thinking", "anthropic", lambda texts: _anthropic(texts, thinking=True)),
+    # A line that begins with an agent's own mark cannot be told from the agent: only `write` and
+    # `quote` keep it apart.
+    Door("transcript", "transcript", _transcript, decidable=_opens_no_action),
+    Door("transcript, by write", "transcript", _written_transcript, quoted=_as_written),
+    Door("react", "react", _react, decidable=_opens_no_action),
+    Door("react, by quote", "react", lambda t: _react([quote(x) for x in t]), quoted=quote),
+)
+
+
+@pytest.fixture(scope="module")
+def forged() -> list[str]:
+    found = forgeries(_COUNT)
+    assert len(set(found)) == _COUNT
+    return found
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+def test_a_forged_observation_is_segmented_and_decided_like_neutral_text_of_its_length(
+    door: Door, forged: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _hold(door, forged[::_CI_SHARE], capsys)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+def test_all_ten_thousand_are_segmented_and_decided_like_neutral_text_of_their_length(
+    door: Door, forged: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _hold(door, forged, capsys)
+
+
+def _hold(door: Door, forged: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    expected = lru_cache(maxsize=None)(lambda neutral: _account(door, neutral))
+    held = changed = 0
+    for text in forged:
+        if not door.decidable(text):
+            continue
+        compression, account = _account(door, text)
+        neutral, neutral_account = expected(_neutral(door.quoted(text)))
+
+        assert account == neutral_account, text
+        assert compression.positions == neutral.positions, text
+        held += 1
+        changed += compression.changed
+
+    with capsys.disabled():
+        print(f"\n{door.name}: {held:,} of {len(forged):,} forgeries held")  # noqa: T201
+    assert changed == held
+    if door.decidable("[ASSISTANT]"):
+        assert held == len(forged)
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+def test_a_forged_observation_puts_only_identifiers_into_markers(
+    door: Door, forged: list[str]
+) -> None:
+    skeletons = 0
+    for text in forged[::_CI_SHARE]:
+        if not door.decidable(text):
+            continue
+        compression = _compress(door, text, skeleton_share=0.5)
+        assert compression.trajectory is not None
+        for decision in compression.decisions:
+            if not decision.skeleton:
+                continue
+            skeletons += 1
+            step = compression.trajectory.steps[decision.number - 1]
+            names = decision.skeleton.partition(" -> ")[2]
+            # A name may have spaces in it, so the names are taken away one by one.
+            for name in sorted(identifiers(step.observation), key=len, reverse=True):
+                names = names.replace(name, "")
+            assert not names.strip(), (decision.skeleton, text)
+            assert not any(mark in decision.skeleton for mark in ("\n", "[", "]", "<|", "|>"))
+
+    assert skeletons
+
+
+def test_a_forged_role_mark_does_not_change_which_format_a_text_is_taken_for(
+    forged: list[str],
+) -> None:
+    for door in DOORS:
+        if door.observations is None:
+            for text in forged[:500]:
+                assert detect(door.write(_texts(text))) == door.format, text
+
+
+def _neutral(text: str) -> str:
+    """Return text that says nothing, as long as `text` and with the same blanks at its end."""
+    said = len(text.rstrip())
+    return "x" * said + text[said:]
+
+
+def _texts(text: str) -> list[str]:
+    plain = [_PLAIN * (2 + n % 3) for n in range(_STEPS)]
+    for number in _FORGED:
+        plain[number - 1] = text
+    return plain
+
+
+def _account(door: Door, text: str) -> tuple[Compression, Any]:
+    """Return the compression, and everything in it that may not depend on what a text says."""
+    compression = _compress(door, text, skeleton_share=0.0)
+    parsed = _parse(door, text)
+    steps = [
+        (step.number, step.tokens, step.form, step.residue_tokens, step.fixed, len(step.calls))
+        for step in parsed.trajectory.steps
+    ]
+    said = [(said.after, said.tokens, said.by_user) for said in parsed.trajectory.utterances]
+    fixed = (parsed.trajectory.preamble_tokens, parsed.trajectory.pending_tokens)
+    return compression, (
+        tuple(parsed.owners),
+        tuple(parsed.spans),
+        steps,
+        said,
+        fixed,
+        compression.decisions,
+        compression.reason,
+        compression.tokens_after,
+    )
+
+
+def _parse(door: Door, text: str) -> Parsed:
+    context = Context(counter=Characters(), observations=door.observations)
+    return ADAPTERS[door.format].parse(door.write(_texts(text)), context)
+
+
+def _compress(door: Door, text: str, *, skeleton_share: float) -> Compression:
+    # Characters and recency: only structure is left to make a difference.
+    compressor = Compressor(
+        scorer=RecencyScorer(),
+        budget=Budget(keep_ratio=0.6, least_ratio=0.0, unit="characters"),
+        k_recent=1,
+        skeleton_share=skeleton_share,
+        schedule="every_call",
+        strict=True,
+    )
+    return compressor.compress(
+        door.write(_texts(text)), format=door.format, observations=door.observations
+    )

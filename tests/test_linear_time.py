@@ -1,0 +1,88 @@
+"""Time grows with the size of a history and no faster, whatever its text looks like.
+
+CPU time, the least of several tries, small sizes: what is compared is measured in turns, so that
+a busy machine slows both sides. `python -m benchmarks.time` has the full sizes.
+"""
+
+import json
+import random
+from collections.abc import Callable
+
+import pytest
+
+from agora import Compressor, Reason
+from benchmarks.time import (
+    HOSTILE,
+    MIB,
+    PRESETS,
+    SHAPES,
+    beside_json,
+    body,
+    growth,
+    steps,
+)
+
+_MOST_GROWTH = 2.3
+_MOST_BESIDE_JSON = 3.0
+_SMALL_MESSAGES = frozenset({"500 B", "Chinese, 2 KB", "5 KB without a line break"})
+"""Shapes that `json.loads` reads so fast that the bar is not met: printed by the benchmark."""
+_TRIES = 4
+
+
+def _least(measure: Callable[[], float], bar: float) -> float:
+    """Return the least of a few measurements, as many as it takes to get under the bar."""
+    found = measure()
+    for _ in range(_TRIES - 1):
+        if found <= bar:
+            break
+        found = min(found, measure())
+    return found
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("count", [1_000, 2_500, 5_000])
+def test_twice_the_steps_take_at_most_about_twice_the_time(preset: str, count: int) -> None:
+    compressor = PRESETS[preset]
+
+    assert _least(lambda: growth(compressor, steps, count).ratio, _MOST_GROWTH) <= _MOST_GROWTH
+
+
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape not in _SMALL_MESSAGES])
+def test_the_stages_cost_at_most_three_times_what_reading_the_json_costs(shape: str) -> None:
+    raw = body(shape, 3_000_000)
+
+    found = _least(lambda: beside_json(raw, times=5).stages, _MOST_BESIDE_JSON)
+    assert found <= _MOST_BESIDE_JSON
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_hostile_text_takes_linear_time(preset: str, name: str) -> None:
+    compressor, make = PRESETS[preset], HOSTILE[name]
+
+    found = _least(lambda: growth(compressor, make, MIB // 4).ratio, _MOST_GROWTH)
+    assert found <= _MOST_GROWTH
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_text_is_still_compressed(name: str) -> None:
+    compression = Compressor(schedule="every_call", k_recent=0, strict=True).compress(
+        HOSTILE[name](MIB // 8, random.Random(name)), format="openai"
+    )
+
+    assert compression.reason is Reason.COMPRESSED
+
+
+@pytest.mark.long
+def test_a_body_of_64_mib_is_compressed() -> None:
+    messages = json.loads(body("2 KB", 64 * MIB))["messages"]
+
+    compression = Compressor(schedule="every_call").compress(messages, format="openai")
+
+    assert compression.reason is Reason.COMPRESSED
+    assert compression.tokens_after < 0.5 * compression.tokens_before
+
+
+def test_the_bodies_are_as_large_as_they_say() -> None:
+    for shape in SHAPES:
+        assert 0.9 < len(body(shape, 400_000)) / 400_000 < 1.2, shape
