@@ -28,7 +28,7 @@ properties examples="2000":
 
 # The same properties, many more examples.
 properties-long examples="100000":
-    AGORA_EXAMPLES={{ examples }} {{ python }} -m pytest tests/test_properties.py -n auto
+    AGORA_EXAMPLES={{ examples }} {{ python }} -m pytest tests/test_properties.py -n 2
 
 # Every legal history of up to seven messages, under every budget.
 enumerate:
@@ -45,6 +45,10 @@ bench-coverage *args:
 # The bill under each price sheet, with the prefix cache simulated.
 bench-bill *args:
     {{ python }} -m benchmarks.bill {{ args }}
+
+# A gigabyte of generated logs: memory, and throughput against just parsing them.
+bench-replay *args:
+    {{ python }} -m benchmarks.replay {{ args }}
 
 # Time against size, and against json.loads of the same bytes.
 bench-time *args:

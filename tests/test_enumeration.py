@@ -198,3 +198,20 @@ def _compress(
         thinking=thinking,
         pins=pins,
     )
+
+
+def test_a_late_result_of_a_call_made_before_the_task_stays_with_its_call() -> None:
+    spelling = next(spelling for spelling in SPELLINGS if spelling.format == "responses")
+    history = spelling.write("CUCRRCR")
+    assert history is not None
+
+    compression = _compress(history)
+
+    assert compression.changed
+    assert [item.get("call_id") for item in compression.messages] == [
+        "call00001",
+        None,
+        "call00001",
+        "call00003",
+        "call00003",
+    ]

@@ -12,6 +12,7 @@ from agora.errors import (
     PriceSheetError,
     RecallError,
     ScoreError,
+    TooManyCallsError,
     UnknownFormatError,
 )
 
@@ -21,6 +22,7 @@ ERRORS = [
     BudgetError("has limit -1"),
     PriceSheetError("mine", "has read 2"),
     ScoreError("Lexical", "2 scores for 3 steps"),
+    TooManyCallsError(5_000, 4_000),
     RecallError(9, 4),
     RecallError(1, 0),
     GuardError(["O1 at message 3"]),

@@ -212,7 +212,7 @@ def _compressed(
     messages: list[Message], observations: Observations | None
 ) -> tuple[list[Message], ...]:
     outputs: list[list[Message]] = []
-    for keep_ratio in (0.0, 0.4, 0.7):
+    for keep_ratio in (0.0, 0.5):
         for share in (0.0, 0.5):
             compressor = Compressor(
                 scorer=RecencyScorer(),

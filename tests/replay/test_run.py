@@ -1,5 +1,6 @@
 import os
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -142,6 +143,20 @@ def test_the_steps_listed_as_elided_are_those_the_last_call_left_out() -> None:
     whole = replayed.bills[Policy.AS_IT_WAS].calls[-1]
     sent = last.uncached + last.read + last.written
     assert sent >= whole.uncached + whole.read + whole.written - left_out
+
+
+def test_a_call_whose_answer_was_never_sent_back_is_billed_too() -> None:
+    cut = recording("cut", 6)
+    logged = replace(cut, calls=tuple(range(2, len(cut.messages) + 1, 2)))
+    sheet = sheet_for("gpt-4o")
+
+    before = replay(cut, sheet).bills[Policy.AS_IT_WAS].calls
+    after = replay(logged, sheet).bills[Policy.AS_IT_WAS].calls
+
+    assert after[:-1] == before
+    assert len(after) == len(logged.calls)
+    last = after[-1]
+    assert last.uncached + last.read + last.written == replay(cut, sheet).tokens
 
 
 def test_a_sheet_is_named_for_all_or_found_by_the_model() -> None:

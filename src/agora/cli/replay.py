@@ -235,7 +235,7 @@ class _Bar:
         if not console.is_terminal:
             return cls()
         progress = Progress(
-            TextColumn("replaying"),
+            TextColumn("{task.description}"),
             BarColumn(),
             DownloadColumn(),
             TextColumn("{task.fields[done]:,} trajectories"),
@@ -243,7 +243,7 @@ class _Bar:
             console=console,
             transient=True,
         )
-        return cls(progress, progress.add_task("", total=size, done=0))
+        return cls(progress, progress.add_task("replaying", total=size, done=0))
 
     def __enter__(self) -> Self:
         if self.progress is not None:
@@ -255,5 +255,14 @@ class _Bar:
             self.progress.stop()
 
     def move(self, to: int, done: int) -> None:
-        if self.progress is not None and self.task is not None:
-            self.progress.update(self.task, completed=to, done=done)
+        """Show how many bytes and trajectories are done.
+
+        A log of calls gives its trajectories when all of it is read, so the bytes may be
+        done long before the work is.
+        """
+        if self.progress is None or self.task is None:
+            return
+        size = self.progress.tasks[0].total
+        if size is not None and to >= size:
+            self.progress.update(self.task, description="all read, replaying the rest")
+        self.progress.update(self.task, completed=to, done=done)

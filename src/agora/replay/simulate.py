@@ -150,6 +150,12 @@ def replay_by(
         tools=recording.tools,
     )
     moments = list(_moments(trajectory))
+    if recording.calls and recording.calls[-1] >= len(recording.messages):
+        # Its answer was never sent back, but the call was made, and it was the longest.
+        moments.append(_Moment(len(trajectory.steps), len(trajectory.utterances)))
+    if not moments:
+        # Without a step all that was said is preamble: taken for what one call sent.
+        moments.append(_Moment(0, 0))
     if len(moments) > MOST_CALLS:
         raise TooManyCallsError(len(moments), MOST_CALLS)
     at_seconds = recording.at_seconds if len(recording.at_seconds) == len(moments) else None
