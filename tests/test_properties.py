@@ -512,7 +512,8 @@ from agora.testing import sample
 digest = hashlib.sha256()
 for history in sample(sys.argv[1], 50, seed=11):
     for budget in (Budget(limit=0), Budget(keep_ratio=0.4)):
-        compression = Compressor(budget=budget).compress(history.messages, **history.request)
+        compressor = Compressor(budget=budget, schedule="every_call")
+        compression = compressor.compress(history.messages, **history.request)
         digest.update(json.dumps([compression.messages, str(compression.decisions)]).encode())
 print(digest.hexdigest())
 """

@@ -133,7 +133,7 @@ def test_a_missing_file_is_a_usage_error(run: Run) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent to a process group")
 def test_ctrl_c_ends_all_processes_without_a_traceback(write: Write) -> None:
-    path = write(log(*[80] * 60), "log.jsonl")
+    path = write(log(*[200] * 300), "log.jsonl")
     replay = subprocess.Popen(
         [sys.executable, "-m", "agora.cli", "replay", path, "--workers", "2"],
         stdout=subprocess.PIPE,

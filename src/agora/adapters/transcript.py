@@ -15,7 +15,7 @@ class RoleTranscript:
     """Reads and writes a prompt of role marks.
 
     The first `[USER]` block is the task, later ones are observations. Marks
-    count at the start of a line; in a transcript written on one line, after
+    count at the start of a line; in a transcript that is a single line, after
     white space. A `[SYSTEM]` or `[USER]` mark inside an observation opens
     nothing new. An `[ASSISTANT]` line inside one would: only `write` can keep
     such text apart.
@@ -68,6 +68,6 @@ _MARK_LINE = re.compile(r"^\[(?:SYSTEM|USER|ASSISTANT)\]", re.MULTILINE)
 def _marks(text: str) -> list[re.Match[str]]:
     marks = list(_MARK.finditer(text))
     at_line_start = [m for m in marks if m.start() == 0 or text[m.start() - 1] == "\n"]
-    if len(at_line_start) > 1:
+    if len(at_line_start) > 1 or "\n" in text:
         return at_line_start
     return [m for m in marks if m.start() == 0 or text[m.start() - 1].isspace()]

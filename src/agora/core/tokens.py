@@ -96,7 +96,8 @@ def fit_factor(counted: Sequence[int], reported: Sequence[int]) -> float:
 # of eight bits. The lower seven count where they differ from the byte before, so the number of bits
 # in which two codes differ is what it costs to go from one class to the other; the highest bit
 # counts for every byte that has it. Since the first is a distance and a byte always adds something
-# of its own, no text is estimated below a part of it, and no two texts together above their sum.
+# of its own, no text is estimated below a part of it, and no two texts together above their sum
+# (but for texts of a few bytes, which never count more than their bytes).
 # Python's long integers do this for a whole block at once, where a loop over characters or a
 # regular expression would cost far more than reading the JSON did.
 #

@@ -1,1 +1,0 @@
-"""The lab: where scorers are made and methods compared."""

@@ -1,1 +1,0 @@
-"""Labels for scorers: which past steps an action needed."""

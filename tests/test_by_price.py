@@ -1,0 +1,149 @@
+"""Where prices say when to edit: between epochs a prompt only grows, on any machine."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agora import Budget, Compressor, PriceSheet
+from agora.adapters import ADAPTERS, FORMATS, Context
+from agora.core.schedule import RentOrBuy, Sizes
+from agora.core.scorer import Scorer
+from agora.core.tokens import EstimatedTokens
+from agora.scorers.lexical import LexicalScorer
+from agora.scorers.recency import RecencyScorer
+from agora.testing import History, RandomScorer
+from agora.testing.strategies import histories
+
+EXAMPLES = int(os.environ.get("AGORA_EXAMPLES", "2000")) // 4
+
+every_format = pytest.mark.parametrize("format_name", FORMATS)
+some_settings = settings(
+    max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck)
+)
+sheets = st.builds(
+    PriceSheet,
+    name=st.just("drawn"),
+    input=st.just(1.0),
+    read=st.sampled_from([0.0, 0.02, 0.1, 0.25, 0.5, 0.75, 1.0]),
+    write=st.sampled_from([1.0, 1.25, 2.0]),
+    output=st.just(1.0),
+    minimum_prefix=st.sampled_from([0, 0, 0, 64, 256]),
+    block=st.sampled_from([1, 16]),
+    window=st.sampled_from([None, None, 400, 1_500]),
+)
+scorers = st.sampled_from((LexicalScorer(), RecencyScorer(), RandomScorer(7)))
+
+
+def prompts(history: History, sheet: PriceSheet, scorer: Scorer) -> Iterator[tuple[Any, Any]]:
+    """Yield the edit and the prompt of each call that was made."""
+    compressor = Compressor(sheet=sheet, scorer=scorer)
+    schedule = RentOrBuy(sheet)
+    context = Context(
+        counter=EstimatedTokens(), observations=history.observations, **history.beside
+    )
+    for call in history.calls:
+        messages = history.upto(call)
+        trajectory = ADAPTERS[history.format].parse(messages, context).trajectory
+        edit = schedule.edit(Sizes.of(trajectory))
+        yield edit[1:], compressor.compress(messages, **history.request).messages
+
+
+@every_format
+def test_between_epochs_each_prompt_begins_with_the_one_before_it(format_name: str) -> None:
+    edited = 0
+
+    @some_settings
+    @given(histories(format_name), sheets, scorers)
+    def run(history: History, sheet: PriceSheet, scorer: Scorer) -> None:
+        nonlocal edited
+        if sheet.write <= sheet.read:
+            return
+        previous: Any = None
+        previous_edit: Any = None
+        for edit, prompt in prompts(history, sheet, scorer):
+            if edit == previous_edit:
+                assert prompt[: len(previous)] == previous
+                edited += edit[0] > 0
+            previous, previous_edit = prompt, edit
+
+    run()
+    assert edited, "no drawn history was edited before its last call: nothing was seen"
+
+
+@every_format
+def test_without_a_cache_the_selection_is_the_papers_on_every_history(format_name: str) -> None:
+    @some_settings
+    @given(histories(format_name), scorers)
+    def run(history: History, scorer: Scorer) -> None:
+        paper = Compressor.paper(scorer)
+        free = PriceSheet(name="none", input=1.0, read=1.0, write=1.0, output=1.0)
+        by_price = replace(paper, schedule="by_price", sheet=free)
+
+        mine = by_price.compress(history.messages, **history.request)
+
+        assert mine.messages == paper.compress(history.messages, **history.request).messages
+
+    run()
+
+
+_PROMPTS = """
+import json, sys
+from agora import PriceSheet
+from agora.testing import sample
+from agora.scorers.lexical import LexicalScorer
+from tests.test_by_price import prompts
+sheet = PriceSheet(name="s", input=1.0, read=0.5, write=1.0, output=1.0)
+for history in sample(sys.argv[1], 40, seed=3):
+    print(json.dumps(list(prompts(history, sheet, LexicalScorer()))))
+"""
+
+
+def _prompts_in_a_process(format_name: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROMPTS, format_name],
+        env={**os.environ, "PYTHONHASHSEED": "random"},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    return done.stdout.splitlines()
+
+
+@every_format
+def test_fresh_processes_agree_on_every_byte_of_every_prompt(format_name: str) -> None:
+    first, second = _prompts_in_a_process(format_name), _prompts_in_a_process(format_name)
+
+    assert len(first) == 40
+    assert first == second
+    for line in first:
+        previous_edit, previous = None, ""
+        for edit, prompt in json.loads(line):
+            if edit == previous_edit:
+                assert prompt[: len(previous)] == previous
+            previous_edit, previous = edit, prompt
+
+
+def test_a_budget_is_what_an_edit_by_price_leaves_at_most() -> None:
+    sheet = PriceSheet(name="s", input=1.0, read=0.5, write=1.0, output=1.0)
+    compressor = Compressor(sheet=sheet, budget=Budget(keep_ratio=0.25, least_ratio=0.0))
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Find the key."}]
+    for number in range(40):
+        function = {"name": "look", "arguments": "{}"}
+        call = {"id": f"c{number}", "type": "function", "function": function}
+        messages += [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{number}", "content": "a wall " * 200},
+        ]
+
+    compression = compressor.compress(messages)
+
+    after_the_epoch = sum(d.tokens for d in compression.decisions[compression.epoch :])
+    assert compression.tokens_after - after_the_epoch <= 0.25 * compression.tokens_before
