@@ -61,7 +61,10 @@ class Row:
 
 def _compressor(scorer: Any, skeleton_share: float) -> Callable[[int], Compressor]:
     return lambda limit: Compressor(
-        scorer=scorer, budget=Budget(limit=limit), skeleton_share=skeleton_share
+        scorer=scorer,
+        budget=Budget(limit=limit),
+        skeleton_share=skeleton_share,
+        schedule="every_call",
     )
 
 
@@ -69,7 +72,8 @@ ROWS = (
     Row("newest first", _compressor(RecencyScorer(), 0.0)),
     Row("BM25", _compressor(LexicalScorer(), 0.0)),
     Row("newest first, half skeletons", _compressor(RecencyScorer(), 0.5)),
-    Row("BM25, half skeletons (default)", _compressor(LexicalScorer(), 0.5)),
+    Row("BM25, half skeletons", _compressor(LexicalScorer(), 0.5)),
+    Row("BM25, skeletons 0.6 (default)", _compressor(LexicalScorer(), 0.6)),
     Row("skeletons only", _compressor(LexicalScorer(), 1.0)),
 )
 
