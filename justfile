@@ -56,5 +56,5 @@ bench-time *args:
 
 # Branch coverage; core, adapters and the compressor must be at 100 %.
 coverage:
-    {{ python }} -m pytest -m "not long" --cov --cov-report=
+    {{ python }} -m pytest -m "not long and not timing" --cov --cov-report=
     {{ python }} -m coverage report --include="*/agora/core/*,*/agora/adapters/*,*/agora/compressor.py" --fail-under=100

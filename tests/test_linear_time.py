@@ -22,6 +22,8 @@ from benchmarks.time import (
     steps,
 )
 
+pytestmark = pytest.mark.timing
+
 _MOST_GROWTH = 2.3
 _MOST_BESIDE_JSON = 3.0
 _NEAR_THE_BAR = frozenset({"500 B", "2 KB", "Chinese, 2 KB", "5 KB without a line break"})

@@ -618,9 +618,9 @@ def test_7_four_times_the_steps_do_not_take_ten_times_as_long(format_name: str) 
     def best(messages: Any) -> float:
         took = []
         for _ in range(3):
-            start = time.perf_counter()
+            start = time.process_time()
             Compressor().compress(messages, **small.request)
-            took.append(time.perf_counter() - start)
+            took.append(time.process_time() - start)
         return min(took)
 
     assert best(grown[200]) < 10 * best(grown[50]) + 0.05
