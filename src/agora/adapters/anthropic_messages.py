@@ -6,19 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from agora.adapters.base import (
-    Assembly,
-    Context,
-    Kind,
-    Masked,
-    Message,
-    Parsed,
-    Reading,
-    Rendered,
-    append_text,
-    render_messages,
-    texts_of,
-)
+from agora.adapters.assembly import Assembly, Kind, Reading, texts_of
+from agora.adapters.base import Context, Message, Parsed, Rendered
+from agora.adapters.rendering import Masked, append_text, render_messages
 from agora.adapters.spoken import mark_observations
 from agora.core.elide import Markers
 from agora.core.tokens import (

@@ -2,7 +2,8 @@
 
 import re
 
-from agora.adapters.base import Kind, Observations, Reading
+from agora.adapters.assembly import Kind, Reading
+from agora.adapters.base import Observations
 from agora.core.trajectory import Call
 
 _SPOKEN = ("spoken", Call("", ""))

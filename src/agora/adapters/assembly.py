@@ -1,0 +1,238 @@
+"""Messages read one by one and grouped into steps: closed sets over tool ids."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from agora.adapters.base import Parsed
+from agora.core.tokens import MESSAGE_TOKENS
+from agora.core.trajectory import Call, Step, Trajectory, Utterance
+
+
+class Kind(IntEnum):
+    """What a message is to the agent's loop."""
+
+    FIXED = 0
+    """System and developer text, and whatever stands outside the loop."""
+    USER = 1
+    AGENT = 2
+    RESULT = 3
+
+
+# Bound once: looking a member up costs as much as a third of reading a short message does.
+_USER, _AGENT, _RESULT = Kind.USER, Kind.AGENT, Kind.RESULT
+
+
+@dataclass(slots=True)
+class Reading:
+    """One message as an adapter reads it."""
+
+    kind: Kind
+    tokens: int
+    text: str = ""
+    thought: str = ""
+    calls: tuple[tuple[str, Call], ...] = ()
+    answers: tuple[str, ...] = ()
+    user_text: str | None = None
+    """What the user says in a message that also carries results."""
+    user_tokens: int = 0
+    opaque: str = ""
+    """Why a step with this message is never a candidate."""
+
+
+@dataclass(slots=True)
+class _OpenStep:
+    """A step while its messages are still coming in."""
+
+    agent: list[int] = field(default_factory=list)
+    results: list[int] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    observations: list[str] = field(default_factory=list)
+    agent_tokens: int = 0
+    result_tokens: int = 0
+    acts: bool = False
+    masked: bool = False
+    opaque: str = ""
+
+    def step(self, number: int, *, mask: bool) -> Step:
+        thoughts = self.thoughts
+        if self.calls:
+            action = "\n".join([f"{call.name} {call.arguments}" for call in self.calls])
+            thoughts += self.texts
+        else:
+            action = "\n".join(self.texts)
+        masked = mask or self.masked
+        return Step(
+            number=number,
+            action=action,
+            observation="\n".join(self.observations),
+            tokens=self.agent_tokens + self.result_tokens,
+            calls=tuple(self.calls),
+            thought="\n".join(thoughts),
+            form="mask" if masked else "drop",
+            residue_tokens=self.agent_tokens + MESSAGE_TOKENS * len(self.results) if masked else 0,
+            fixed=self.opaque,
+        )
+
+
+class Assembly:
+    """Groups readings into steps: closed sets over tool ids.
+
+    A step opens with the agent's first message and takes in everything until
+    its last call is answered. While a call waits nothing else can open, so
+    parallel, late and out-of-order results end in the step they belong to: a
+    provider would have refused a request sent in between.
+    """
+
+    def __init__(self, *, fixed_tokens: int, mask: bool, apart: bool = False) -> None:
+        """Start with what stands before the messages.
+
+        `mask`, which may be set on the way, masks every step that closes from
+        then on. `apart` says that each message of the agent is an answer of
+        its own: then what it said before a call stays, as between two of the
+        user's messages it keeps the roles alternating.
+        """
+        self.owners: list[int] = []
+        self.mask = mask
+        self._apart = apart
+        self._preamble_tokens = fixed_tokens
+        self._preamble: list[str] = []
+        self._task: str | None = None
+        self._steps: list[Step] = []
+        self._utterances: list[Utterance] = []
+        self._open: _OpenStep | None = None
+        self._waiting: set[str] = set()
+        self._early: set[str] = set()
+        """Calls made before the task, which stay. So do their results, however late they come."""
+
+    def add(self, reading: Reading) -> None:
+        """Take in the next message."""
+        position = len(self.owners)
+        self.owners.append(0)
+        kind = reading.kind
+        if self._task is None:
+            self._preamble_tokens += reading.tokens
+            self._preamble.append(reading.text)
+            self._early.update(call_id for call_id, _ in reading.calls)
+            if kind is _USER:
+                self._task = reading.text
+        elif kind is _AGENT:
+            self._act(position, reading)
+        elif (
+            kind is _RESULT
+            and self._open is not None
+            and (not self._early or self._early.isdisjoint(reading.answers))
+        ):
+            self._observe(position, reading, self._open)
+        else:
+            self._say(reading, by_user=kind is _USER)
+
+    def _act(self, position: int, reading: Reading) -> None:
+        step = self._open
+        if (
+            step is None
+            or (step.results and not self._waiting)
+            or (self._apart and reading.calls and not step.acts)
+        ):
+            self._close()
+            step = self._open = _OpenStep()
+        step.agent.append(position)
+        step.agent_tokens += reading.tokens
+        if reading.text:
+            step.texts.append(reading.text)
+        if reading.thought:
+            step.thoughts.append(reading.thought)
+        for call_id, call in reading.calls:
+            step.acts = True
+            self._waiting.add(call_id)
+            self._early.discard(call_id)
+            if call.name:
+                step.calls.append(call)
+        step.opaque = step.opaque or reading.opaque
+
+    def _observe(self, position: int, reading: Reading, step: _OpenStep) -> None:
+        step.results.append(position)
+        step.observations.append(reading.text)
+        step.result_tokens += reading.tokens
+        self._waiting.difference_update(reading.answers)
+        step.opaque = step.opaque or reading.opaque
+        if reading.user_text is not None:
+            self._say(Reading(_USER, reading.user_tokens, reading.user_text), by_user=True)
+
+    def _say(self, reading: Reading, *, by_user: bool) -> None:
+        """Take in text that is no part of a step.
+
+        Where a user message follows a step at once, removing the step could
+        leave two user messages side by side, and strict chat templates refuse
+        that: such a step is masked instead.
+        """
+        step = self._open
+        if step is not None:
+            if not step.acts:
+                self._close()
+            elif by_user:
+                step.masked = True
+                if not self._waiting:
+                    self._close()
+        complete = self._open is not None and not self._waiting
+        self._utterances.append(
+            Utterance(
+                after=len(self._steps) + complete,
+                text=reading.text,
+                tokens=reading.tokens,
+                by_user=by_user,
+            )
+        )
+
+    def _close(self) -> None:
+        step, self._open = self._open, None
+        if step is None:
+            return
+        if not step.acts:
+            # The agent spoke and called nothing: an answer to the user, kept like the user's text.
+            self._utterances.append(
+                Utterance(
+                    after=len(self._steps),
+                    text="\n".join(step.texts),
+                    tokens=step.agent_tokens,
+                    by_user=False,
+                )
+            )
+            return
+        number = len(self._steps) + 1
+        for position in step.agent:
+            self.owners[position] = number
+        for position in step.results:
+            self.owners[position] = -number
+        self._steps.append(step.step(number, mask=self.mask))
+
+    def parsed(self, messages: Any) -> Parsed:
+        """Return the trajectory once every message is in."""
+        pending_tokens = 0
+        step = self._open
+        if step is not None:
+            if step.results and not self._waiting:
+                self._close()
+            else:
+                pending_tokens = step.agent_tokens + step.result_tokens
+        trajectory = Trajectory(
+            task=self._task or "",
+            preamble="\n".join(self._preamble),
+            preamble_tokens=self._preamble_tokens,
+            steps=tuple(self._steps),
+            utterances=tuple(self._utterances),
+            pending_tokens=pending_tokens,
+        )
+        return Parsed(messages, trajectory, self.owners)
+
+
+def texts_of(parts: Iterable[object]) -> str:
+    """Return the text of content parts, joined by newlines."""
+    return "\n".join(
+        part["text"]
+        for part in parts
+        if isinstance(part, dict) and isinstance(part.get("text"), str)
+    )
