@@ -12,6 +12,7 @@ from agora import Budget, Compression, Compressor
 from agora.adapters import ADAPTERS, Context, detect
 from agora.adapters.base import Observations, Parsed
 from agora.adapters.react import quote
+from agora.adapters.transcript import quote as quote_block
 from agora.adapters.transcript import write
 from agora.core.identifiers import identifiers
 from agora.core.tokens import Characters
@@ -106,7 +107,7 @@ def _react(texts: list[str]) -> str:
 
 
 def _as_written(text: str) -> str:
-    return write([("USER", text)])[len("[USER] ") : -1]
+    return quote_block(text)
 
 
 def _opens_no_action(text: str) -> bool:

@@ -21,9 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import agora
-from agora.adapters import ADAPTERS, FORMATS, Context
-from agora.adapters.react import quote
-from agora.adapters.transcript import write
+from agora.adapters import ADAPTERS, FORMATS, Context, react, transcript
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import Compression, Reason
@@ -677,9 +675,9 @@ def check_forgery(history: History, setup: Setup) -> None:
     forged = pen.pick(LOOKALIKES) * (1 + pen.below(12))
     # Quoted beforehand where a format needs it, so that quoting does not make it longer.
     if history.format == "transcript":
-        forged = write([("USER", forged)])[len("[USER] ") : -1]
+        forged = transcript.quote(forged)
     elif history.format == "react":
-        forged = quote(forged)
+        forged = react.quote(forged)
     plain = ("no news is good news, so it goes. " * 80)[: len(forged) - 1] + "x"
     told = [history.retold(at, text) for text in (plain, forged)]
     fields = _fields(setup.compressor) | {

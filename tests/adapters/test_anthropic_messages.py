@@ -162,3 +162,15 @@ def test_a_message_with_a_breakpoint_of_its_own_keeps_it() -> None:
     assert out[0]["content"][0] == text("Find it.", cache_control=CACHE)
     controls = [block.get("cache_control") for block in out[0]["content"]]
     assert controls == [CACHE, {"type": "ephemeral", "ttl": "1h"}]
+
+
+def test_a_masked_observation_of_text_keeps_its_breakpoint() -> None:
+    says = {"role": "assistant", "content": "Action: open box 1"}
+    seen = saw(text("Observation: a key", cache_control=CACHE))
+    plain = {"role": "user", "content": "Observation: a key"}
+    messages = (USER, says, seen, USER, says, plain, USER, says, plain)
+
+    out = elide(*messages, n1="open -> key 1", n2="open")
+
+    assert out[2] == saw(text("[step 1 elided] key 1", cache_control=CACHE))
+    assert out[5] == {"role": "user", "content": "[step 2 elided]"}

@@ -90,13 +90,6 @@ def test_a_transcript_that_was_written_reads_as_it_was_written(texts: list[tuple
     assert len(steps_of(RoleTranscript(), write(blocks))) == len(texts)
 
 
-def test_a_mark_inside_the_only_block_that_was_written_opens_nothing() -> None:
-    parsed = RoleTranscript().parse(write([("USER", "hello [ASSISTANT] x [USER] y")]), CONTEXT)
-
-    assert not parsed.trajectory.steps
-    assert parsed.trajectory.task == "hello [ASSISTANT] x [USER] y"
-
-
 def test_system_text_beside_a_transcript_is_part_of_the_preamble() -> None:
     context = Context(counter=Characters(), system="worked examples")
     trajectory = ReActText().parse(REACT, context).trajectory

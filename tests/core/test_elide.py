@@ -78,6 +78,12 @@ def test_every_name_in_a_line_stands_in_its_step(texts: list[tuple[str, str]], r
         assert all(word in f"tool {step.calls[0].arguments}" for word in head.split(" "))
 
 
+def test_of_a_very_long_observation_both_ends_are_read() -> None:
+    step = make_step(1, f"AAA111 {'x ' * 40_000}MMM555 {'x ' * 40_000}ZZZ999", ("look", "{}"))
+
+    assert lines_of(step) == {1: "look -> AAA111 ZZZ999"}
+
+
 def test_a_marker_names_the_run_and_lists_its_lines() -> None:
     assert SkeletonMarkers().run([(3, "a -> b"), (4, ""), (5, "c")]) == (
         "[steps 3-5 elided]\n3 a -> b\n5 c"
