@@ -74,7 +74,7 @@ def render_messages(
         if owner <= 0 and wire.holds(message):
             holder = len(messages) - 1
     for at, texts in notes.items():
-        text = "\n\n".join(texts)
+        text = GAP.join(texts)
         messages[at] = wire.attach(messages[at], text)
         added.append(f"{GAP}{text}")
     return Rendered(messages, tuple(added), tuple(positions))
