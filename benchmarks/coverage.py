@@ -5,7 +5,10 @@ are compressed to a share of what lies outside the floor, and the values are loo
 comes out. Two notions of "value": the leaves of the call's JSON arguments (independent of this
 package) and `identifiers` of the arguments (the notion behind skeletons).
 
-    python -m benchmarks.coverage [--json results.json] [--seed 0]
+    python -m benchmarks.coverage [--json results.json] [--seed 0] [--features NAME=BUNDLE ...]
+
+The shipped `features` scorer was trained on these trajectories. With `--features airline=FOLDER`
+a bundle that was not (`agora train` on the labels of the other sources) is used for that domain.
 """
 
 import argparse
@@ -29,6 +32,7 @@ from agora.core.floor import floor
 from agora.core.identifiers import identifiers
 from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Trajectory
+from agora.scorers import load_scorer
 from agora.scorers.lexical import LexicalScorer
 from agora.scorers.recency import RecencyScorer
 
@@ -76,6 +80,18 @@ ROWS = (
     Row("BM25, skeletons 0.6 (default)", _compressor(LexicalScorer(), 0.6)),
     Row("skeletons only", _compressor(LexicalScorer(), 1.0)),
 )
+
+
+def rows(features: str | None) -> tuple[Row, ...]:
+    """Return what is compared, with the `features` scorer from a bundle if there is one."""
+    if features is None:
+        return ROWS
+    scorer = load_scorer(features)
+    return (
+        *ROWS,
+        Row("features", _compressor(scorer, 0.0)),
+        Row("features, skeletons 0.6", _compressor(scorer, 0.6)),
+    )
 
 
 def leaves(value: object) -> Iterator[str]:
@@ -190,7 +206,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--features", nargs="*", default=[], metavar="NAME=BUNDLE")
     options = parser.parse_args()
+    bundles = dict(one.split("=", 1) for one in options.features)
     data = Path(os.environ.get("AGORA_DATA", Path(__file__).parents[2] / "shared" / "data"))
     console = Console()
     results: list[dict[str, Any]] = []
@@ -205,7 +223,9 @@ def main() -> None:
             table.add_column("what stays")
             for share in SHARES:
                 table.add_column(f"{share:.0%}", justify="right")
-            for row in track(ROWS, description=f"{domain} {notion}", console=console):
+            for row in track(
+                rows(bundles.get(domain)), description=f"{domain} {notion}", console=console
+            ):
                 cells = []
                 for share in SHARES:
                     by_task: dict[str, list[bool]] = defaultdict(list)

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from agora.errors import (
     ScoreError,
     UnknownFormatError,
 )
+from agora.scorers import features as shipped
+from agora.scorers.features import FeaturesScorer
 from agora.scorers.recency import RecencyScorer
 
 NOTE = "lorem ipsum dolor sit amet " * 20
@@ -271,13 +274,28 @@ def test_a_scorer_that_fails_costs_a_rung_and_nothing_else(
     scorer: Scores, caplog: pytest.LogCaptureFixture
 ) -> None:
     compression = every_call(scorer=scorer, budget=Budget(limit=0)).compress(history(6))
-    by_recency = every_call(scorer=RecencyScorer(), budget=Budget(limit=0)).compress(history(6))
+    by_rule = every_call(scorer=FeaturesScorer(), budget=Budget(limit=0)).compress(history(6))
 
     assert compression.rung is Rung.RULE
-    assert compression.messages == by_recency.messages
-    assert "scored by recency instead" in caplog.text
+    assert compression.messages == by_rule.messages
+    assert "scored by features instead" in caplog.text
     with pytest.raises((ScoreError, RuntimeError)):
         every_call(scorer=scorer, budget=Budget(limit=0), strict=True).compress(history(6))
+
+
+def test_when_the_shipped_weights_are_damaged_too_age_decides(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(shipped, "SHIPPED", tmp_path)
+    shipped._tables.cache_clear()
+    limit = Budget(limit=0)
+
+    compression = every_call(scorer=FeaturesScorer(), budget=limit).compress(history(6))
+
+    by_age = every_call(scorer=RecencyScorer(), budget=limit).compress(history(6))
+    assert compression.rung is Rung.RULE
+    assert compression.messages == by_age.messages
+    assert "scored by recency instead" in caplog.text
 
 
 def test_illegal_messages_come_back_as_they_are_with_the_rule_they_break() -> None:

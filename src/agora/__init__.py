@@ -10,6 +10,7 @@ from agora.core.budget import Budget
 from agora.core.compression import Compression, Decision, Reason, Rung
 from agora.core.prices import PriceSheet
 from agora.errors import AgoraError
+from agora.scorers import load_scorer
 
 __version__ = "0.1.0"
 
@@ -60,6 +61,7 @@ __all__ = [
     "Rung",
     "__version__",
     "compress",
+    "load_scorer",
     "recall_tool",
     "validate",
 ]

@@ -26,8 +26,9 @@ from agora.core.schedule import EveryCall, Never, RentOrBuy, Schedule, Sizes
 from agora.core.scorer import Scorer
 from agora.core.select import Past, select
 from agora.core.tokens import Characters, EstimatedTokens, TokenCounter
-from agora.core.trajectory import Trajectory
+from agora.core.trajectory import Anchor, Step, Trajectory
 from agora.errors import AgoraError, GuardError, IllegalInputError, ScoreError, UnknownFormatError
+from agora.scorers.features import FeaturesScorer
 from agora.scorers.lexical import LexicalScorer
 from agora.scorers.recency import RecencyScorer
 
@@ -378,14 +379,24 @@ def _score(compressor: Compressor, past: Past) -> tuple[Sequence[float], Rung, s
     """Return the scores, from the rung below if the scorer fails."""
     anchor, steps = past.anchor, past.steps
     try:
-        scores = list(compressor.scorer.score(anchor, steps))
-        _check(scores, len(steps), type(compressor.scorer).__name__)
+        return _scores(compressor.scorer, anchor, steps), Rung.SCORED, ""
     except Exception as error:
         if compressor.strict:
             raise
-        _log.warning("scored by recency instead: %s", _say(error))
-        return RecencyScorer().score(anchor, steps), Rung.RULE, _say(error)
-    return scores, Rung.SCORED, ""
+        detail = _say(error)
+    try:
+        # Needs no model of language and no package; damaged files are all that it can meet.
+        scores, rule = _scores(FeaturesScorer(), anchor, steps), "features"
+    except Exception:
+        scores, rule = RecencyScorer().score(anchor, steps), "recency"
+    _log.warning("scored by %s instead: %s", rule, detail)
+    return scores, Rung.RULE, detail
+
+
+def _scores(scorer: Scorer, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    scores = list(scorer.score(anchor, steps))
+    _check(scores, len(steps), type(scorer).__name__)
+    return scores
 
 
 def _check(scores: Sequence[float], steps: int, scorer: str) -> None:

@@ -8,6 +8,8 @@ AgoraError
 ├── ScoreError           a scorer did not return one number in [0, 1] per step
 ├── TooManyCallsError    a recorded trajectory is too long to be replayed
 ├── RecallError          there is no step of that number to recall
+├── BundleError          a scorer that cannot be had: no such name, or a damaged bundle
+├── LabelsError          a file that holds no labels, or labels that nothing can be learnt from
 ├── IllegalInputError    what went in breaks a provider's rule already
 ├── GuardError           what came out would not be accepted where what went in is
 └── MissingExtraError    an optional dependency is absent (also an ImportError)
@@ -106,6 +108,30 @@ class RecallError(AgoraError):
         if not self.steps:
             return f"step {self.number!r} cannot be recalled: there are no steps"
         return f"step {self.number!r} cannot be recalled: the steps are 1 to {self.steps}"
+
+
+class BundleError(AgoraError):
+    """There is no such scorer, or what lies in its folder is not what it has to be."""
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(where, problem)
+        self.where = where
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.where!r} {self.problem}"
+
+
+class LabelsError(AgoraError):
+    """A file that holds no labels, or labels that nothing can be learnt from."""
+
+    def __init__(self, file: str, problem: str) -> None:
+        super().__init__(file, problem)
+        self.file = file
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.file!r} {self.problem}"
 
 
 class IllegalInputError(AgoraError):

@@ -179,7 +179,7 @@ def test_a_scorer_that_fails_is_named_in_the_foot() -> None:
 
     lines = picture(chat(12), every_call(scorer=Broken()))
 
-    assert any(line.startswith("Scored by age instead: ") for line in lines)
+    assert any(line.startswith("Scored by rule instead: ") for line in lines)
 
 
 def test_every_reason_has_a_sentence() -> None:

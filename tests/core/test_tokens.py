@@ -79,8 +79,11 @@ def test_two_texts_joined_count_what_they_count_apart_up_to_a_few_tokens(
     first: str, second: str
 ) -> None:
     apart = estimate(first) + estimate(second)
+    # A text of one to three bytes never counts more than its bytes, whatever they are: a digit
+    # alone counts one token of the three that it costs beside others.
+    capped = sum(0 < len(text.encode("utf-8", "surrogatepass")) < 4 for text in (first, second))
 
-    assert apart - 4 <= estimate(first + second) <= apart + 1
+    assert apart - 4 <= estimate(first + second) <= apart + 1 + 2 * capped
 
 
 @given(text=any_text)

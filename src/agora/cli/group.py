@@ -10,7 +10,11 @@ import agora as package
 _COMMANDS = {
     "compress": "Print messages or a request body, compressed.",
     "explain": "Draw what becomes of every step, and why.",
+    "lab": "Play episodes and compare methods on real environments.",
+    "label": "Find out which past steps were needed, for training a scorer.",
     "replay": "Tell what would have been elided and saved on your logs.",
+    "scorer": "Compare scorers on labels of your own.",
+    "train": "Train a scorer of your own on labels.",
     "validate": "List the provider's rules that messages break.",
 }
 

@@ -197,7 +197,7 @@ class Picture:
                 yield from _wrapped("Hint: ", "agora validate lists every broken rule", look, "dim")
             return
         if compression.rung is Rung.RULE:
-            yield from _wrapped("Scored by age instead: ", compression.detail, look, "yellow")
+            yield from _wrapped("Scored by rule instead: ", compression.detail, look, "yellow")
         if trajectory is None:
             return
         held = sum(d.tokens for d in compression.decisions if d.outcome == "floor")

@@ -1,0 +1,1 @@
+"""The lab: where scorers are made and methods compared."""

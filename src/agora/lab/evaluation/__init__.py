@@ -1,0 +1,1 @@
+"""Methods compared: episodes played, kept, audited and reported."""

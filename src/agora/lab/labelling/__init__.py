@@ -1,0 +1,1 @@
+"""Labels for scorers: which past steps an action needed."""

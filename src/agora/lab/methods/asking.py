@@ -1,0 +1,83 @@
+"""Questions to a language model that are asked once, and what they cost."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from agora.core.tokens import TokenCounter
+from agora.lab.backbones.base import Answer, Backbone
+from agora.lab.methods.steps import COUNTER, ChatStep, tokens_of
+
+_MOST_KEPT = 100_000
+
+
+@dataclass(slots=True)
+class Asked:
+    """What one call of a method asked for, as if nothing had been asked before.
+
+    A method plays a chat again from its first step. Only what it asks at the
+    newest step is what an agent that ran it all along would pay at this call,
+    so its cost does not depend on what happens to be remembered.
+    """
+
+    asking: "Asking"
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def ask(self, role: str, question: str, *, newest: bool) -> str:
+        """Return the answer, stripped; its tokens count if it belongs to the newest step."""
+        answer = self.asking.answer(role, question)
+        if newest:
+            self.input_tokens += answer.input_tokens
+            self.output_tokens += answer.output_tokens
+        return answer.text.strip()
+
+
+@dataclass(slots=True)
+class Asking:
+    """Asks a backbone and remembers its answers by what was asked."""
+
+    backbone: Backbone
+    counter: TokenCounter = COUNTER
+    _answers: dict[bytes, Answer] = field(default_factory=dict)
+
+    def begin(self) -> Asked:
+        """Return an account for one call of a method."""
+        return Asked(self)
+
+    def answer(self, role: str, question: str) -> Answer:
+        """Return what the backbone says to a question, from memory if it was asked before.
+
+        A backbone that counts no tokens is counted for.
+        """
+        messages = [{"role": "system", "content": role}, {"role": "user", "content": question}]
+        key = hashlib.blake2b(json.dumps(messages).encode(), digest_size=16).digest()
+        found = self._answers.get(key)
+        if found is None:
+            said = self.backbone.answer(messages)
+            found = Answer(
+                text=said.text,
+                input_tokens=said.input_tokens or tokens_of(messages, self.counter),
+                output_tokens=said.output_tokens or self.counter.count(said.text),
+                cached_tokens=said.cached_tokens,
+            )
+            if len(self._answers) >= _MOST_KEPT:
+                self._answers.clear()
+            self._answers[key] = found
+        return found
+
+
+def written(steps: Sequence[ChatStep]) -> str:
+    """Return steps as a question shows them.
+
+    >>> step = ChatStep(number=3, messages=(), action="look", observation="A desk.", tokens=9)
+    >>> print(written([step]))
+    Step 3
+    Action: look
+    Observation: A desk.
+    """
+    return "\n\n".join(
+        f"Step {step.number}\nAction: {step.action}\nObservation: {step.observation}"
+        for step in steps
+    )

@@ -1,0 +1,1 @@
+"""Scorers trained from labels, calibrated and exported."""

@@ -1,0 +1,98 @@
+"""Labels with what a scorer would have been asked: an anchor, the past, the steps in question.
+
+Every trainer and the report start from these, so all are trained and measured on
+the same pairs, and read them as a compressor would show them.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agora.core.trajectory import Anchor, Step
+from agora.errors import LabelsError
+from agora.lab.labels import Label, beside, read_labels, read_trajectories
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One anchor of one trajectory, with every past step that has a label for it."""
+
+    anchor: Anchor
+    past: tuple[Step, ...]
+    candidates: tuple[int, ...]
+    """Places in `past`, not numbers of steps."""
+    labels: tuple[float, ...]
+    task: str
+    """What must not stand on both sides of a split; its source is part of the name."""
+    source: str
+    stale: bool = False
+    """Whether the user spoke after the last step and the anchor does not say so."""
+
+    @property
+    def pairs(self) -> int:
+        """How many labelled pairs the question has."""
+        return len(self.labels)
+
+
+def read_questions(files: Iterable[Path], *, newest: bool | None = None) -> Iterator[Question]:
+    """Return the questions behind files of labels, trajectory by trajectory.
+
+    Where the user spoke between a step and the action after it, the anchor
+    depends on the schedule: what the user said, or what the step observed. A
+    scorer meets both, so by default both are asked; `newest` picks one.
+
+    Raises:
+        LabelsError: a file holds no labels, or its trajectories are not beside it.
+    """
+    for path in files:
+        wanted: dict[str, dict[int, list[Label]]] = defaultdict(lambda: defaultdict(list))
+        for one in read_labels(path):
+            wanted[one.data][one.anchor].append(one)
+        for data, trajectory in read_trajectories(path):
+            for number, labels in wanted.pop(data, {}).items():
+                spoken, silent = (
+                    trajectory.anchor(number - 1, newest=side) for side in (True, False)
+                )
+                sides = {None: (spoken, silent), True: (spoken,), False: (silent,)}[newest]
+                for anchor in dict.fromkeys(sides):
+                    yield Question(
+                        anchor=anchor,
+                        past=trajectory.steps[: number - 1],
+                        candidates=tuple(label.candidate - 1 for label in labels),
+                        labels=tuple(label.label for label in labels),
+                        task=f"{labels[0].source}/{labels[0].task}",
+                        source=labels[0].source,
+                        stale=anchor != spoken,
+                    )
+        if wanted:
+            raise LabelsError(
+                str(beside(path)), f"lacks {len(wanted):,} of the trajectories that have labels"
+            )
+
+
+def fold(task: str, folds: int, seed: int) -> int:
+    """Return which fold a task is in: by its name, so the same everywhere.
+
+    >>> fold("airline/3", 5, 42) == fold("airline/3", 5, 42)
+    True
+    """
+    digest = hashlib.sha256(f"{seed}\n{task}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big") % folds
+
+
+def held_out(questions: Sequence[Question], *, share: float, seed: int) -> list[bool]:
+    """Return which questions are for validation: about that share of the tasks of each source.
+
+    >>> held_out([], share=0.2, seed=42)
+    []
+    """
+    tasks: dict[str, set[str]] = defaultdict(set)
+    for question in questions:
+        tasks[question.source].add(question.task)
+    chosen: set[str] = set()
+    for names in tasks.values():
+        ordered = sorted(names, key=lambda name: fold(name, 2**32, seed))
+        chosen.update(ordered[: round(share * len(ordered))])
+    return [question.task in chosen for question in questions]

@@ -1,0 +1,192 @@
+"""The one text form of a step, for training and for serving.
+
+After the paper's appendix B: action and observation apart, reasoning dropped,
+the observation flattened to one line of names and values. An environment's own
+wording is read by a rule where one fits; everything else, tool calls included,
+goes the general way. Rules look at the text and are not told where it is from.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from agora.core.trajectory import Anchor, Step
+
+SIDE_CHARACTERS = 1_500
+"""How much of each side of a pair is read: the paper's."""
+_READ_CHARACTERS = 65_536
+"""How much of a text is looked at. What a scorer reads of it is far less."""
+_MAX_DEPTH = 64
+_FENCE = "```"
+_REASONING = re.compile(r"(?:think|thoughts?|reasoning|discussion|actionpath)\s?:", re.IGNORECASE)
+_ACTION = re.compile(r"action\s?(?:[0-9]{1,6})?\s?:\s?", re.IGNORECASE)
+_SEEN = re.compile(r"(?:On|In) the ([^.,:;\n]{1,80}), you see (.{1,20000}?)\.(?=\s|$)")
+_ARTICLE = re.compile(r"(?:and )?(?:an?|the) ")
+_READS = re.compile(r"\b[Tt]hermometer reads (-?[0-9]{1,6}(?:\.[0-9]{1,6})?) degrees? Celsius")
+_STATE = re.compile(r" is (?:at|now) ([a-z]{1,20} temperature|on fire|boiling|melting|frozen)\b")
+_MEASURED = re.compile(r" on (?:the )?([^.,:;\n]{1,80})$")
+_SEPARATOR = "[SEP]"
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A step in one line for what was done and one for what came back.
+
+    >>> print(Atom("open box 1", "box 1: key 7").text)
+    ACTION open box 1
+    OBS box 1: key 7
+    """
+
+    action: str
+    observation: str
+
+    @property
+    def text(self) -> str:
+        """Both halves, tagged, so that a scorer can tell them apart."""
+        return f"ACTION {self.action}\nOBS {self.observation}"
+
+
+def atom(step: Step, *, characters: int = SIDE_CHARACTERS) -> Atom:
+    r"""Return the step as scorers read it, each half no longer than `characters`.
+
+    >>> step = Step(number=3, tokens=9, action="Thought: The key may be there.\nlook in box 1",
+    ...     observation="In the box 1, you see a key 7, and a pen 2.")
+    >>> atom(step)
+    Atom(action='look in box 1', observation='box 1: key 7, pen 2')
+    """
+    action = _one_line(_calls(step) if step.calls else _without_place(act(step)))
+    observation = step.observation[:_READ_CHARACTERS]
+    for rule in _RULES:
+        flat = rule(action, observation)
+        if flat:
+            break
+    else:
+        flat = flatten(observation)
+    return Atom(action[:characters], _one_line(flat)[:characters])
+
+
+def anchor_text(anchor: Anchor, *, characters: int = SIDE_CHARACTERS) -> str:
+    """Return the other side of the pair: what the agent has to act on now, then its task."""
+    now = _one_line(flatten(anchor.observation[:_READ_CHARACTERS]))
+    task = _one_line(anchor.task[:_READ_CHARACTERS])
+    if now == task:
+        return f"OBS {now}"[:characters]
+    return f"OBS {now}\nTASK {task}"[:characters]
+
+
+def act(step: Step) -> str:
+    r"""Return what was done, without what was thought or said beside it.
+
+    For tool calls that is the action itself. Of what an agent says it is the
+    code between the last fences, or the lines that are not marked as thought.
+
+    >>> act(Step(number=1, action="Let me see.\n```\nls -l\n```", observation="", tokens=1))
+    'ls -l'
+    """
+    said = step.action
+    if step.calls or len(said) > _READ_CHARACTERS:
+        return said
+    if said.count(_FENCE) >= 2:
+        return _fenced(said) or said
+    lines = said.split("\n")
+    if len(lines) == 1 or not any(map(_REASONING.match, lines)):
+        return said
+    acts = [_ACTION.sub("", line, count=1) for line in lines if not _REASONING.match(line)]
+    return "\n".join(acts).strip() or said
+
+
+def flatten(text: str) -> str:
+    """Return JSON as `key=value; key=value` without its brackets, other text as it is.
+
+    >>> flatten('{"flights": [{"number": "HAT136", "seats": {"economy": 4}}], "ok": true}')
+    'number=HAT136; economy=4; ok=true'
+    """
+    if text.lstrip()[:1] not in ("{", "["):
+        return text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return "; ".join(_leaves(value))
+
+
+def _leaves(value: object) -> Iterator[str]:
+    """Yield the leaves in order, without recursion: untrusted JSON may be deep."""
+    stack: list[tuple[str, object, int]] = [("", value, 0)]
+    while stack:
+        key, item, depth = stack.pop()
+        if isinstance(item, dict) and depth < _MAX_DEPTH:
+            stack.extend((str(k), v, depth + 1) for k, v in reversed(item.items()))
+        elif isinstance(item, list) and depth < _MAX_DEPTH:
+            stack.extend((key, v, depth + 1) for v in reversed(item))
+        elif not isinstance(item, dict | list):
+            leaf = item if isinstance(item, str) else json.dumps(item)
+            yield f"{key}={leaf}" if key else leaf
+
+
+def _calls(step: Step) -> str:
+    return "; ".join(
+        f"{call.name} {flatten(call.arguments[:_READ_CHARACTERS])}" for call in step.calls
+    )
+
+
+def _fenced(said: str) -> str:
+    """Return what stands between the last two fences, without the name of a language."""
+    end = said.rfind(_FENCE)
+    start = said.rfind(_FENCE, 0, end)
+    inside = said[start + len(_FENCE) : end]
+    first, newline, rest = inside.partition("\n")
+    return (rest if newline and first.strip().isalnum() else inside).strip()
+
+
+def _without_place(action: str) -> str:
+    """Leave out where a carried thing is: that it is used says so."""
+    return action.replace(" in inventory", "")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _seen(action: str, observation: str) -> str:  # noqa: ARG001
+    """Read what stands in a place of a household."""
+    places = []
+    for place, things in _SEEN.findall(_one_line(observation)):
+        names = [_ARTICLE.sub("", thing.strip(), count=1) for thing in things.split(", ")]
+        places.append(f"{place}: {', '.join(names)}")
+    return "; ".join(places)
+
+
+def _bought(action: str, observation: str) -> str:  # noqa: ARG001
+    """Read a shop's pages, whose parts have a separator between them."""
+    if _SEPARATOR not in observation:
+        return ""
+    parts = [_one_line(part) for part in observation.split(_SEPARATOR)]
+    if "Purchased" not in parts:
+        return "; ".join(part for part in parts if part)
+    facts: list[str] = []
+    after = parts[parts.index("Purchased") + 1 :]
+    for name, value in zip(after[::2], after[1::2], strict=False):
+        if name == "asin":
+            facts.insert(0, f"asin={value}")
+        elif name == "options":
+            flat = flatten(value)
+            facts += [flat] if flat and flat != "None" else []
+    return f"purchased {'; '.join(facts)}"
+
+
+def _measured(action: str, observation: str) -> str:
+    """Read a thermometer, and what is said of the state of things."""
+    reading = _READS.search(observation)
+    if reading is None:
+        return ""
+    thing = _MEASURED.search(action)
+    facts = [
+        f"temperature({thing[1]}) = {reading[1]}C" if thing else f"temperature = {reading[1]}C"
+    ]
+    facts += [f"state = {state.replace(' ', '_')}" for state in _STATE.findall(observation)]
+    return "; ".join(facts)
+
+
+_RULES: tuple[Callable[[str, str], str], ...] = (_bought, _measured, _seen)

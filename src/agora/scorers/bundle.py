@@ -1,0 +1,116 @@
+"""A bundle: a folder of data files with the hash of each, read and never run."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agora.errors import BundleError
+
+MANIFEST = "bundle.json"
+FORMAT = "agora-bundle-1"
+_MOST_MANIFEST_BYTES = 100_000
+_MOST_BYTES = 2_000_000_000
+"""Larger than any encoder that can score a step in time. What is larger is not read."""
+_AGAIN = "train or install it again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """What a trained scorer consists of, and where it lies."""
+
+    folder: Path
+    scorer: str
+    """The kind of scorer that it is for."""
+    files: Mapping[str, str] = field(hash=False)
+    """The SHA-256 that each file has to have, by name."""
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What the scorer was trained with and has to be served with."""
+
+    def read(self, name: str) -> bytes:
+        """Return what a file holds, if it is the file that was written.
+
+        Raises:
+            BundleError: it is absent, or another one.
+        """
+        expected = self.files.get(name)
+        if expected is None:
+            raise BundleError(str(self.folder), f"has no hash of {name} in its {MANIFEST}")
+        data = _bytes(self.folder / name, _MOST_BYTES)
+        if hashlib.sha256(data).hexdigest() != expected:
+            raise BundleError(
+                str(self.folder / name), f"does not have the SHA-256 that is noted for it; {_AGAIN}"
+            )
+        return data
+
+
+def read_bundle(folder: Path, *, sha256: str | None = None) -> Bundle:
+    """Return the bundle in a folder. Only its manifest is read; the files are when asked for.
+
+    With `sha256` the manifest must have that hash, and so, through it, must every file.
+
+    Raises:
+        BundleError: there is no manifest, or not one that can be read.
+    """
+    path = folder / MANIFEST
+    data = _bytes(path, _MOST_MANIFEST_BYTES)
+    if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+        raise BundleError(str(path), f"does not have the SHA-256 that is pinned for it; {_AGAIN}")
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise BundleError(str(path), f"is not of the format {FORMAT}")
+    scorer, files, settings = found.get("scorer"), found.get("files"), found.get("settings", {})
+    if not isinstance(scorer, str) or not isinstance(settings, dict):
+        raise BundleError(str(path), f"does not say what scorer it is for; {_AGAIN}")
+    if not (isinstance(files, dict) and all(_is_plain(name, files[name]) for name in files)):
+        raise BundleError(str(path), f"does not list its files with their hashes; {_AGAIN}")
+    return Bundle(folder=folder, scorer=scorer, files=files, settings=settings)
+
+
+def write_bundle(
+    folder: Path,
+    *,
+    scorer: str,
+    files: Mapping[str, bytes],
+    settings: Mapping[str, Any] | None = None,
+) -> Bundle:
+    """Write the files and then the manifest, so that a half-written bundle is none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MANIFEST).unlink(missing_ok=True)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    manifest = {
+        "format": FORMAT,
+        "scorer": scorer,
+        "settings": dict(settings or {}),
+        "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
+    }
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    return read_bundle(folder)
+
+
+def _is_plain(name: object, sha256: object) -> bool:
+    """Tell whether it is the name of a file in the folder itself, with a hash."""
+    return (
+        isinstance(name, str)
+        and isinstance(sha256, str)
+        and name == Path(name).name
+        and name not in ("", "..")
+        and "\\" not in name
+    )
+
+
+def _bytes(path: Path, most: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            if file.seek(0, 2) > most:
+                raise BundleError(str(path), f"has more than {most:,} bytes")
+            file.seek(0)
+            return file.read()
+    except OSError as error:
+        raise BundleError(str(path), f"cannot be read: {error.strerror or error}") from error

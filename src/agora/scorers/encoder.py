@@ -1,0 +1,227 @@
+"""The encoder of a bundle: texts or pairs of texts in, numbers out, by ONNX Runtime.
+
+A text is run alone and never padded. On one thread a batch is no faster
+(docs/log.md), padding has to be paid for, and an int8 model may round by the
+largest number in a batch, so that a text scores differently beside others.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from agora.errors import BundleError, MissingExtraError
+from agora.scorers.bundle import Bundle
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MODEL = "model.onnx"
+TOKENIZER = "tokenizer.json"
+CALIBRATION = "calibration.json"
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+"""What an encoder may ask for. The exporter leaves out what a model does not use."""
+TOKENS = 512
+"""The paper's window: so many subwords of a pair are read."""
+_SEAL = "sha256"
+_AGAIN = "train or install it again"
+
+Text = str | tuple[str, str]
+"""What is encoded: a text, or a pair that the tokenizer puts together."""
+Feed = dict[str, "NDArray[np.int64]"]
+"""What one forward pass gets: 1 x length each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """From a logit to a probability: `1 / (1 + exp(-(slope * logit + intercept)))`.
+
+    >>> Calibration(1.0, 0.0).probabilities([0.0])
+    [0.5]
+    """
+
+    slope: float
+    intercept: float
+
+    def probabilities(self, logits: Sequence[float]) -> list[float]:
+        """Return one probability per logit; of what is no number, what is no number."""
+        # By tanh, since exp overflows for logits that are large.
+        return [
+            0.5 + 0.5 * math.tanh((self.slope * float(logit) + self.intercept) / 2)
+            for logit in logits
+        ]
+
+    def write(self) -> bytes:
+        """Return it as the `calibration.json` of a bundle."""
+        return (json.dumps(asdict(self)) + "\n").encode()
+
+
+class Encoder:
+    """A model and its tokenizer, read from the checked bytes of a bundle.
+
+    The bundle holds `model.onnx` (the inputs of `INPUTS` that it needs, each
+    batch x length; its first output is what comes back, one row per text) and
+    `tokenizer.json`. Its settings say how many `tokens` of a text are read, and
+    are sealed (`sealed`). Every file of the bundle is checked against its hash,
+    also those that are not needed here. Neither library opens a file, and no
+    operator is run that ONNX Runtime does not bring itself.
+
+    Use `encoder_of`, which loads a bundle once per process. Calls from several
+    threads at once are safe.
+    """
+
+    def __init__(self, bundle: Bundle, threads: int = 1) -> None:
+        """Read and check all of the bundle, and make it ready.
+
+        Raises:
+            BundleError: a file or a setting is not what was written.
+            MissingExtraError: the extra `onnx` is not installed.
+        """
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise MissingExtraError(__name__, "onnx") from error
+        self.settings = unsealed(bundle)
+        tokens = self.settings.get("tokens", TOKENS)
+        if type(tokens) is not int or not 8 <= tokens <= 1 << 16:
+            raise BundleError(str(bundle.folder), f"wants to read {tokens!r} tokens; {_AGAIN}")
+        files = {name: bundle.read(name) for name in bundle.files}
+        for name in (MODEL, TOKENIZER):
+            if name not in files:
+                raise BundleError(str(bundle.folder), f"has no {name}; {_AGAIN}")
+        if b"location" in files[MODEL]:
+            # Weights outside of the model would be read by path, and by no hash.
+            raise BundleError(str(bundle.folder / MODEL), "has its weights in another file")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+        options.use_deterministic_compute = True
+        options.log_severity_level = 4
+        # A thread that waits for the next call must not burn the agent's core.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        try:
+            self._model: Any = onnxruntime.InferenceSession(
+                files[MODEL], options, providers=["CPUExecutionProvider"]
+            )
+            self._tokenizer = tokenizer_of(files[TOKENIZER], tokens)
+        except MissingExtraError:
+            raise
+        except Exception as error:
+            raise BundleError(
+                str(bundle.folder), f"cannot be made ready ({type(error).__name__}); {_AGAIN}"
+            ) from error
+        self._inputs = tuple(one.name for one in self._model.get_inputs())
+        if not set(self._inputs) <= set(INPUTS):
+            raise BundleError(
+                str(bundle.folder / MODEL),
+                f"asks for {', '.join(self._inputs)}; an encoder may ask for {', '.join(INPUTS)}",
+            )
+
+    def feed(self, text: Text) -> Feed:
+        """Return what the model gets for a text or a pair: no padding, truncated to `tokens`."""
+        import numpy as np
+
+        found = self._tokenizer.encode(*((text,) if isinstance(text, str) else text))
+        columns = {
+            "input_ids": found.ids,
+            "attention_mask": found.attention_mask,
+            "token_type_ids": found.type_ids,
+        }
+        return {name: np.array([columns[name]], dtype=np.int64) for name in self._inputs}
+
+    def run(self, feed: Feed) -> "NDArray[np.float32]":
+        """Return the model's first output for one feed: the bare forward pass."""
+        output: NDArray[np.float32] = self._model.run(None, feed)[0]
+        return output
+
+    def encode(self, texts: Sequence[Text]) -> "NDArray[np.float32]":
+        """Return one row per text, in their order; equal texts are run once."""
+        import numpy as np
+
+        rows = {text: self.run(self.feed(text))[0] for text in dict.fromkeys(texts)}
+        if not rows:
+            return np.zeros((0, 0), dtype=np.float32)
+        return np.stack([rows[text] for text in texts])
+
+
+@lru_cache(maxsize=8)
+def encoder_of(bundle: Bundle, threads: int = 1) -> Encoder:
+    """Return the encoder of a bundle, loaded once per process.
+
+    Raises:
+        BundleError: a file or a setting is not what was written.
+        MissingExtraError: the extra `onnx` is not installed.
+    """
+    return Encoder(bundle, threads)
+
+
+@lru_cache(maxsize=8)
+def calibration_of(bundle: Bundle) -> Calibration:
+    """Return the calibration of a bundle, read once per process.
+
+    Raises:
+        BundleError: it is not what was written, or says nothing.
+    """
+    data = bundle.read(CALIBRATION)
+    try:
+        found = json.loads(data)
+        calibration = Calibration(float(found["slope"]), float(found["intercept"]))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        calibration = Calibration(math.nan, math.nan)
+    if not (math.isfinite(calibration.slope) and math.isfinite(calibration.intercept)):
+        raise BundleError(str(bundle.folder / CALIBRATION), f"has no two numbers; {_AGAIN}")
+    return calibration
+
+
+def tokenizer_of(data: bytes, tokens: int) -> Any:
+    """Return the tokenizer in a `tokenizer.json`, as training and serving use it.
+
+    It truncates the longer side of a pair first and does not pad, whatever the
+    file says. What looks like a special token in a text is text: an
+    observation must not end the pair it stands in.
+
+    Raises:
+        MissingExtraError: the extra `onnx` is not installed.
+    """
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise MissingExtraError(__name__, "onnx") from error
+    tokenizer = tokenizers.Tokenizer.from_buffer(data)
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_length=tokens, strategy="longest_first")
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def sealed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings with their hash, for the manifest of a bundle.
+
+    A manifest has the hash of every file and none of itself. With one wrong
+    digit in its settings a scorer would read half of each text and never say so.
+
+    >>> sorted(sealed({"tokens": 512}))
+    ['sha256', 'tokens']
+    """
+    return {**settings, _SEAL: _hash(settings)}
+
+
+def unsealed(bundle: Bundle) -> dict[str, Any]:
+    """Return the settings of a bundle without their hash.
+
+    Raises:
+        BundleError: they are not what was sealed.
+    """
+    settings = {name: value for name, value in bundle.settings.items() if name != _SEAL}
+    if bundle.settings.get(_SEAL) != _hash(settings):
+        raise BundleError(str(bundle.folder), f"has not the settings it was written with; {_AGAIN}")
+    return settings
+
+
+def _hash(settings: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(dict(settings), sort_keys=True).encode()).hexdigest()

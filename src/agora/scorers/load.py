@@ -1,0 +1,134 @@
+"""Scorers by name, or from a bundle's folder."""
+
+import importlib.util
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agora.core.scorer import Scorer
+from agora.core.trajectory import Anchor, Step
+from agora.errors import BundleError
+from agora.scorers.bundle import MANIFEST, Bundle, read_bundle
+from agora.scorers.features import FeaturesScorer
+from agora.scorers.lexical import LexicalScorer
+from agora.scorers.recency import RecencyScorer
+
+_log = logging.getLogger(__name__)
+NAMES = ("default", "features", "embedding", "lexical", "recency")
+_MINILM = "agora_minilm"
+"""The distribution that carries the encoder, found and never imported."""
+
+
+def load_scorer(name: str | Path = "default") -> Scorer:
+    """Return a scorer by its name, or the one in a bundle's folder.
+
+    Names are `default`, `features`, `embedding`, `lexical` and `recency`.
+    Anything else is a folder that `agora train` wrote. Of a folder only the
+    manifest is read here; the weights are read and checked against their hash
+    when the scorer is first asked. A bundle that is damaged anywhere gives a
+    scorer that says so when it is asked, and a compressor then goes on by its
+    rule: an agent should not stop because of it. Nothing in a bundle is ever run.
+
+    >>> type(load_scorer("default")).__name__
+    'FeaturesScorer'
+
+    Raises:
+        BundleError: there is no scorer of that name and no bundle in that folder.
+    """
+    if name in ("default", "features"):
+        return FeaturesScorer()
+    if name == "lexical":
+        return LexicalScorer()
+    if name == "recency":
+        return RecencyScorer()
+    if name == "embedding":
+        return _shipped_embedding()
+    folder = Path(name)
+    if not (folder / MANIFEST).is_file():
+        names = ", ".join(NAMES)
+        raise BundleError(str(name), f"is no scorer ({names}) and no folder with a {MANIFEST}")
+    return _of_bundle(folder)
+
+
+def available() -> list[str]:
+    """Return the names of the scorers that can be used as things are installed.
+
+    >>> "features" in available()
+    True
+    """
+    names = ["recency", "lexical", "features"]
+    needed = ("numpy", "onnxruntime", "tokenizers", _MINILM)
+    if all(importlib.util.find_spec(module) for module in needed):
+        names.append("embedding")
+    return names
+
+
+def _shipped_embedding() -> Scorer:
+    from agora.scorers.embedding import MINILM_SHA256
+
+    return _of_bundle(minilm_folder(), sha256=MINILM_SHA256)
+
+
+def minilm_folder() -> Path:
+    """Return where the bundle of `embedding` lies; its package is found and not imported.
+
+    Raises:
+        BundleError: it is not installed.
+    """
+    found = importlib.util.find_spec(_MINILM)
+    if found is None or not found.submodule_search_locations:
+        raise BundleError(
+            "embedding", "is not installed: pip install 'agora-context[onnx]' agora-context-minilm"
+        )
+    return Path(next(iter(found.submodule_search_locations)))
+
+
+def _of_bundle(folder: Path, *, sha256: str | None = None) -> Scorer:
+    try:
+        bundle = read_bundle(folder, sha256=sha256)
+        return _kind(bundle)(bundle)
+    except BundleError as error:
+        _log.warning("the scorer cannot be used: %s", error)
+        return Unusable(error)
+
+
+def _kind(bundle: Bundle) -> Callable[[Bundle], Scorer]:
+    make = _KINDS.get(bundle.scorer)
+    if make is None:
+        known = ", ".join(_KINDS)
+        raise BundleError(
+            str(bundle.folder),
+            f"holds a scorer of the kind {bundle.scorer!r}; this version knows {known}",
+        )
+    return make
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """What stands in for a scorer whose bundle is damaged: it has no score, only the reason."""
+
+    error: BundleError
+
+    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
+        """Raise what was found when the bundle was read."""
+        raise self.error
+
+
+def _embedding(bundle: Bundle) -> Scorer:
+    from agora.scorers.embedding import EmbeddingScorer
+
+    return EmbeddingScorer(bundle)
+
+
+def _cross_encoder(bundle: Bundle) -> Scorer:
+    from agora.scorers.cross_encoder import CrossEncoderScorer
+
+    return CrossEncoderScorer(bundle)
+
+
+_KINDS: dict[str, Callable[[Bundle], Scorer]] = {
+    "features": FeaturesScorer,
+    "embedding": _embedding,
+    "cross_encoder": _cross_encoder,
+}

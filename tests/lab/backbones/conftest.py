@@ -1,0 +1,12 @@
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab.backbones.loopback import Loopback
+
+
+@pytest.fixture
+def server() -> Iterator[Loopback]:
+    made = Loopback()
+    yield made
+    made.close()

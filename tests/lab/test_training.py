@@ -1,0 +1,113 @@
+import random
+
+import pytest
+
+pytest.importorskip("sklearn", reason="training needs the extra `train`")
+
+import numpy as np
+
+from agora.errors import LabelsError
+from agora.lab.training.features import Examples, Settings, train
+from agora.lab.training.metrics import Ranking, measure
+from agora.lab.training.questions import fold
+from agora.scorers.tables import read, write
+
+NAMES = ("a", "b", "c", "d")
+
+
+def make_examples(pairs: int = 3_000) -> Examples:
+    chance = random.Random(0)
+    rows = [[chance.randrange(8) for _ in NAMES] for _ in range(pairs)]
+    labels = [
+        float(chance.random() < (0.5 if row[0] > 4 and row[1] < 3 else 0.02 * row[2]))
+        for row in rows
+    ]
+    return Examples(
+        rows=rows,
+        labels=labels,
+        tasks=[f"task {n % 50}" for n in range(pairs)],
+        sources=["large" if n % 3 else "small" for n in range(pairs)],
+    )
+
+
+def test_the_exported_tables_say_what_the_trained_model_says() -> None:
+    examples = make_examples()
+
+    trained = train(examples, features=NAMES, values=8, settings=Settings(rounds=60))
+
+    margins = np.ravel(trained.model.decision_function(np.array(examples.rows, dtype=float)))
+    wanted = 1 / (1 + np.exp(-(trained.tables.slope * margins + trained.tables.intercept)))
+    exported = read(write(trained.tables, {}), features=NAMES, values=8)
+    assert (
+        np.abs(wanted - exported.probabilities(list(zip(*examples.rows, strict=True)))).max() < 1e-6
+    )
+    assert trained.metrics["auc"] > 0.7
+
+
+def test_training_twice_gives_the_same_file() -> None:
+    examples = make_examples(900)
+    settings = Settings(rounds=20, most_pairs=300)
+
+    first, second = (train(examples, features=NAMES, values=8, settings=settings) for _ in range(2))
+
+    assert write(first.tables, {}) == write(second.tables, {})
+
+
+def test_labels_of_one_kind_or_one_task_cannot_be_trained_on() -> None:
+    one_kind = Examples(rows=[[0] * 4] * 9, labels=[0.0] * 9, tasks=["a"] * 9, sources=["s"] * 9)
+    with pytest.raises(LabelsError, match="are the same"):
+        train(one_kind, features=NAMES, values=8)
+    one_task = Examples(
+        rows=[[n % 8] * 4 for n in range(99)],
+        labels=[float(n % 2) for n in range(99)],
+        tasks=["a"] * 99,
+        sources=["s"] * 99,
+    )
+    with pytest.raises(LabelsError, match="too few"):
+        train(one_task, features=NAMES, values=8)
+
+
+def test_a_task_is_always_in_the_same_fold() -> None:
+    assert {fold(f"task {n}", 4, 42) for n in range(100)} == {0, 1, 2, 3}
+    assert fold("task 1", 4, 42) == fold("task 1", 4, 42)
+
+
+def test_the_figures_are_those_of_scikit_learn() -> None:
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    chance = random.Random(1)
+    labels = [float(chance.random() < 0.2) for _ in range(500)]
+    scores = [round(chance.random() * 0.5 + 0.3 * label, 1) for label in labels]
+    weights = np.array([float(chance.randrange(4)) for _ in labels])
+    ranking = Ranking(labels, scores)
+
+    for given in (None, weights):
+        assert ranking.auc(given) == pytest.approx(
+            roc_auc_score(labels, scores, sample_weight=given)
+        )
+        assert ranking.average_precision(given) == pytest.approx(
+            average_precision_score(labels, scores, sample_weight=given)
+        )
+
+
+def test_a_score_that_is_the_share_of_needed_steps_is_calibrated() -> None:
+    labels = [1.0, 0.0, 0.0, 0.0] * 50
+
+    assert Ranking(labels, [0.25] * 200).calibration_error() == pytest.approx(0)
+    assert Ranking(labels, [0.75] * 200).calibration_error() == pytest.approx(0.5)
+    assert Ranking(labels, [0.25] * 200).curve() == [(0.25, 0.25, 200)]
+
+
+def test_an_interval_holds_its_figure() -> None:
+    labels = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0]
+    found = measure(labels, [0.9, 0.1, 0.2, 0.3, 0.5, 0.1], ["a", "a", "a", "b", "b", "b"])
+
+    assert found.auc.low <= found.auc.value <= found.auc.high
+    assert str(found.auc).startswith("0.875")
+
+
+def test_without_needed_steps_there_is_no_figure() -> None:
+    found = measure([0.0, 0.0], [0.1, 0.2], ["a", "b"], resamples=10)
+
+    assert found.auc.value != found.auc.value
+    assert found.auc.low != found.auc.low
