@@ -36,6 +36,12 @@ def lab() -> None:
 @click.option("--model", default="", metavar="NAME", help="The model to ask the server for.")
 @click.option("--method", default="none", show_default=True, metavar="NAME")
 @click.option("--keep-ratio", type=click.FloatRange(0, 1), default=0.25, show_default=True)
+@click.option(
+    "--bits-from",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="MODEL",
+    help="A causal language model for Selective Context: a folder or a .gguf file.",
+)
 @click.option("--tasks", type=click.IntRange(1), default=10, show_default=True)
 @click.option("--split", type=click.Choice(_SPLITS), default="test", show_default=True)
 @click.option("--steps", type=click.IntRange(1), help="Cut episodes off here.")
@@ -55,6 +61,7 @@ def play(
     model: str,
     method: str,
     keep_ratio: float,
+    bits_from: Path | None,
     tasks: int,
     split: str,
     steps: int | None,
@@ -76,7 +83,9 @@ def play(
 
         with ExitStack() as stack:
             player = stack.enter_context(
-                _player(environment, backbone, model, method, keep_ratio, steps, seed, out)
+                _player(
+                    environment, backbone, model, method, keep_ratio, bits_from, steps, seed, out
+                )
             )
             chosen = [task for task in player.world.splits()[split] if claimed(task)][:tasks]
             settings = {
@@ -132,6 +141,60 @@ def show(run: Path, task: str | None, step: int | None) -> None:
         _show(one, step)
 
 
+@lab.command("drop-one")
+@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--anchors", type=click.IntRange(1), default=200, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path))
+def drop_one_command(run: Path, anchors: int, seed: int, json_file: Path | None) -> None:
+    """Find out how often leaving one past step out changes a reader's next action.
+
+    RUN is a run of `agora lab play` with a reader and the method none.
+    """
+    from dataclasses import asdict
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from agora.lab.backbones import readers
+    from agora.lab.environments import world
+    from agora.lab.evaluation.drop_one import by_distance, drop_one
+    from agora.lab.evaluation.run import read_episodes, read_settings
+
+    try:
+        settings = read_settings(run)
+        if (settings.get("backbone"), settings.get("method")) != ("reader", "none"):
+            raise click.ClickException(f"{run} is not a run of a reader with the method none")
+        name = str(settings["environment"])
+        chosen = world(name)
+        found = list(
+            drop_one(
+                read_episodes(run),
+                readers.reader(name),
+                canonical=chosen.canonical,
+                extract=chosen.extract,
+                anchors=anchors,
+                seed=seed,
+            )
+        )
+    except (AgoraError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    table = Table(title=f"{name}: the next action changes when one past step is left out")
+    for column in ("steps ago", "changed", "of", "share"):
+        table.add_column(column, justify="right")
+    for bin_, (changed, count) in by_distance(found).items():
+        table.add_row(bin_, str(changed), str(count), f"{changed / count:.3f}")
+    Console().print(table)
+    places = {(one.task, one.anchor) for one in found}
+    needing = {(one.task, one.anchor) for one in found if one.changed and one.distance > 2}
+    click.echo(
+        f"{len(places)} anchors; {len(needing)} of them need a step that is more than two steps ago"
+    )
+    if json_file:
+        rows = [asdict(one) for one in found]
+        json_file.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
 @lab.command("serve-llm")
 @click.option("--model", default="qwen2.5-coder-1.5b", show_default=True, metavar="NAME|FILE.gguf")
 @click.option("--port", type=click.IntRange(1, 65535), default=8123, show_default=True)
@@ -165,6 +228,7 @@ def _player(
     model: str,
     method: str,
     keep_ratio: float,
+    bits_from: Path | None,
     steps: int | None,
     seed: int,
     out: Path,
@@ -191,12 +255,18 @@ def _player(
         )
         actor = WithExamples(asked, chosen.examples)
         name = model or "llm"
-    settings = Settings(
-        keep_ratio=keep_ratio,
-        model=model or None,
-        backbone=None if backbone == "reader" else actor,
-    )
     try:
+        source = None
+        if bits_from is not None:
+            from agora.lab.methods.self_information import LocalModel
+
+            source = LocalModel(bits_from)
+        settings = Settings(
+            keep_ratio=keep_ratio,
+            model=model or None,
+            backbone=None if backbone == "reader" else actor,
+            self_information=source,
+        )
         shortener = make_method(method, settings)
     except SkipMethod as reason:
         raise click.ClickException(f"{method} is skipped: {reason}") from reason

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 HEAD = "head.json"
 HEAD_FORMAT = "agora-embedding-head-1"
-MINILM_SHA256 = "6a6742aa6b493ccd798e4659de13ccf2928a9c9abf7a8955ad898c34b36a201b"
+MINILM_SHA256 = "a4ac2e78efad22fc57febe507ba1a8f60664453fccbf8c40a0779193e65973fd"
 """Of the manifest in the distribution agora-context-minilm, which has the hashes of its files."""
 _NEEDS = ("numpy", "onnxruntime", "tokenizers")
 _CHARACTERS_PER_TOKEN = 5

@@ -1,0 +1,97 @@
+"""What leaving one past step out does to a reader's next action: the ground truth of labels.
+
+A reader acts on the prompt alone and always the same way, so whether it needed a
+step can be found out exactly: leave the step out and ask again.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from agora.lab.backbones import Backbone
+from agora.lab.evaluation.episode import Episode
+
+LEAST_PAST = 3
+"""Before so many steps there is nothing outside a floor of two."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """One past step left out before one action."""
+
+    task: str
+    anchor: int
+    """The number of the step whose action it is, from 1."""
+    candidate: int
+    """The number of the step that was left out."""
+    changed: bool
+    """Whether another action came of it."""
+
+    @property
+    def distance(self) -> int:
+        """How many steps ago it was; 1 is the step right before."""
+        return self.anchor - self.candidate
+
+
+def drop_one(
+    episodes: Iterable[Episode],
+    backbone: Backbone,
+    *,
+    canonical: Callable[[str], str],
+    extract: Callable[[str], str],
+    anchors: int = 200,
+    seed: int = 0,
+) -> Iterator[Dropped]:
+    """Return what became of the next action, for each past step of so many drawn anchors.
+
+    Episodes have to be whole prompts (method `none`) of the same backbone; the
+    action with nothing left out is asked for again, not taken from the record.
+    """
+    drawn = _draw(list(episodes), anchors, seed)
+    for episode, at in drawn:
+        whole = episode.conversation(at)
+
+        def act(messages: Sequence[dict[str, object]]) -> str:
+            return canonical(extract(backbone.answer(messages).text))
+
+        before = act(whole)
+        for candidate in range(1, at + 1):
+            # System and opening, then two messages for each step. Of the last step what it
+            # observed is what the agent has to act on, and stays: only its action goes.
+            start = 2 * candidate
+            end = start + 1 if candidate == at else start + 2
+            after = act([*whole[:start], *whole[end:]])
+            yield Dropped(
+                task=episode.task, anchor=at + 1, candidate=candidate, changed=after != before
+            )
+
+
+def _draw(episodes: Sequence[Episode], anchors: int, seed: int) -> list[tuple[Episode, int]]:
+    places = [(episode, at) for episode in episodes for at in range(LEAST_PAST, len(episode.moves))]
+    return random.Random(seed).sample(places, min(anchors, len(places)))
+
+
+def by_distance(dropped: Iterable[Dropped]) -> dict[str, tuple[int, int]]:
+    """Return how often the action changed, and out of how many, by how long ago the step was.
+
+    >>> one = Dropped(task="a", anchor=5, candidate=4, changed=True)
+    >>> by_distance([one])
+    {'1': (1, 1)}
+    """
+    counts: dict[str, list[bool]] = defaultdict(list)
+    for one in dropped:
+        counts[_bin(one.distance)].append(one.changed)
+    order = [_bin(distance) for distance in range(1, 40)]
+    return {
+        name: (sum(counts[name]), len(counts[name]))
+        for name in dict.fromkeys(order)
+        if name in counts
+    }
+
+
+def _bin(distance: int) -> str:
+    for first, last in ((1, 1), (2, 2), (3, 4), (5, 8), (9, 16)):
+        if first <= distance <= last:
+            return str(first) if first == last else f"{first}-{last}"
+    return "17+"
