@@ -1,6 +1,7 @@
 r"""What encoder scorers cost and how well they rank: the paper's, trained and served.
 
     python -m benchmarks.encoders latency --bundle FOLDER [--steps 30] [--json results.json]
+    python -m benchmarks.encoders compare --bundle FOLDER --labels FILE... [--json results.json]
     python -m benchmarks.encoders train --encoder FOLDER --labels FILE... --out FOLDER \
         [--tokens 512] [--share 0.2] [--most N] [--validating N] [--seconds 3600] \
         [--checkpoints FOLDER] [--json results.json] [--curve curve.jsonl]
@@ -234,29 +235,44 @@ def train_cross_encoder(options: argparse.Namespace, console: Console) -> dict[s
         "seconds_in_all": round(time.monotonic() - start),
         "model_bytes": model.stat().st_size,
         **json.loads(result.bundle.read("metrics.json")),
-        "same_pairs": others_on_the_same_pairs(questions, recipe.validation, recipe.seed, console),
+        "same_pairs": on_the_same_pairs(questions, options.out, console),
     }
 
 
-def others_on_the_same_pairs(
-    questions: Sequence[Any], share: float, seed: int, console: Console
+def on_the_same_pairs(
+    questions: Sequence[Any], folder: Path, console: Console
 ) -> list[dict[str, Any]]:
-    """Return the figures of the scorers without language, `features` trained on the same tasks."""
+    """Return the figures of a cross-encoder and of the scorers without language, on the same pairs.
+
+    They are all pairs of the tasks that were held out from its training; `features` is trained on
+    the other tasks, as it was. `behind` is by how much a scorer's AUC is below the cross-encoder's,
+    with an interval from drawing the same tasks anew for both.
+    """
     from agora.lab.training.features import Settings, examples_of, train
+    from agora.lab.training.lpft import Recipe
     from agora.lab.training.metrics import measure
     from agora.lab.training.questions import held_out
     from agora.scorers.lexical import LexicalScorer
     from agora.scorers.recency import RecencyScorer
     from agora.scorers.structure import FEATURES, VALUES
 
-    held = held_out(questions, share=share, seed=seed)
+    recipe = Recipe()
+    held = held_out(questions, share=recipe.validation, seed=recipe.seed)
     inside = [one for one, out in zip(questions, held, strict=True) if not out]
     outside = [one for one, out in zip(questions, held, strict=True) if out]
     examples = examples_of(outside)
     tables = train(
-        examples_of(inside), features=FEATURES, values=VALUES, settings=Settings(seed=seed)
+        examples_of(inside), features=FEATURES, values=VALUES, settings=Settings(seed=recipe.seed)
     ).tables
-    columns: dict[str, Sequence[float]] = {"features": tables.probabilities(examples.rows)}
+    paper = CrossEncoderScorer(read_bundle(folder))
+    columns: dict[str, list[float]] = {
+        "cross_encoder": [
+            score
+            for one in outside
+            for score in paper.score(one.anchor, [one.past[at] for at in one.candidates])
+        ],
+        "features": tables.probabilities(list(zip(*examples.rows, strict=True))),
+    }
     plain: dict[str, Scorer] = {"lexical": LexicalScorer(), "recency": RecencyScorer()}
     for name, scorer in plain.items():
         columns[name] = [
@@ -267,10 +283,36 @@ def others_on_the_same_pairs(
         ]
     results = []
     for name, scores in columns.items():
+        assert len(scores) == len(examples.labels), (name, len(scores), len(examples.labels))
         found = measure(examples.labels, scores, examples.tasks)
-        console.print(f"{name}: AUC {found.auc}, average precision {found.average_precision}")
-        results.append({"scorer": name, "pairs": len(scores), **asdict(found)})
+        behind = _behind(examples.labels, columns["cross_encoder"], scores, examples.tasks)
+        console.print(
+            f"{name}: AUC {found.auc}, average precision {found.average_precision}, "
+            f"calibration error {found.calibration_error}, behind {behind}"
+        )
+        results.append({"scorer": name, "pairs": len(scores), **asdict(found), "behind": behind})
     return results
+
+
+def _behind(
+    labels: Sequence[float], first: Sequence[float], second: Sequence[float], tasks: Sequence[str]
+) -> list[float]:
+    """Return how much the AUC of the second is below that of the first, with its interval."""
+    import numpy as np
+
+    from agora.lab.training.metrics import RESAMPLES, Ranking
+
+    one, other = Ranking(labels, first), Ranking(labels, second)
+    chance = np.random.default_rng(0)
+    _, places = np.unique(np.asarray(tasks), return_inverse=True)
+    count = int(places.max()) + 1
+    drawn = []
+    for _ in range(RESAMPLES):
+        times = np.bincount(chance.integers(0, count, count), minlength=count)
+        weights = times[places].astype(float)
+        drawn.append(one.auc(weights) - other.auc(weights))
+    low, high = np.nanpercentile(drawn, [2.5, 97.5])
+    return [one.auc() - other.auc(), float(low), float(high)]
 
 
 def _shown(arguments: Sequence[str]) -> list[str]:
@@ -290,6 +332,9 @@ def main() -> None:
     latency.add_argument("--bundle", type=Path, required=True)
     latency.add_argument("--steps", type=int, nargs="+", default=[30])
     latency.add_argument("--calls", type=int, default=30)
+    compare = commands.add_parser("compare")
+    compare.add_argument("--bundle", type=Path, required=True)
+    compare.add_argument("--labels", type=Path, nargs="+", required=True)
     train = commands.add_parser("train")
     train.add_argument("--encoder", type=Path, required=True)
     train.add_argument("--labels", type=Path, nargs="+", required=True)
@@ -303,7 +348,7 @@ def main() -> None:
     train.add_argument("--seconds", type=float)
     train.add_argument("--threads", type=int, default=2)
     train.add_argument("--curve", type=Path)
-    for one in (latency, train):
+    for one in (latency, compare, train):
         one.add_argument("--json", type=Path)
     options = parser.parse_args()
     console = Console()
@@ -312,6 +357,11 @@ def main() -> None:
         embedding = read_bundle(options.bundle).scorer == "embedding"
         measured = latency_embedding if embedding else latency_cross_encoder
         found = measured(options.bundle, console, steps=options.steps, calls=options.calls)
+    elif options.command == "compare":
+        from agora.lab.training.questions import read_questions
+
+        questions = list(read_questions(options.labels, newest=True))
+        found = on_the_same_pairs(questions, options.bundle, console)
     else:
         found = train_cross_encoder(options, console)
     if options.json:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 _COMPARED = 300
 """On so many pairs of tasks held out the export is compared with what was trained."""
 
+_AT_ONCE = 16
+
 Tokens = tuple[list[int], list[int]]
 """The ids of a pair, and which side each is of."""
 
@@ -179,12 +181,13 @@ def train_cross_encoder(
     if int8:
         simulate_int8(module.encoder)
     config: Any = module.encoder.config
+    collate = collate_for(module, config.pad_token_id or 0)
     trained = train(
         module,
         _data(learnt, tokenizer, draw.share),
         _data(watched, tokenizer, draw.share),
         recipe,
-        collate=collate_for(module, config.pad_token_id or 0),
+        collate=collate,
         folder=folder,
         seconds=seconds,
         progress=progress,
@@ -199,7 +202,7 @@ def train_cross_encoder(
         draft = write_bundle(Path(place), scorer=KIND, files=files, settings=settings)
         encoder = Encoder(draft)
     compared = measured.texts[:: max(1, len(measured) // _COMPARED)]
-    said = trained.calibration.probabilities(_logits(module, encoder, compared))
+    said = trained.calibration.probabilities(_logits(module, collate, _tokens(compared, tokenizer)))
     found = trained.calibration.probabilities(encoder.encode(compared)[:, 0].tolist())
     same = parity(said, found)
     logits = encoder.encode(measured.texts)[:, 0].tolist()
@@ -234,26 +237,31 @@ def train_cross_encoder(
 
 
 def _data(pairs: Pairs, tokenizer: Any, share: float) -> Data:
-    found = [tokenizer.encode(*texts) for texts in pairs.texts]
+    inputs = _tokens(pairs.texts, tokenizer)
     return Data(
-        inputs=[(one.ids, one.type_ids) for one in found],
+        inputs=inputs,
         labels=pairs.labels,
         weights=training_weights(pairs, share=share),
         calibrating=real_weights(pairs),
-        lengths=[len(one.ids) for one in found],
+        lengths=[len(ids) for ids, _ in inputs],
     )
 
 
+def _tokens(texts: Sequence[tuple[str, str]], tokenizer: Any) -> list[Tokens]:
+    return [(one.ids, one.type_ids) for one in (tokenizer.encode(*pair) for pair in texts)]
+
+
 def _logits(
-    module: CrossEncoder, encoder: Encoder, texts: Sequence[tuple[str, str]]
+    module: CrossEncoder, collate: Callable[[Sequence[Tokens]], Any], pairs: Sequence[Tokens]
 ) -> list[float]:
-    """Return what the trained module says of texts, each alone as it will be served."""
+    """Return what the trained module says of pairs."""
     module.eval()
+    found: list[float] = []
     with torch.no_grad():
-        return [
-            float(module(*(torch.from_numpy(feed[name]) for name in module.inputs)))
-            for feed in map(encoder.feed, texts)
-        ]
+        for start in range(0, len(pairs), _AT_ONCE):
+            rows = module.encode(collate(pairs[start : start + _AT_ONCE]))
+            found += module.head(rows).flatten().tolist()
+    return found
 
 
 def _file(folder: Path, name: str) -> bytes:
