@@ -9,7 +9,7 @@ pytest.importorskip("rapidfuzz", reason="WebShop needs the extra `environments`"
 
 from agora.cli.lab import lab
 from agora.lab.environments.data import DataError, data_file
-from agora.lab.evaluation.run import read_episodes
+from agora.lab.episodes.run import read_episodes
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import agora
 from agora.errors import AgoraError
 
 if TYPE_CHECKING:
-    from agora.lab.evaluation.episode import Episode
+    from agora.lab.episodes.episode import Episode
     from agora.lab.evaluation.play import Player
 
 _SPLITS = ("train", "validation", "test")
@@ -76,7 +76,7 @@ def play(
     index, count = _shard(shard)
     try:
         from agora.lab.backbones.readers import claims
-        from agora.lab.evaluation.run import Run
+        from agora.lab.episodes.run import Run
 
         def claimed(task: str) -> bool:
             return backbone != "reader" or claims(environment, task)
@@ -122,7 +122,7 @@ def show(run: Path, task: str | None, step: int | None) -> None:
 
     TASK is the id of a task, or its beginning; without it the episodes are listed.
     """
-    from agora.lab.evaluation.run import read_episodes
+    from agora.lab.episodes.run import read_episodes
 
     try:
         episodes = [one for one in read_episodes(run) if task is None or one.task.startswith(task)]
@@ -158,8 +158,8 @@ def drop_one_command(run: Path, anchors: int, seed: int, json_file: Path | None)
 
     from agora.lab.backbones import readers
     from agora.lab.environments import world
+    from agora.lab.episodes.run import read_episodes, read_settings
     from agora.lab.evaluation.drop_one import by_distance, drop_one
-    from agora.lab.evaluation.run import read_episodes, read_settings
 
     try:
         settings = read_settings(run)
@@ -235,7 +235,7 @@ def _player(
 ) -> Iterator["Player"]:
     from agora.lab.backbones import readers
     from agora.lab.environments import world
-    from agora.lab.evaluation.episode import Cell
+    from agora.lab.episodes.episode import Cell
     from agora.lab.evaluation.play import Player
     from agora.lab.methods import Settings, SkipMethod, close
     from agora.lab.methods import method as make_method
@@ -319,7 +319,7 @@ def _progress(total: int) -> Iterator[Callable[["Episode | None"], None]]:
 
 
 def _summary(folder: Path) -> None:
-    from agora.lab.evaluation.run import read_episodes, read_timings
+    from agora.lab.episodes.run import read_episodes, read_timings
 
     episodes = list(read_episodes(folder))
     timings = read_timings(folder)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from agora.lab.backbones import Answer, Messages, content_text
 from agora.lab.environments import Outcome, Start, World
-from agora.lab.evaluation.episode import Cell
+from agora.lab.episodes.episode import Cell
+from agora.lab.episodes.run import Run
 from agora.lab.evaluation.play import Player
-from agora.lab.evaluation.run import Run
 from agora.lab.methods.base import Shortened
 
 

@@ -1,6 +1,6 @@
 from agora.lab.backbones import Answer, Messages, prompt_text
+from agora.lab.episodes.episode import Cell, Episode, Move
 from agora.lab.evaluation.drop_one import by_distance, drop_one
-from agora.lab.evaluation.episode import Cell, Episode, Move
 
 
 class NeedsTheKey:

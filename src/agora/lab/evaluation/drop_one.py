@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agora.lab.backbones import Backbone
-from agora.lab.evaluation.episode import Episode
+from agora.lab.episodes.episode import Episode
 
 LEAST_PAST = 3
 """Before so many steps there is nothing outside a floor of two."""

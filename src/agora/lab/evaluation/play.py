@@ -8,21 +8,10 @@ from typing import Any
 from agora.core.tokens import EstimatedTokens
 from agora.lab.backbones import Backbone, prompt_text
 from agora.lab.environments import Environment, World
-from agora.lab.evaluation.episode import Cell, Episode, Move
+from agora.lab.episodes.episode import Cell, Episode, Move, Timing
 from agora.lab.methods.base import Method
 
 _COUNTER = EstimatedTokens()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """Where the seconds of an episode went. Kept apart from its record: it differs every time."""
-
-    key: str
-    steps: int
-    environment_s: float
-    method_s: float
-    backbone_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,3 +109,14 @@ class Episode:
         found["cell"] = Cell(**found["cell"])
         found["moves"] = tuple(Move(**move) for move in found["moves"])
         return cls(**found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Where the seconds of an episode went. Kept apart from its record: it differs every time."""
+
+    key: str
+    steps: int
+    environment_s: float
+    method_s: float
+    backbone_s: float

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agora.lab.evaluation.episode import Episode
-from agora.lab.evaluation.run import Run, RunError, read_episodes, read_timings
+from agora.lab.episodes.episode import Episode
+from agora.lab.episodes.run import Run, RunError, read_episodes, read_timings
 from tests.lab.evaluation.counting import KeepAll, make_player
 
 PROGRAM = Path(__file__).with_name("counting.py")

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from agora.errors import AgoraError
-from agora.lab.evaluation.episode import Episode
-from agora.lab.evaluation.play import Timing
+from agora.lab.episodes.episode import Episode, Timing
 
 SETTINGS = "settings.json"
 _EPISODES = "episodes"

@@ -1,0 +1,1 @@
+"""Episodes as records on disk, which can be read without playing."""
