@@ -58,3 +58,11 @@ bench-time *args:
 coverage:
     {{ python }} -m pytest -m "not long and not timing" --cov --cov-report=
     {{ python }} -m coverage report --include="*/agora/core/*,*/agora/adapters/*,*/agora/compressor.py" --fail-under=100
+
+# What the gateway promises, figure by figure; `--quick` for smaller sizes.
+gateway-goals *args:
+    {{ python }} -m benchmarks.gateway {{ args }}
+
+# Labels on Ray: exactly once under kills, calls a second against a bare client, growth.
+bench-labelling *args:
+    {{ python }} -m benchmarks.labelling {{ args }}

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agora.core.budget import Budget
+from agora.core.prefix_cache import Bill, PrefixCache, Segment
 from agora.core.prices import PriceSheet, shipped_sheets
 from agora.core.schedule import MARKER_TOKENS, RentOrBuy, Sizes
-from agora.replay.cache import Bill, PrefixCache, Segment
 
 K_RECENT = 2
 KEEP_RATIO = 0.25

@@ -131,6 +131,16 @@ def test_a_missing_file_is_a_usage_error(run: Run) -> None:
     assert "nowhere.jsonl" in result.stderr
 
 
+def _until_it_has_workers(pid: int) -> None:
+    """Wait for child processes, and until they have imported what they need: an interrupt before
+    that only ends an import."""
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    until = time.monotonic() + 60
+    while children.exists() and len(children.read_text().split()) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(4)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent to a process group")
 def test_ctrl_c_ends_all_processes_without_a_traceback(write: Write) -> None:
     path = write(log(*[200] * 300), "log.jsonl")
@@ -141,7 +151,7 @@ def test_ctrl_c_ends_all_processes_without_a_traceback(write: Write) -> None:
         text=True,
         start_new_session=True,
     )
-    time.sleep(3)
+    _until_it_has_workers(replay.pid)
     os.killpg(replay.pid, signal.SIGINT)
     _, stderr = replay.communicate(timeout=30)
 

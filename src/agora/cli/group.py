@@ -6,6 +6,7 @@ import logging
 import click
 
 import agora as package
+from agora.errors import MissingExtraError
 
 _COMMANDS = {
     "compress": "Print messages or a request body, compressed.",
@@ -14,6 +15,8 @@ _COMMANDS = {
     "label": "Find out which past steps were needed, for training a scorer.",
     "replay": "Tell what would have been elided and saved on your logs.",
     "scorer": "Compare scorers on labels of your own.",
+    "serve": "Run the gateway: one base URL for every agent.",
+    "top": "Watch a running gateway.",
     "train": "Train a scorer of your own on labels.",
     "validate": "List the provider's rules that messages break.",
 }
@@ -28,7 +31,10 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        command = getattr(importlib.import_module(f"agora.cli.{cmd_name}"), cmd_name)
+        try:
+            command = getattr(importlib.import_module(f"agora.cli.{cmd_name}"), cmd_name)
+        except MissingExtraError as error:
+            raise click.ClickException(str(error)) from error
         assert isinstance(command, click.Command)  # noqa: S101
         return command
 

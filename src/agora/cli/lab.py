@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import agora
+from agora.cli.evaluate import COMMANDS
 from agora.errors import AgoraError
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ _SPLITS = ("train", "validation", "test")
 @click.group()
 def lab() -> None:
     """Compare ways to shorten prompts on real environments."""
+
+
+for _command in COMMANDS:
+    lab.add_command(_command)
 
 
 @lab.command()
@@ -45,6 +50,12 @@ def lab() -> None:
 @click.option("--tasks", type=click.IntRange(1), default=10, show_default=True)
 @click.option("--split", type=click.Choice(_SPLITS), default="test", show_default=True)
 @click.option("--steps", type=click.IntRange(1), help="Cut episodes off here.")
+@click.option(
+    "--grammar",
+    "held",
+    is_flag=True,
+    help="Let a llama.cpp server write only what the environment allows; the cell says so.",
+)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--shard", default="0/1", show_default=True, help="Which part of the tasks: I/N.")
 @click.option(
@@ -65,6 +76,7 @@ def play(
     tasks: int,
     split: str,
     steps: int | None,
+    held: bool,
     seed: int,
     shard: str,
     out: Path,
@@ -84,7 +96,16 @@ def play(
         with ExitStack() as stack:
             player = stack.enter_context(
                 _player(
-                    environment, backbone, model, method, keep_ratio, bits_from, steps, seed, out
+                    environment,
+                    backbone,
+                    model,
+                    method,
+                    keep_ratio,
+                    bits_from,
+                    steps,
+                    seed,
+                    out,
+                    held=held,
                 )
             )
             chosen = [task for task in player.world.splits()[split] if claimed(task)][:tasks]
@@ -108,7 +129,7 @@ def play(
                     report(episode)
                 else:
                     report(None)
-    except (AgoraError, ValueError) as error:
+    except (AgoraError, TypeError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     _summary(out)
 
@@ -159,7 +180,7 @@ def drop_one_command(run: Path, anchors: int, seed: int, json_file: Path | None)
     from agora.lab.backbones import readers
     from agora.lab.environments import world
     from agora.lab.episodes.run import read_episodes, read_settings
-    from agora.lab.evaluation.drop_one import by_distance, drop_one
+    from agora.lab.labelling.exact import acts, by_distance, drop_one
 
     try:
         settings = read_settings(run)
@@ -167,16 +188,8 @@ def drop_one_command(run: Path, anchors: int, seed: int, json_file: Path | None)
             raise click.ClickException(f"{run} is not a run of a reader with the method none")
         name = str(settings["environment"])
         chosen = world(name)
-        found = list(
-            drop_one(
-                read_episodes(run),
-                readers.reader(name),
-                canonical=chosen.canonical,
-                extract=chosen.extract,
-                anchors=anchors,
-                seed=seed,
-            )
-        )
+        act = acts(readers.reader(name), canonical=chosen.canonical, extract=chosen.extract)
+        found = list(drop_one(read_episodes(run), act, anchors=anchors, seed=seed))
     except (AgoraError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     table = Table(title=f"{name}: the next action changes when one past step is left out")
@@ -232,6 +245,8 @@ def _player(
     steps: int | None,
     seed: int,
     out: Path,
+    *,
+    held: bool,
 ) -> Iterator["Player"]:
     from agora.lab.backbones import readers
     from agora.lab.environments import world
@@ -254,7 +269,7 @@ def _player(
             backbone, model, sampling=Sampling(seed=seed), answers=Answers(out / "answers")
         )
         actor = WithExamples(asked, chosen.examples)
-        name = model or "llm"
+        name = f"{model or 'llm'}{'+grammar' if held else ''}"
     try:
         source = None
         if bits_from is not None:
@@ -279,6 +294,7 @@ def _player(
             backbone=actor,
             method=shortener,
             most_steps=steps,
+            held=held,
         )
     finally:
         started.close()

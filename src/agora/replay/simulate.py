@@ -10,12 +10,12 @@ from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import Decision
 from agora.core.elide import Markers, PaperMarkers, SkeletonMarkers
+from agora.core.prefix_cache import PrefixCache, Segment
 from agora.core.prices import PriceSheet
 from agora.core.schedule import RentOrBuy, Sizes
 from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.core.trajectory import Step, Trajectory
 from agora.errors import TooManyCallsError
-from agora.replay.cache import PrefixCache, Segment
 from agora.replay.logs import Recording
 from agora.scorers.lexical import LexicalScorer
 from agora.scorers.recency import RecencyScorer

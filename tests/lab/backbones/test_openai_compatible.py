@@ -13,11 +13,11 @@ pytest.importorskip("httpx2", reason="the extra `backbones` is not installed")
 
 from agora.lab.backbones.answers import Answers
 from agora.lab.backbones.base import Answer, Messages
+from agora.lab.backbones.grammar import one_of
 from agora.lab.backbones.openai_compatible import (
     AsyncOpenAICompatible,
     OpenAICompatible,
     Sampling,
-    one_of,
 )
 from agora.lab.backbones.patience import BackboneError, Patience
 from tests.lab.backbones.loopback import SLOTS, Fault, Loopback
@@ -38,7 +38,7 @@ def test_an_answer_carries_what_the_server_counted(server: Loopback) -> None:
     backbone = connect(server)
 
     assert backbone.answer(PROMPT) == Answer(
-        text="heard 8 words", input_tokens=8, output_tokens=3, cached_tokens=0
+        text="heard 8 words", input_tokens=8, output_tokens=3, cached_tokens=0, finish="stop"
     )
     assert backbone.answer(PROMPT).cached_tokens == 7
 

@@ -19,13 +19,14 @@ import httpx2
 
 from agora.lab.backbones.answers import Answers
 from agora.lab.backbones.base import Messages
+from agora.lab.backbones.grammar import one_of
 from agora.lab.backbones.llama_server import (
     LlamaServer,
     ServerSettings,
     fetch_model,
     find_model,
 )
-from agora.lab.backbones.openai_compatible import OpenAICompatible, Sampling, one_of
+from agora.lab.backbones.openai_compatible import OpenAICompatible, Sampling
 from agora.lab.backbones.patience import BackboneError
 from tests.lab.backbones.loopback import SLOTS, Loopback
 

@@ -135,6 +135,7 @@ def test_an_agent_that_cannot_teleport_is_not_told_of_it() -> None:
         ("I should look for it.\n**Action:** `pick up bowl`.", "pick up bowl"),
         ("Look for a cup first.\nAction: open cupboard", "open cupboard"),
         ("0", "0"),
+        ("\x1f0.", "0"),
         ("I do not know.", "I do not know."),
         ("", ""),
     ],

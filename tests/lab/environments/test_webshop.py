@@ -508,3 +508,16 @@ def test_a_goal_without_its_product_is_refused(
 def test_products_are_values() -> None:
     assert product_of(LAMP) == product_of(LAMP)
     assert isinstance(product_of(LAMP), Product)
+
+
+def test_everything_that_a_page_allows_can_be_done_there() -> None:
+    env = shop()
+    env.reset(next(iter(env._catalogue.goals)))
+    env.step("search[lamp]")
+    assert "click[Back to Search]" in env.allowed().actions
+    for action in env.allowed().actions:
+        env.reset(next(iter(env._catalogue.goals)))
+        assert env.allowed().verbs == ("search",)
+        assert env.step("search[lamp]").valid
+        assert not env.allowed().verbs
+        assert env.step(action).valid, action

@@ -4,12 +4,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agora.lab.episodes.episode import Episode
-from agora.lab.episodes.run import Run, RunError, read_episodes, read_timings
+from agora.lab.episodes.run import Run, RunError, read_episodes, read_keys, read_timings
+from agora.lab.evaluation.play import _refer
 from tests.lab.evaluation.counting import KeepAll, make_player
 
 PROGRAM = Path(__file__).with_name("counting.py")
@@ -127,3 +129,39 @@ def test_a_method_that_changes_nothing_is_written_as_places_alone() -> None:
     ).play("3")
 
     assert episode.moves[2].sent == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("name", ["newest", "a}b", 'a","task":"b', "ünï|code"])
+def test_keys_are_read_without_the_episodes_and_are_theirs(tmp_path: Path, name: str) -> None:
+    player = make_player()
+    named = replace(player, cell=replace(player.cell, method=name))
+    with Run(tmp_path, {}, writer="a") as run, Run(tmp_path, {}, writer="b") as other:
+        run.add(*named.play("2"))
+        other.add(*named.play("3"))
+
+    assert sorted(read_keys(tmp_path)) == sorted(e.key for e in read_episodes(tmp_path))
+    with Run(tmp_path, {}, writer="a", own=True) as run:
+        assert len(run) == 1
+
+
+def test_a_record_from_before_finishes_were_kept_can_be_read() -> None:
+    old = json.loads(make_player().play("2")[0].to_json())
+    for move in old["moves"]:
+        del move["finish"]
+
+    assert Episode.from_json(json.dumps(old)).moves[0].finish == ""
+
+
+def test_the_time_of_each_call_of_the_method_is_kept(tmp_path: Path) -> None:
+    episode, timing = make_player().play("3")
+    with Run(tmp_path, {}) as run:
+        run.add(episode, timing)
+
+    assert len(timing.method_ms) == 3
+    assert read_timings(tmp_path)[episode.key] == timing
+
+
+def test_of_two_messages_that_say_the_same_the_later_is_meant() -> None:
+    whole = [{"content": text} for text in ("system", "task", "look", "dust", "look", "dust")]
+
+    assert _refer([whole[0], whole[1], whole[4], whole[5]], whole) == [0, 1, 4, 5]

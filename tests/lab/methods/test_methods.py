@@ -9,15 +9,19 @@ from hypothesis import strategies as st
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import Reason
+from agora.core.trajectory import Anchor, Step
 from agora.lab.methods import NAMES, Method, Settings, SkipMethod, close, method
+from agora.lab.methods.agora import ByLot, scorer_named
 from agora.lab.methods.steps import Chat, read, text_of, tokens_of
 from tests.lab.methods.chats import HashBackbone, HashInformation, chats, contents, garbled
 
 PEERS = tuple(n for n in NAMES if n.startswith(("langchain", "litellm", "headroom")))
 WEIGHTS = ("selective_context", "llmlingua2", "longllmlingua")
-HERE = tuple(name for name in NAMES if name not in PEERS + WEIGHTS)
+ABLATIONS = ("agora_no_scorer", "agora_random_scores", "agora_paper_random_scores")
+"""AGORA with another scorer only: nothing that holds for AGORA can change."""
+HERE = tuple(name for name in NAMES if name not in PEERS + WEIGHTS + ABLATIONS)
 KEEP_THE_TASK = tuple(name for name in HERE if not name.startswith("truncate"))
-WHOLE_STEPS = ("floor", "random_step", "agora", "agora_paper", "agora_every_call")
+WHOLE_STEPS = tuple(n for n in NAMES if n in ("floor", "random_step") or n.startswith("agora"))
 MARKER = 14
 """More than a bare marker costs."""
 FEW = settings(max_examples=20, deadline=None)
@@ -240,6 +244,40 @@ def test_a_method_that_cannot_be_run_here_says_why() -> None:
 def test_an_unknown_name_is_told_the_known_ones() -> None:
     with pytest.raises(ValueError, match="there are none, truncate"):
         method("telepathy")
+
+
+def test_a_scorer_that_knows_nothing_is_spread_evenly_and_stays_the_same() -> None:
+    steps = [Step(number=n, action="look", observation=str(n), tokens=1) for n in range(1, 2_001)]
+    scores = scorer_named("random", 1).score(Anchor("task", "now"), steps)
+
+    assert scores == ByLot(1).score(Anchor("other task", "later"), steps)
+    assert scores != ByLot(2).score(Anchor("task", "now"), steps)
+    assert 0 <= min(scores) <= max(scores) < 1
+    assert sum(scores) / len(scores) == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_scorer_is_taken_by_name_and_one_that_is_not_there_skips_the_method() -> None:
+    named = method("agora", Settings(scorer="recency"))
+    assert named == method("agora_no_scorer")
+    with pytest.raises(SkipMethod, match="no scorer"):
+        method("agora", Settings(scorer="no/such/bundle"))
+
+
+def test_without_its_scorer_the_papers_preset_is_the_floor() -> None:
+    chat = _long_chat(12)
+
+    assert contents(made("agora_paper_no_scorer").shorten(chat).messages) == contents(
+        made("floor").shorten(chat).messages
+    )
+
+
+def test_without_the_floor_more_of_the_past_may_stay_and_less_of_the_present() -> None:
+    chat = _long_chat(20)
+    whole = made("agora_paper").shorten(chat).messages
+    without = made("agora_paper_no_floor").shorten(chat).messages
+
+    assert chat[-3] in whole
+    assert chat[-1] in without
 
 
 def test_closing_a_method_that_started_nothing_is_nothing() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 Messages = Sequence[Mapping[str, Any]]
 """Chat messages: system, then user and assistant by turns; an observation is a user message."""
@@ -18,6 +18,8 @@ class Answer:
     output_tokens: int = 0
     cached_tokens: int = 0
     """Of the input, what the server says it had read before."""
+    finish: str = ""
+    """Why it ended, as the server says it: `length` when it was cut off; empty where none says."""
 
 
 class Backbone(Protocol):
@@ -25,6 +27,15 @@ class Backbone(Protocol):
 
     def answer(self, messages: Messages) -> Answer:
         """Return what it says to these messages."""
+        ...
+
+
+@runtime_checkable
+class Chooser(Protocol):
+    """Decides on the next action within what a grammar allows."""
+
+    def choose(self, messages: Messages, grammar: str) -> Answer:
+        """Return what it says to these messages if it can say nothing else."""
         ...
 
 

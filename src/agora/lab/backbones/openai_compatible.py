@@ -88,6 +88,7 @@ class Reply:
             input_tokens=self.input_tokens,
             output_tokens=self.output_tokens,
             cached_tokens=self.cached_tokens,
+            finish=self.choices[0].finish,
         )
 
 
@@ -273,6 +274,14 @@ class OpenAICompatible:
             BackboneError: it gave no answer, or none that can be read.
         """
         return self._carry_out(self._requests.chat(messages, grammar=grammar)).answer()
+
+    def choose(self, messages: Messages, grammar: str) -> Answer:
+        """Return what it says if it can say only what the grammar allows; llama.cpp only.
+
+        Raises:
+            BackboneError: it gave no answer, or none that can be read.
+        """
+        return self.answer(messages, grammar=grammar)
 
     def chat(
         self,
@@ -494,18 +503,6 @@ class AsyncOpenAICompatible:
             return Silence(f"no end of the answer after {call.timeout_s:g} s")
         except httpx2.TransportError as error:
             return _silence(error, call)
-
-
-def one_of(actions: Iterable[str]) -> str:
-    r"""Return a GBNF grammar that allows these lines and nothing else, in any order of liking.
-
-    >>> one_of(["look", 'say "hi"'])
-    'root ::= "look" | "say \\"hi\\""'
-    """
-    lines = [json.dumps(action, ensure_ascii=False) for action in actions]
-    if not lines:
-        raise ValueError("there is no action to choose from")
-    return "root ::= " + " | ".join(lines)
 
 
 def _headers(api_key: str | None) -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agora.lab.backbones.base import Answer, Backbone, Messages, content_text
+from agora.lab.backbones.base import Answer, Backbone, Chooser, Messages, content_text
 
 ANOTHER = "Another task."
 """What stands between the end of an example and the task after it."""
@@ -29,6 +29,12 @@ class WithExamples:
     def answer(self, messages: Messages) -> Answer:
         """Return what the backbone says to the examples and these messages."""
         return self.backbone.answer(with_examples(messages, self.examples))
+
+    def choose(self, messages: Messages, grammar: str) -> Answer:
+        """Return what it says if it can say only what the grammar allows."""
+        if not isinstance(self.backbone, Chooser):
+            raise TypeError(f"{type(self.backbone).__name__} cannot be held to a grammar")
+        return self.backbone.choose(with_examples(messages, self.examples), grammar)
 
 
 def with_examples(messages: Messages, examples: str) -> Messages:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from agora.lab.environments.alfworld_games import Player
-from agora.lab.environments.base import Outcome, Start, World
+from agora.lab.environments.base import Allowed, Outcome, Start, World
 from agora.lab.environments.data import read_splits
 
 NAME = "alfworld"
@@ -76,9 +76,9 @@ class AlfWorld:
             valid=told != NOTHING,
         )
 
-    def admissible(self) -> Sequence[str]:
+    def allowed(self) -> Allowed:
         """Return every action that would do something now, sorted."""
-        return self._player.commands()
+        return Allowed(actions=tuple(self._player.commands()))
 
     def close(self) -> None:
         """Give back the planner's library."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,25 @@ class Environment(Protocol):
 
     def close(self) -> None:
         """Give back what was started: processes, sockets, memory."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """What an agent may do now, for backbones that can be held to it."""
+
+    actions: tuple[str, ...]
+    """Each to the letter."""
+    verbs: tuple[str, ...] = ()
+    """Actions whose words are free: `search` stands for `search[anything]`."""
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """An environment that can say what may be done in it."""
+
+    def allowed(self) -> Allowed:
+        """Return every action that would do something now."""
         ...
 
 

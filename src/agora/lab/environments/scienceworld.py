@@ -228,13 +228,14 @@ def extract(answer: str) -> str:
     >>> extract("Thought: it is hot.\nAction: `go to kitchen`.")
     'go to kitchen'
     """
-    lines = [bare for line in answer.split("\n") if (bare := line.strip(_DECORATION))]
+    spaced = (" ".join(line.split()) for line in answer.split("\n"))
+    lines = [bare for line in spaced if (bare := line.strip(_DECORATION))]
     labelled = [line[found.end() :] for line in lines if (found := _LABEL.match(line))]
     for line in (*labelled, *lines):
         bare = line.strip(_DECORATION + ".")
         if _ACTION.match(bare):
-            return " ".join(bare.split())
-    return " ".join((labelled or lines or [""])[0].split())
+            return bare
+    return (labelled or lines or [""])[0].strip()
 
 
 _SAME = (

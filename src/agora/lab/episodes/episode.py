@@ -50,6 +50,9 @@ class Move:
     """What the method itself asked of a language model."""
     method_output_tokens: int = 0
     method_detail: str = ""
+    finish: str = ""
+    """Why the answer ended, where the backbone says; `length` when it was cut off. Records from
+    before this was written down have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,3 +123,7 @@ class Timing:
     environment_s: float
     method_s: float
     backbone_s: float
+    method_cpu_s: float = 0.0
+    """What the method took of this process's processor time; a peer's own process is not in it."""
+    method_ms: tuple[float, ...] = ()
+    """How long each call of the method took. Records from before this was kept have none."""

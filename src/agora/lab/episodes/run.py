@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from agora.errors import AgoraError
-from agora.lab.episodes.episode import Episode, Timing
+from agora.lab.episodes.episode import Cell, Episode, Timing
 
 SETTINGS = "settings.json"
 _EPISODES = "episodes"
@@ -37,19 +37,27 @@ class RunError(AgoraError):
 class Run:
     """A folder of episodes, and the one file of it that this process writes."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any], *, writer: str = "0") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, Any],
+        *,
+        writer: str = "0",
+        own: bool = False,
+    ) -> None:
         """Open a run, or begin it.
+
+        With `own` only this writer's episodes count as there: for many writers
+        that someone hands the episodes out to.
 
         Raises:
             RunError: it was begun with other settings, or another process has this writer's file.
         """
         self._folder = folder
-        for part in (_EPISODES, _TIMINGS):
-            (folder / part).mkdir(parents=True, exist_ok=True)
-        _agree(folder, settings)
+        begin(folder, settings)
         self._episodes = _append(folder / _EPISODES / f"{writer}.jsonl", folder)
         self._timings = _append(folder / _TIMINGS / f"{writer}.jsonl", folder)
-        self._done = {episode.key for episode in read_episodes(folder)}
+        self._done = set(read_keys(folder, writer=writer if own else "*"))
 
     def __contains__(self, key: str) -> bool:
         return key in self._done
@@ -82,6 +90,17 @@ class Run:
         self.close()
 
 
+def begin(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Begin a run, or make sure that it is the one that was begun with these settings.
+
+    Raises:
+        RunError: it was begun with other settings.
+    """
+    for part in (_EPISODES, _TIMINGS):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    _agree(folder, settings)
+
+
 def read_episodes(folder: Path) -> Iterator[Episode]:
     """Return the episodes of a run, writer by writer; half a line at an end is passed over."""
     for file in sorted((folder / _EPISODES).glob("*.jsonl")):
@@ -91,6 +110,36 @@ def read_episodes(folder: Path) -> Iterator[Episode]:
                     yield Episode.from_json(line)
 
 
+def read_keys(folder: Path, *, writer: str = "*") -> Iterator[str]:
+    """Return the keys of a run's episodes, or of one writer's, not what happened in them.
+
+    A record's cell stands at the beginning of its line and its task at the end,
+    so opening a run of a hundred thousand episodes costs reading its files once.
+    """
+    for file in sorted((folder / _EPISODES).glob(f"{writer}.jsonl")):
+        with file.open("rb") as lines:
+            for line in lines:
+                if line.endswith(b"\n"):
+                    yield _key(line)
+
+
+_CELL, _TASK = b'{"cell":', b',"task":'
+
+
+def _key(line: bytes) -> str:
+    end, start = line.find(b"}") + 1, line.rfind(_TASK)
+    if not line.startswith(_CELL) or start < 0:
+        return Episode.from_json(line).key
+    # No name of a cell has a brace in it, and a quote inside a text is escaped: what is found
+    # at both ends is the record's own, or it is no JSON and the whole line is read.
+    try:
+        cell = Cell(**json.loads(line[len(_CELL) : end]))
+        task = json.loads(b"{" + line[start + 1 :])["task"]
+    except (ValueError, TypeError, KeyError):
+        return Episode.from_json(line).key
+    return cell.key(str(task))
+
+
 def read_timings(folder: Path) -> dict[str, Timing]:
     """Return how long each episode of a run took, by its key."""
     found = {}
@@ -98,7 +147,9 @@ def read_timings(folder: Path) -> dict[str, Timing]:
         with file.open("rb") as lines:
             for line in lines:
                 if line.endswith(b"\n"):
-                    timing = Timing(**json.loads(line))
+                    values = json.loads(line)
+                    values["method_ms"] = tuple(values.get("method_ms", ()))
+                    timing = Timing(**values)
                     found[timing.key] = timing
     return found
 
@@ -146,14 +197,25 @@ def _append(path: Path, folder: Path) -> IO[bytes]:
     except OSError:
         file.close()
         raise RunError(str(folder), f"has another process writing {path.name}") from None
-    file.seek(0)
-    whole = 0
-    for line in file:
-        if line.endswith(b"\n"):
-            whole += len(line)
-    file.truncate(whole)
+    file.truncate(_whole_lines(file))
     file.seek(0, os.SEEK_END)
     return file
+
+
+_BLOCK = 1 << 16
+
+
+def _whole_lines(file: IO[bytes]) -> int:
+    """Return how many bytes of a file are whole lines, looking from its end."""
+    end = file.seek(0, os.SEEK_END)
+    while end:
+        start = max(0, end - _BLOCK)
+        file.seek(start)
+        newline = file.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0
 
 
 def _write(file: IO[bytes], line: str) -> None:

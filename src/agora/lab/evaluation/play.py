@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 from agora.core.tokens import EstimatedTokens
-from agora.lab.backbones import Backbone, prompt_text
+from agora.lab.backbones import Answer, Backbone, Chooser, Messages, prompt_text
+from agora.lab.backbones.grammar import one_of
 from agora.lab.environments import Environment, World
+from agora.lab.environments.base import Choosing
 from agora.lab.episodes.episode import Cell, Episode, Move, Timing
 from agora.lab.methods.base import Method
 
@@ -25,6 +27,9 @@ class Player:
     method: Method
     most_steps: int | None = None
     """Where an episode is cut off; where the world says when not given."""
+    held: bool = False
+    """Whether the backbone can say only what the environment allows. Part of what a cell is: its
+    backbone has to be named so."""
 
     def play(self, task: str) -> tuple[Episode, Timing]:
         """Return the episode of a task, and how long its parts took."""
@@ -44,7 +49,7 @@ class Player:
             with spent("method"):
                 shortened = self.method.shorten(messages)
             with spent("backbone"):
-                answer = self.backbone.answer(shortened.messages)
+                answer = self._answer(shortened.messages)
             action = world.extract(answer.text)
             with spent("environment"):
                 outcome = self.environment.step(action)
@@ -64,6 +69,7 @@ class Player:
                     method_input_tokens=shortened.input_tokens,
                     method_output_tokens=shortened.output_tokens,
                     method_detail=shortened.detail,
+                    finish=answer.finish,
                 )
             )
             if outcome.terminated:
@@ -81,46 +87,65 @@ class Player:
         )
         return episode, spent.timing(episode.key, len(moves))
 
+    def _answer(self, messages: Messages) -> Answer:
+        if not self.held:
+            return self.backbone.answer(messages)
+        if not (isinstance(self.environment, Choosing) and isinstance(self.backbone, Chooser)):
+            raise TypeError(
+                f"{self.cell.environment} cannot say what it allows, or {self.cell.backbone} "
+                "cannot be held to it; play it without"
+            )
+        allowed = self.environment.allowed()
+        return self.backbone.choose(messages, one_of(allowed.actions, verbs=allowed.verbs))
+
 
 def _refer(
     sent: Sequence[Mapping[str, Any]], whole: Sequence[Mapping[str, Any]]
 ) -> list[int | Mapping[str, Any]]:
     """Write messages that stand in the whole conversation as their places in it.
 
-    Places only go up, so two messages that say the same are told apart by their order.
+    Places only go up. Where two messages say the same, the later one is meant:
+    most of what methods keep for its place is the newest.
 
     >>> _refer([{"content": "b"}, {"content": "c"}], [{"content": "a"}, {"content": "b"}])
     [1, {'content': 'c'}]
     """
     found: list[int | Mapping[str, Any]] = []
-    start = 0
-    for message in sent:
-        at = next((n for n in range(start, len(whole)) if whole[n] == message), None)
+    end = len(whole)
+    for message in reversed(sent):
+        at = next((n for n in range(end - 1, -1, -1) if whole[n] == message), None)
         if at is None:
             found.append(dict(message))
         else:
             found.append(at)
-            start = at + 1
+            end = at
+    found.reverse()
     return found
 
 
 class _Stopwatch:
-    """Adds up the seconds spent on each part."""
+    """Adds up the seconds spent on each part, and keeps those of each call of the method."""
 
     def __init__(self) -> None:
         self._spent = dict.fromkeys(("environment", "method", "backbone"), 0.0)
         self._part = ""
-        self._start = 0.0
+        self._start = self._start_cpu = 0.0
+        self._method_cpu = 0.0
+        self._method_ms: list[float] = []
 
     def __call__(self, part: str) -> "_Stopwatch":
         self._part = part
         return self
 
     def __enter__(self) -> None:
-        self._start = perf_counter()
+        self._start, self._start_cpu = perf_counter(), process_time()
 
     def __exit__(self, *_: object) -> None:
-        self._spent[self._part] += perf_counter() - self._start
+        seconds = perf_counter() - self._start
+        self._spent[self._part] += seconds
+        if self._part == "method":
+            self._method_cpu += process_time() - self._start_cpu
+            self._method_ms.append(round(1_000 * seconds, 3))
 
     def timing(self, key: str, steps: int) -> Timing:
         return Timing(
@@ -129,4 +154,6 @@ class _Stopwatch:
             environment_s=round(self._spent["environment"], 6),
             method_s=round(self._spent["method"], 6),
             backbone_s=round(self._spent["backbone"], 6),
+            method_cpu_s=round(self._method_cpu, 6),
+            method_ms=tuple(self._method_ms),
         )

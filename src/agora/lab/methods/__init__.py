@@ -13,7 +13,17 @@ if TYPE_CHECKING:
     from agora.lab.backbones.base import Backbone
     from agora.lab.methods.selective_context import SelfInformation
 
-__all__ = ["NAMES", "Messages", "Method", "Settings", "Shortened", "SkipMethod", "close", "method"]
+__all__ = [
+    "NAMES",
+    "Messages",
+    "Method",
+    "Settings",
+    "Shortened",
+    "SkipMethod",
+    "close",
+    "method",
+    "target_of",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +38,10 @@ class Settings:
     """The language model for those that ask one."""
     self_information: "SelfInformation | None" = None
     """The language model for Selective Context."""
-    scorer: "Scorer | None" = None
-    """AGORA's scorer, where its default is not meant."""
+    scorer: "Scorer | str | None" = None
+    """AGORA's scorer, where its default is not meant: itself, its name, or a bundle's folder."""
+    seed: int = 0
+    """For what is left to chance."""
     weights: Path | None = None
     """A folder with the weights that LLMLingua needs."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -50,6 +62,27 @@ def method(name: str, settings: Settings | None = None) -> Method:
         raise ValueError(f"there is no method {name!r}; there are {', '.join(NAMES)}")
     made: Method = _MAKERS[name](settings or Settings())
     return made
+
+
+def target_of(name: str, keep_ratio: float | None) -> float | None:
+    """Return the compression that a method is set to by a `keep_ratio`, if it is set by it.
+
+    >>> target_of("agora", 0.25), target_of("floor", 0.25)
+    (4.0, None)
+
+    Raises:
+        ValueError: there is no method of that name.
+    """
+    if name not in _MAKERS:
+        raise ValueError(f"there is no method {name!r}; there are {', '.join(NAMES)}")
+    budgeted = name.endswith("_matched") or name.startswith(_BUDGETED)
+    if not budgeted or not keep_ratio or name in _NO_BUDGET:
+        return None
+    return 1 / keep_ratio
+
+
+_BUDGETED = ("random_step", "selective_context", "llmlingua2", "longllmlingua", "agora")
+_NO_BUDGET = ("agora_paper_no_scorer",)
 
 
 def close(made: Method) -> None:
@@ -126,26 +159,26 @@ def _lingua(kind: str) -> Callable[[Settings], Any]:
     return make
 
 
-def _agora(kind: str) -> Callable[[Settings], Any]:
+def _agora(preset: str, *, scorer: str = "", **changed: Any) -> Callable[[Settings], Any]:
+    """Return a maker of AGORA; `changed` are parameters of its compressor or of its budget."""
+
     def make(settings: Settings) -> Any:
-        from dataclasses import replace
-
-        from agora.compressor import Compressor
-        from agora.core.budget import Budget
-
-        if kind == "paper":
-            compressor = Compressor.paper(settings.scorer)
-            budget = replace(compressor.budget, keep_ratio=settings.keep_ratio)
-        else:
-            compressor = Compressor(schedule="every_call" if kind == "every_call" else "by_price")
-            budget = Budget(keep_ratio=settings.keep_ratio)
-            if settings.scorer is not None:
-                compressor = replace(compressor, scorer=settings.scorer)
-        compressor = replace(compressor, budget=budget, **settings.options)
         found = importlib.import_module("agora.lab.methods.agora")
-        return found.Agora(compressor=compressor, model=settings.model)
+        return found.made(
+            preset,
+            keep_ratio=settings.keep_ratio,
+            scorer=settings.scorer or scorer or None,
+            model=settings.model,
+            seed=settings.seed,
+            options={**changed, **settings.options},
+        )
 
     return make
+
+
+def _random(settings: Settings) -> Any:
+    own = {"keep_ratio": settings.keep_ratio, "seed": settings.seed}
+    return _make("random_step", "RandomStep", settings, **own)
 
 
 _MAKERS: Mapping[str, Callable[[Settings], Any]] = {
@@ -153,7 +186,7 @@ _MAKERS: Mapping[str, Callable[[Settings], Any]] = {
     "truncate": _maker("truncate", "Truncate", matched=False, tokens=2_048),
     "truncate_matched": _maker("truncate", "Truncate"),
     "floor": _maker("floor", "Floor", matched=False),
-    "random_step": _maker("random_step", "RandomStep"),
+    "random_step": _random,
     "observation_mask": _maker("observation_mask", "ObservationMask", matched=False, window=10),
     "observation_mask_matched": _maker("observation_mask", "ObservationMask"),
     "selective_context": _filtering("phrase"),
@@ -177,5 +210,13 @@ _MAKERS: Mapping[str, Callable[[Settings], Any]] = {
     "agora_paper": _agora("paper"),
     "agora": _agora("by_price"),
     "agora_every_call": _agora("every_call"),
+    # One part of AGORA taken away or replaced; the paper's table 3, and the same for the default.
+    "agora_paper_no_floor": _agora("paper", k_recent=0),
+    "agora_paper_no_scorer": _agora("paper", limit=0, theta_hi=None),
+    "agora_paper_random_scores": _agora("paper", scorer="random"),
+    "agora_no_floor": _agora("by_price", k_recent=0),
+    "agora_no_scorer": _agora("by_price", scorer="recency"),
+    "agora_random_scores": _agora("by_price", scorer="random"),
+    "agora_no_skeletons": _agora("by_price", skeleton_share=0.0),
 }
 NAMES = tuple(_MAKERS)

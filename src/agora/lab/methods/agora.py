@@ -1,10 +1,20 @@
 """AGORA itself, as one method among the others."""
 
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from agora.compressor import Compressor
 from agora.core.compression import Reason
-from agora.lab.methods.base import Messages, Shortened
+from agora.core.scorer import Scorer
+from agora.core.trajectory import Anchor, Step
+from agora.errors import BundleError
+from agora.lab.methods.base import Messages, Shortened, SkipMethod
+from agora.scorers import load_scorer
+
+RANDOM = "random"
+_OF_THE_BUDGET = ("least_ratio", "limit", "unit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,3 +38,70 @@ class Agora:
         if compression.reason is Reason.COMPRESSED:
             return Shortened(messages=compression.messages)
         return Shortened(messages=messages, detail=compression.summary())
+
+
+@dataclass(frozen=True, slots=True)
+class ByLot:
+    """A scorer that knows nothing: what a score has to be better than.
+
+    Lots are drawn from what a step says and the seed, so a step keeps its score
+    from one call to the next, in every run and on every machine.
+    """
+
+    seed: int = 0
+
+    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
+        """Return numbers in [0, 1) that are spread evenly."""
+        return [self._lot(step) for step in steps]
+
+    def _lot(self, step: Step) -> float:
+        text = f"{self.seed}\n{step.number}\n{step.action}\n{step.observation}"
+        drawn = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).digest()
+        return int.from_bytes(drawn) / (1 << 48)
+
+
+def made(
+    preset: str,
+    *,
+    keep_ratio: float,
+    scorer: Scorer | str | None,
+    model: str | None,
+    seed: int,
+    options: Mapping[str, Any],
+) -> Agora:
+    """Return AGORA by a preset (`paper`, `by_price`, `every_call`) with some of it changed.
+
+    `options` are fields of the compressor, or `least_ratio`, `limit` and `unit` of its budget.
+
+    Raises:
+        SkipMethod: its scorer cannot be had.
+    """
+    if preset == "paper":
+        compressor = Compressor.paper()
+    elif preset == "every_call":
+        compressor = Compressor(schedule="every_call")
+    else:
+        compressor = Compressor()
+    own = dict(options)
+    changed = {name: own.pop(name) for name in _OF_THE_BUDGET if name in own}
+    if "limit" in changed:
+        budget = replace(compressor.budget, keep_ratio=None, **changed)
+    else:
+        budget = replace(compressor.budget, keep_ratio=keep_ratio, **changed)
+    if scorer is not None:
+        own["scorer"] = scorer_named(scorer, seed) if isinstance(scorer, str) else scorer
+    return Agora(compressor=replace(compressor, budget=budget, **own), model=model)
+
+
+def scorer_named(name: str, seed: int = 0) -> Scorer:
+    """Return a scorer by the name that `load_scorer` knows, a bundle's folder, or `random`.
+
+    Raises:
+        SkipMethod: there is none.
+    """
+    if name == RANDOM:
+        return ByLot(seed)
+    try:
+        return load_scorer(name)
+    except BundleError as error:
+        raise SkipMethod(str(error)) from error

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agora.core.prefix_cache import Bill, PrefixCache, Segment, simulate
 from agora.core.prices import PriceSheet, sheet_for
-from agora.replay.cache import Bill, PrefixCache, Segment, simulate
 
 
 def tokens(bill: Bill) -> tuple[int, int, int]:
@@ -259,3 +259,14 @@ def test_every_token_is_billed_once_and_nothing_is_read_that_was_not_sent_before
             shared = max(shared, size)
         assert bill.read <= shared
         before.append(plain)
+
+
+def test_prefixes_that_do_not_return_are_forgotten_and_living_ones_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agora.core.prefix_cache._MOST_KEPT", 8)
+    cache = PrefixCache(sheet_for("gpt-4o"))
+    for edit in range(20):
+        cache.send([Segment("preamble", 1_280), Segment(("edit", edit), 512)])
+
+    assert cache.send([Segment("preamble", 1_280), Segment("new", 512)]).read == 1_280

@@ -1,4 +1,4 @@
-"""What leaving one past step out does to a reader's next action: the ground truth of labels.
+"""Exact labels: what leaving one past step out does to a reader's next action.
 
 A reader acts on the prompt alone and always the same way, so whether it needed a
 step can be found out exactly: leave the step out and ask again.
@@ -8,12 +8,52 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from agora.lab.backbones import Backbone
+from agora.lab.backbones import Backbone, Messages
 from agora.lab.episodes.episode import Episode
+from agora.lab.labelling.cases import Case
+from agora.lab.labelling.plan import Settings, pairs
+from agora.lab.labels import Label
 
 LEAST_PAST = 3
 """Before so many steps there is nothing outside a floor of two."""
+
+Act = Callable[[Messages], str]
+"""Gives the canonical form of the action that a backbone takes."""
+
+
+def acts(
+    backbone: Backbone, *, canonical: Callable[[str], str], extract: Callable[[str], str]
+) -> Act:
+    """Return what the backbone does when shown messages, in the form that actions compare by."""
+
+    def act(messages: Messages) -> str:
+        return canonical(extract(backbone.answer(messages).text))
+
+    return act
+
+
+def exact(case: Case, act: Act, settings: Settings) -> Iterator[Label]:
+    """Return a label for each planned pair: 1 when the action changes without the step, else 0.
+
+    The action with nothing left out is asked for again, not taken from the
+    record. The case has to be shown as the reader saw it, without examples.
+    """
+    anchor, before = 0, ""
+    for at, candidate in pairs(case, settings):
+        if at != anchor:
+            anchor, before = at, act(case.prompt(at))
+        yield Label(
+            trajectory=case.trajectory,
+            data=case.data,
+            source=case.source,
+            task=case.task,
+            anchor=at,
+            candidate=candidate,
+            label=float(act(case.prompt(at, candidate)) != before),
+            kind="exact",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,26 +75,15 @@ class Dropped:
 
 
 def drop_one(
-    episodes: Iterable[Episode],
-    backbone: Backbone,
-    *,
-    canonical: Callable[[str], str],
-    extract: Callable[[str], str],
-    anchors: int = 200,
-    seed: int = 0,
+    episodes: Iterable[Episode], act: Act, *, anchors: int = 200, seed: int = 0
 ) -> Iterator[Dropped]:
     """Return what became of the next action, for each past step of so many drawn anchors.
 
-    Episodes have to be whole prompts (method `none`) of the same backbone; the
-    action with nothing left out is asked for again, not taken from the record.
+    The floor's steps are left out as well, to see what it is good for. Episodes
+    have to be whole prompts (method `none`) of the same backbone.
     """
-    drawn = _draw(list(episodes), anchors, seed)
-    for episode, at in drawn:
-        whole = episode.conversation(at)
-
-        def act(messages: Sequence[dict[str, object]]) -> str:
-            return canonical(extract(backbone.answer(messages).text))
-
+    for episode, at in _draw(list(episodes), anchors, seed):
+        whole: Sequence[dict[str, Any]] = episode.conversation(at)
         before = act(whole)
         for candidate in range(1, at + 1):
             # System and opening, then two messages for each step. Of the last step what it

@@ -1,0 +1,474 @@
+"""The gateway's goals, measured: `just gateway-goals` prints each figure.
+
+    python -m benchmarks.gateway                 everything, in full
+    python -m benchmarks.gateway --quick         the same in a tenth of the size or less
+    python -m benchmarks.gateway cpu livez       only these
+
+CPU is that of the gateway's process as /proc tells it, beside a bare pass-through on the same stack
+in the same run. Clients, upstream and gateway are on one machine, over loopback.
+"""
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from tests.gateway.histories import chat
+from tests.gateway.loopback import free_port
+
+PATH = "/v1/chat/completions"
+HEADERS = {"content-type": "application/json", "authorization": "Bearer sk-bench"}
+TICK = os.sysconf("SC_CLK_TCK")
+BYTES_PER_TOKEN = 4.2
+"""Of the bodies made here, by the library's estimate."""
+
+
+@contextmanager
+def process(kind: str, *arguments: str) -> Iterator[tuple[str, int]]:
+    """Run one of the processes and give its address and its id."""
+    port = free_port()
+    command = [sys.executable, "-m", "benchmarks.gateway_processes", kind, str(port), *arguments]
+    started = subprocess.Popen(command)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        asyncio.run(_ready(port))
+        yield url, started.pid
+    finally:
+        started.terminate()
+        started.wait(15)
+
+
+async def _ready(port: int) -> None:
+    for _ in range(600):
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.05)
+        else:
+            writer.close()
+            return
+    raise TimeoutError(f"nothing listens on {port}")
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU that a process has used, threads included."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+def bodies(tokens: int, calls: int) -> list[bytes]:
+    """Return the requests of the last calls of one conversation that ends at so many tokens."""
+    size = 2_000
+    per_step = len(json.dumps(chat(11, size))) - len(json.dumps(chat(10, size)))
+    steps = max(calls + 2, int(tokens * BYTES_PER_TOKEN / per_step))
+    whole = chat(steps, size)
+    return [
+        json.dumps({**whole, "messages": whole["messages"][: 2 + 2 * n], "stream": True}).encode()
+        for n in range(steps - calls + 1, steps + 1)
+    ]
+
+
+async def _send(client: aiohttp.ClientSession, url: str, body: bytes, **headers: str) -> int:
+    async with client.post(url + PATH, data=body, headers={**HEADERS, **headers}) as answer:
+        await answer.read()
+        assert answer.status == 200, answer.status
+        return int(answer.headers.get("x-size", 0))
+
+
+@dataclass
+class Case:
+    """One way to send a request, and what it cost."""
+
+    name: str
+    url: str
+    pid: int
+    headers: dict[str, str] = field(default_factory=dict)
+    repeat: bool = False
+    """Whether one request is sent again and again, after the conversation was seen once."""
+    seconds: list[float] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+
+    async def play(self, client: aiohttp.ClientSession, calls: list[bytes], turn: int) -> None:
+        """Send the calls of a conversation that was not seen before, and take down the CPU."""
+        task = b"Find where fn_%d is defined" % turn
+        asked = [body.replace(b"Find where fn_77 is defined", task) for body in calls]
+        if self.repeat:
+            for body in asked:
+                await _send(client, self.url, body, **self.headers)
+            asked = asked[-1:] * len(asked)
+        before = cpu_seconds(self.pid)
+        for body in asked:
+            self.sizes.append(await _send(client, self.url, body, **self.headers))
+        self.seconds.append((cpu_seconds(self.pid) - before) / len(asked))
+
+
+def cpu(quick: bool) -> None:
+    """CPU per request: bare, passed through, compressed; at three sizes."""
+    rounds = 6 if quick else 30
+    bypass = {"x-agora-bypass": "1"}
+    with (
+        process("upstream") as (up, _),
+        process("bare", up) as (bare, bare_pid),
+        process("gateway", up, "patient") as (door, pid),
+        process("gateway", up, "silent") as (silent, silent_pid),
+    ):
+        for tokens in (10_000, 50_000, 100_000):
+            calls = bodies(tokens, 25)
+            cases = [
+                Case("bare", bare, bare_pid),
+                Case("pass-through", door, pid, bypass),
+                Case("pass-through, no line in the log", silent, silent_pid, bypass),
+                Case("compressed, as a conversation grows", door, pid),
+                Case("compressed, between two edits", door, pid, repeat=True),
+            ]
+            asyncio.run(_play(cases, calls, rounds))
+            floor = statistics.mean(cases[0].seconds)
+            size = len(calls[-1]) / 1024
+            print(f"  {tokens:,} tokens, {size:.0f} KiB, {rounds * 25} requests each")
+            for case in cases:
+                mean = statistics.mean(case.seconds)
+                sent = statistics.mean(case.sizes) / 1024
+                print(
+                    f"    {case.name:36} {mean * 1e3:6.2f} ms CPU  {mean / floor:5.2f}x  "
+                    f"{1 / mean:6.0f} requests/s per core  {sent:5.0f} KiB sent on"
+                )
+
+
+async def _play(cases: list[Case], calls: list[bytes], rounds: int) -> None:
+    async with aiohttp.ClientSession() as client:
+        for turn in range(-1, rounds):
+            for case in cases:
+                await case.play(client, calls, turn + 1_000)
+            if turn < 0:
+                for case in cases:
+                    case.seconds.clear()
+                    case.sizes.clear()
+
+
+def livez(quick: bool) -> None:
+    """/livez while eight clients send 1 MiB each: compressed, and for comparison only passed on."""
+    for mode in ("off", ""):
+        _livez(mode, 5 if quick else 20)
+
+
+def _livez(mode: str, seconds: int) -> None:
+    body = json.dumps(chat(420, 2_000)).encode()
+    times: list[float] = []
+    lags: list[float] = []
+    reasons: dict[str, int] = {}
+    with process("upstream") as (up, _), process("gateway", up, mode) as (door, _):
+
+        async def run() -> None:
+            stop = time.monotonic() + seconds
+
+            async def load(number: int, client: aiohttp.ClientSession) -> None:
+                turn = 0
+                while time.monotonic() < stop:
+                    turn += 1
+                    # A conversation that was never seen: the most work there is.
+                    text = b"Find where fn_%d_%d is" % (number, turn)
+                    asked = body.replace(b"Find where fn_77 is", text)
+                    async with client.post(door + PATH, data=asked, headers=HEADERS) as answer:
+                        await answer.read()
+                        why = answer.headers.get("x-agora-untouched", "compressed")
+                        reasons[why] = reasons.get(why, 0) + 1
+
+            async def probe(client: aiohttp.ClientSession) -> None:
+                while time.monotonic() < stop:
+                    began = time.monotonic()
+                    async with client.get(f"{door}/livez") as answer:
+                        await answer.read()
+                    times.append(time.monotonic() - began)
+                    asleep = time.monotonic()
+                    await asyncio.sleep(0.01)
+                    lags.append(time.monotonic() - asleep - 0.01)
+
+            async with aiohttp.ClientSession() as one, aiohttp.ClientSession() as other:
+                await asyncio.gather(probe(one), *(load(n, other) for n in range(8)))
+
+        asyncio.run(run())
+    times.sort()
+    lags.sort()
+    at = int(len(times) * 0.99)
+    print(
+        f"  {'passed on' if mode else 'compressed'}, {len(body) / 2**20:.2f} MiB: {reasons}; "
+        f"/livez n={len(times)}: p50 {times[len(times) // 2] * 1e3:.1f} ms, "
+        f"p99 {times[at] * 1e3:.1f} ms, "
+        f"max {times[-1] * 1e3:.1f} ms (the client's own lag: p99 {lags[at] * 1e3:.1f} ms)"
+    )
+
+
+def first_byte(quick: bool) -> None:
+    """Compare the time to the first byte with that of the bare pass-through."""
+    count = 300 if quick else 3_000
+    body = json.dumps({**chat(3), "stream": True}).encode()
+    with (
+        process("upstream") as (up, _),
+        process("bare", up) as (bare, _),
+        process("gateway", up) as (door, _),
+    ):
+
+        async def run() -> dict[str, list[float]]:
+            times: dict[str, list[float]] = {"bare": [], "gateway": []}
+            async with aiohttp.ClientSession() as client:
+                for n in range(count):
+                    for name, url in (("bare", bare), ("gateway", door)):
+                        began = time.monotonic()
+                        async with client.post(url + PATH, data=body, headers=HEADERS) as answer:
+                            await answer.content.readany()
+                            if n >= 20:
+                                times[name].append(time.monotonic() - began)
+                            await answer.read()
+            return times
+
+        times = asyncio.run(run())
+    for values in times.values():
+        values.sort()
+    at = [(share, int(len(times["bare"]) * share)) for share in (0.5, 0.99)]
+    told = ", ".join(
+        f"p{share * 100:.0f} bare {times['bare'][n] * 1e3:.2f} ms, gateway "
+        f"{times['gateway'][n] * 1e3:.2f} ms, added "
+        f"{(times['gateway'][n] - times['bare'][n]) * 1e3:.2f} ms"
+        for share, n in at
+    )
+    print(f"  n={len(times['bare'])}: {told}")
+
+
+def soak(quick: bool) -> None:
+    """G19: memory and open files over many requests."""
+    count = 5_000 if quick else 100_000
+    calls = bodies(10_000, 25)
+    with process("upstream") as (up, _), process("gateway", up) as (door, pid):
+        marks: dict[int, tuple[float, int]] = {}
+        failed = 0
+
+        async def run() -> None:
+            nonlocal failed
+            done = 0
+            numbers = iter(range(count))
+
+            async def work(client: aiohttp.ClientSession) -> None:
+                nonlocal done, failed
+                for n in numbers:
+                    body = calls[n % len(calls)]
+                    if n % 5 == 0:
+                        body = body.replace(b"fn_77", b"fn_%d" % n)
+                    try:
+                        await _send(client, door, body)
+                    except (aiohttp.ClientError, AssertionError):
+                        failed += 1
+                    done += 1
+                    if done in (count // 10, count):
+                        marks[done] = (_rss(pid), len(os.listdir(f"/proc/{pid}/fd")))
+
+            async with aiohttp.ClientSession() as client:
+                await asyncio.gather(*(work(client) for _ in range(16)))
+
+        asyncio.run(run())
+    (early, files), (late, files_late) = marks[count // 10], marks[count]
+    print(
+        f"  {count:,} requests, {failed} failed; RSS {early:.0f} MB after a tenth, {late:.0f} MB "
+        f"at the end ({late / early:.3f}x); open files {files} -> {files_late}"
+    )
+
+
+def _rss(pid: int) -> float:
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        for line in status:
+            if line.startswith("VmRSS"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def idle_streams(quick: bool) -> None:
+    """G17: what so many open streams cost in memory."""
+    count = 200 if quick else 1_000
+    port = free_port()
+
+    async def run() -> tuple[float, float]:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+                b"transfer-encoding: chunked\r\n\r\n7\r\ndata: \n\r\n"
+            )
+            await writer.drain()
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", port, backlog=2_000)
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
+            body = json.dumps({**chat(3), "stream": True}).encode()
+            held = []
+
+            async def open_one() -> None:
+                answer = await client.post(door + PATH, data=body, headers=HEADERS)
+                await answer.content.readany()
+                held.append(answer)
+
+            for _ in range(10):
+                await open_one()
+            before = _rss(pid)
+            for _ in range(count // 50):
+                await asyncio.gather(*(open_one() for _ in range(50)))
+            after = _rss(pid)
+            for answer in held:
+                answer.close()
+        server.close()
+        return before, after
+
+    with process("gateway", f"http://127.0.0.1:{port}", "many") as (door, pid):
+        before, after = asyncio.run(run())
+    print(
+        f"  {count} open streams: RSS {before:.0f} -> {after:.0f} MB, {after - before:.0f} MB more"
+    )
+
+
+def drain(quick: bool) -> None:
+    """G18: SIGTERM to `agora serve` while streams are open."""
+    count, grace = (50, 12) if quick else (200, 20)
+    port, door_port = free_port(), free_port()
+    door = f"http://127.0.0.1:{door_port}"
+    answer = (
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    )
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        for n in range(grace // 2):
+            writer.write(b"7\r\ndata: %d\r\n" % n)
+            await asyncio.sleep(1)
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def run(pid: int) -> tuple[float | None, int, float]:
+        server = await asyncio.start_server(serve, "127.0.0.1", port, backlog=1_000)
+        await _ready(door_port)
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
+
+            async def stream() -> bool:
+                try:
+                    async with client.post(door + PATH, data=b"{}", headers=HEADERS) as got:
+                        return (await got.read()).count(b"data") == grace // 2
+                except aiohttp.ClientError:
+                    return False
+
+            # A connection that is there before the signal is one a load balancer has.
+            async with client.get(f"{door}/readyz") as got:
+                assert got.status == 200
+            streams = [asyncio.ensure_future(stream()) for _ in range(count)]
+            await asyncio.sleep(1.5)
+            os.kill(pid, signal.SIGTERM)
+            told = time.monotonic()
+            not_ready = None
+            while time.monotonic() - told < 3 and not_ready is None:
+                try:
+                    async with client.get(f"{door}/readyz") as got:
+                        ready = got.status == 200
+                except aiohttp.ClientError:
+                    ready = False
+                if not ready:
+                    not_ready = time.monotonic() - told
+                await asyncio.sleep(0.02)
+            whole = sum(await asyncio.gather(*streams))
+        server.close()
+        return not_ready, whole, told
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = f"{folder}/gateway.toml"
+        with open(file, "w", encoding="utf-8") as config:
+            config.write(
+                f'[[upstreams]]\nbase_url = "http://127.0.0.1:{port}"\nformats = ["openai"]\n'
+                f"[limits]\ndrain_seconds = {grace}\n[log]\nrequests = false\n"
+            )
+        command = [sys.executable, "-m", "agora.cli", "serve", file, "--port", str(door_port)]
+        started = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        try:
+            not_ready, whole, told = asyncio.run(run(started.pid))
+            code = started.wait(grace + 10)
+            took = time.monotonic() - told
+        finally:
+            started.kill()
+    said = "never" if not_ready is None else f"after {not_ready:.2f} s"
+    print(
+        f"  not ready {said}; {whole} of {count} streams ended whole; "
+        f"exit {code} after {took:.1f} s of {grace} s"
+    )
+
+
+def conformance(quick: bool) -> None:
+    """G20: no server error, whatever is asked."""
+    from tests.gateway.test_conformance import conformance as ask
+
+    statuses = ask(800 if quick else 50_000)
+    wrong = sum(count for status, count in statuses.items() if status >= 500)
+    print(f"  {sum(statuses.values()):,} requests, {wrong} with 5xx; by status {statuses}")
+
+
+def _goal(name: str, full: int, small: int) -> Callable[[bool], None]:
+    def run(quick: bool) -> None:
+        from tests.gateway import goals
+
+        count = small if quick else full
+        outcome = getattr(goals, name)(*([count] if full else []))
+        print(f"  {outcome}")
+
+    return run
+
+
+PARTS: dict[str, tuple[str, Callable[[bool], None]]] = {
+    "fidelity": ("G6 byte equality", _goal("fidelity", 10_000, 1_000)),
+    "streams": ("G14 streams split at every offset", _goal("streams", 10_000, 1_000)),
+    "first-byte": ("G14 time to the first byte", first_byte),
+    "truncations": ("G15 truncations that are loud", _goal("truncations", 1_000, 200)),
+    "disconnects": ("G16 disconnects heard within 1 s", _goal("disconnects", 0, 0)),
+    "overload": ("G17 overload", _goal("overload", 0, 0)),
+    "idle-streams": ("G17 idle streams", idle_streams),
+    "soak": ("G19 soak", soak),
+    "drain": ("G18 drain", drain),
+    "rescue": ("G22 rescue", _goal("rescue", 10_000, 500)),
+    "faults": ("G21 faults", _goal("faults", 0, 0)),
+    "conformance": ("G20 requests made up by schemathesis", conformance),
+    "cpu": ("G11 CPU per request", cpu),
+    "livez": ("G13 /livez under load", livez),
+}
+
+
+def main() -> None:
+    """Print the figures that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="which; all if none")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes")
+    chosen: Any = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    for name in chosen.parts or PARTS:
+        title, run = PARTS[name]
+        print(f"{title}:", flush=True)
+        run(chosen.quick)
+        sys.stdout.flush()
+    print(
+        "Peers, as they publish it: LiteLLM 22.7 requests/s per vCPU at 50,000 to 100,000 tokens\n"
+        "(its best profile, on Kubernetes, database and mocked upstreams); Headroom adds 52 ms\n"
+        "at the median and 4.2 s at p99 (its own latency report, live traffic, a learned model).\n"
+        "Here: one process, loopback, an upstream that answers at once, no database on either side."
+    )
+
+
+if __name__ == "__main__":
+    main()

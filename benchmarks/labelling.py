@@ -1,0 +1,696 @@
+"""Labelling on Ray Data: is every answer there once, how fast is it, and how does that grow.
+
+    python -m benchmarks.labelling exactly-once   kills, signals, a full disk, two runs at once
+    python -m benchmarks.labelling efficiency     calls a second against a bare client
+    python -m benchmarks.labelling growth         time and memory from 10^3 to 10^6 pairs
+    python -m benchmarks.labelling resume         seconds to the first new call after 10^6 answers
+
+Each writes its figures into docs/results/labelling.json. The server is `benchmarks.steady_server`:
+the same time for every answer, and a count of the calls that came twice. With `--model` efficiency
+asks a real llama.cpp server too.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from agora.adapters import ADAPTERS, Context
+from agora.core.tokens import EstimatedTokens
+from agora.lab.labelling.asking import Backbone
+from agora.lab.labelling.cases import Case, from_trajectory
+from agora.lab.labelling.plan import Settings, Summary, read_plan, request, write_plan
+
+RESULTS = Path("docs/results/labelling.json")
+_NICE = 10
+_SEEN = ("a mug", "a lamp", "a book", "nothing", "a pen", "a newspaper")
+
+
+def toy_cases(count: int, steps: int = 12, words: int = 8) -> Iterator[Case]:
+    """Return trajectories of an agent that walks along shelves, all different."""
+    chance = random.Random(0)
+    context = Context(counter=EstimatedTokens(), observations="user")
+    for number in range(count):
+        chat = [
+            {"role": "system", "content": "You walk through a house."},
+            {"role": "user", "content": f"Task {number}: find the mug {chance.randrange(10**9)}."},
+        ]
+        for step in range(steps):
+            seen = " and ".join(chance.choice(_SEEN) for _ in range(words))
+            chat.append({"role": "assistant", "content": f"go to shelf {step}"})
+            chat.append({"role": "user", "content": f"On shelf {step} you see {seen}."})
+        whole = ADAPTERS["openai"].parse(chat, context).trajectory
+        case = from_trajectory(whole, name=f"toy-{number}", source="toy", task=f"toy-{number}")
+        if case is not None:
+            yield case
+
+
+def toy_plan(folder: Path, pairs: int, *, backbone: str = "steady", **given: Any) -> Summary:
+    """Write a plan of about so many pairs: 45 and 54 asks of each trajectory of 12 steps."""
+    settings = Settings(**{"backbone": backbone, "samples": 4, **given})
+    return write_plan(folder, toy_cases(max(1, round(pairs / 45))), settings)
+
+
+@contextmanager
+def steady(latency_ms: float) -> Iterator[str]:
+    """Have a server on this machine; yield its address without `/v1`."""
+    command = [sys.executable, "-m", "benchmarks.steady_server", "--latency-ms", str(latency_ms)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None
+        yield f"http://127.0.0.1:{int(child.stdout.readline())}"
+    finally:
+        child.terminate()
+        child.wait()
+
+
+def tally(address: str) -> dict[str, int]:
+    """Return what a steady server counted."""
+    with urllib.request.urlopen(f"{address}/tally") as answer:  # noqa: S310
+        found: dict[str, int] = json.load(answer)
+    return found
+
+
+def answers_hash(folder: Path) -> tuple[int, int, str]:
+    """Return rows, distinct keys and a hash of all rows in the order of their keys."""
+    table = pq.read_table(folder / "answers").sort_by("key")
+    digest = hashlib.sha256()
+    for row in table.drop_columns(["attempts"]).to_pylist():
+        digest.update(json.dumps(row, sort_keys=True).encode())
+    return table.num_rows, len(set(table["key"].to_pylist())), digest.hexdigest()
+
+
+class Driver:
+    """A run in a process of its own, that can be watched and killed."""
+
+    def __init__(self, plan: Path, out: Path, address: str, *options: str) -> None:
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        command = [sys.executable, "-m", "benchmarks.labelling", "run", str(plan), str(out)]
+        self.child = subprocess.Popen(
+            [*command, "--address", f"{address}/v1", *options],
+            stdout=self.log,
+            stderr=self.log,
+            # Workers are as nice as whoever starts them, not more: a bare client is not either.
+            env={**os.environ, "RAY_worker_niceness": "0"},
+        )
+
+    def said(self) -> str:
+        """Return what it wrote so far."""
+        self.log.seek(0)
+        return self.log.read()
+
+    def processes(self) -> dict[int, str]:
+        """Return the processes below it with their names."""
+        parents: dict[int, list[int]] = {}
+        names: dict[int, str] = {}
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                stat = (entry / "stat").read_text()
+                name = (entry / "cmdline").read_bytes().split(b"\0", 1)[0].decode()
+            except OSError:
+                continue
+            parents.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry.name))
+            names[int(entry.name)] = name
+        found: dict[int, str] = {}
+        queue = [self.child.pid]
+        while queue:
+            for child in parents.get(queue.pop(), ()):
+                found[child] = names[child]
+                queue.append(child)
+        return found
+
+    def be_polite(self) -> None:
+        """Step back behind other work. Ray gives its parts seconds to start, so only then."""
+        for pid in (self.child.pid, *self.processes()):
+            with suppress(OSError):
+                for thread in Path(f"/proc/{pid}/task").iterdir():
+                    # On Linux every thread has a niceness of its own.
+                    os.setpriority(os.PRIO_PROCESS, int(thread.name), _NICE)
+
+    def pick(self, kind: str) -> int | None:
+        """Return a process of a kind, if there is one now."""
+        if kind == "driver":
+            return self.child.pid
+        marks = {"asker": "ray::MapWorker", "writer": "ray::Write", "raylet": "/raylet"}
+        found = [pid for pid, name in self.processes().items() if marks[kind] in name]
+        return found[0] if found else None
+
+
+def exactly_once(options: argparse.Namespace) -> dict[str, Any]:
+    """Kill a run in every way and compare what it wrote with an undisturbed one."""
+    chance = random.Random(options.seed)
+    concurrency = 8
+    with tempfile.TemporaryDirectory(prefix="agora-labelling-") as scratch, steady(100) as address:
+        base = Path(scratch)
+        plan = base / "plan"
+        summary = toy_plan(plan, options.pairs)
+        run = ("--concurrency", str(concurrency), "--spare-mib", "0")
+
+        calm = Driver(plan, base / "calm", address, "--concurrency", "64", "--spare-mib", "0")
+        calm.child.wait()
+        expected = answers_hash(base / "calm")
+        before = tally(address)["calls"]
+
+        out = base / "out"
+        out.mkdir()
+        mounted = _mount(out, 24)
+        kills: dict[str, int] = {}
+        orphans = starts = 0
+        terms_left, full_left, rival_left = options.terms, int(mounted), 1
+        wanted = _deck(options.kills, chance)
+        full_at = options.kills // 2
+        try:
+            while True:
+                driver = Driver(plan, out, address, *run)
+                starts += 1
+                while driver.child.poll() is None:
+                    at = tally(address)["calls"]
+                    _until_asked(driver, address, at)
+                    if driver.child.poll() is not None:
+                        break
+                    time.sleep(chance.uniform(0.2, 2.5))
+                    killed = sum(kills.values())
+                    if rival_left and killed > 2:
+                        rival_left -= 1
+                        rival = Driver(plan, out, address, *run)
+                        rival.child.wait()
+                        refused = "is being written by process" in rival.said()
+                        assert refused, rival.said()
+                        continue
+                    if full_left and killed >= full_at:
+                        full_left -= 1
+                        told = _fill_up(out, driver)
+                        print(f"  full disk: {told}", flush=True)
+                        break
+                    if terms_left and killed >= options.kills * (1 - terms_left / 6):
+                        terms_left -= 1
+                        driver.child.send_signal(signal.SIGTERM)
+                        driver.child.wait()
+                        assert "stopped by SIGTERM" in driver.said(), driver.said()
+                        break
+                    if killed >= options.kills:
+                        driver.child.wait()
+                        break
+                    kind = wanted[killed]
+                    below = driver.processes()
+                    victim = driver.pick(kind)
+                    while victim is None and driver.child.poll() is None:
+                        # A writer lives for a moment only.
+                        time.sleep(0.01)
+                        victim = driver.pick(kind)
+                    if victim is None:
+                        break
+                    try:
+                        os.kill(victim, signal.SIGKILL)
+                    except ProcessLookupError:
+                        continue
+                    kills[kind] = kills.get(kind, 0) + 1
+                    if kind in {"driver", "raylet"}:
+                        driver.child.wait()
+                        orphans += _reap(below)
+                        break
+                done = sum(
+                    pq.read_metadata(file).num_rows for file in (out / "answers").glob("*.parquet")
+                )
+                print(
+                    f"  start {starts}: {done:,} of {summary.calls:,} written, kills {kills}, "
+                    f"again {tally(address)['calls'] - before}-{done} ",
+                    flush=True,
+                )
+                if driver.child.poll() == 0 and done == summary.calls:
+                    break
+                if starts > 4 * options.kills + 20:
+                    raise SystemExit(f"no end in sight:\n{driver.said()}")
+            found = answers_hash(out)
+            asked = tally(address)["calls"] - before
+        finally:
+            if mounted:
+                subprocess.run(["umount", str(out)], check=True)
+    killed = sum(kills.values())
+    again = asked - summary.calls
+    result = {
+        "planned": summary.calls,
+        "rows": found[0],
+        "distinct": found[1],
+        "same_hash_as_undisturbed": found == expected,
+        "kills": kills,
+        "killed": killed,
+        "sigterm": options.terms - terms_left,
+        "full_disk": bool(mounted) and not full_left,
+        "rival_refused": not rival_left,
+        "starts": starts,
+        "concurrency": concurrency,
+        "asked_again": again,
+        "bound": killed * concurrency,
+        "bound_of_kills_that_can_cost_calls": (killed - kills.get("writer", 0) + bool(mounted))
+        * concurrency,
+        "processes_left_over_after_a_kill": orphans,
+    }
+    print(json.dumps(result), flush=True)
+    assert found == expected, result
+    assert found[0] == found[1] == summary.calls, result
+    return result
+
+
+def _deck(kills: int, chance: random.Random) -> list[str]:
+    """Return which process is killed when: mostly workers, which a run survives by itself."""
+    shares = {"asker": 20, "writer": 14, "driver": 9, "raylet": 7}
+    deck = [kind for kind, share in shares.items() for _ in range(-(-share * kills // 50))]
+    chance.shuffle(deck)
+    return deck[:kills]
+
+
+def _mount(folder: Path, mib: int) -> bool:
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(folder)], check=False
+    )
+    return done.returncode == 0
+
+
+def _fill_up(out: Path, driver: Driver) -> str:
+    """Leave no byte on the disk until the run has noticed; return what it said of it."""
+    ballast = out / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"\0" * 4096)
+        except OSError:
+            pass
+    try:
+        driver.child.wait(timeout=120)
+    finally:
+        ballast.unlink()
+    said = driver.said()
+    assert driver.child.returncode != 0, said
+    assert "no room left" in said, said
+    return next(line for line in said.splitlines() if "no room left" in line)
+
+
+def _until_asked(driver: Driver, address: str, calls: int) -> None:
+    """Wait for the next call, and for the end of the haste in which Ray starts."""
+    while driver.child.poll() is None and tally(address)["calls"] == calls:
+        time.sleep(0.05)
+    driver.be_polite()
+
+
+def _reap(below: dict[int, str]) -> int:
+    """Wait for what stood below a dead run; end what is still there after 20 s, and count it."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        left = [pid for pid in below if _name(pid) == below[pid]]
+        if not left:
+            return 0
+        time.sleep(0.1)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    return len(left)
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0", 1)[0].decode()
+    except OSError:
+        return ""
+
+
+def efficiency(options: argparse.Namespace) -> dict[str, Any]:
+    """Drive one server by a bare client and by the pipeline, in turns, and compare."""
+    with tempfile.TemporaryDirectory(prefix="agora-labelling-") as scratch:
+        base = Path(scratch)
+        toy_plan(base / "plan", options.pairs)
+        found: dict[str, Any] = {}
+        with steady(options.latency_ms) as address:
+            found["steady"] = _compare(
+                base / "plan", base / "out", address, "steady", options, options.concurrency
+            )
+        if options.model:
+            from agora.lab.backbones.llama_server import LlamaServer, ServerSettings
+
+            toy_plan(base / "small", 90, samples=1, max_tokens=8, stop=("\n",))
+            with LlamaServer(ServerSettings(model=options.model)) as server:
+                address = server.base_url.removesuffix("/v1")
+                found["llama.cpp"] = _compare(
+                    base / "small", base / "llama", address, server.model, options, 1
+                )
+        return found
+
+
+def _compare(
+    plan: Path, out: Path, address: str, model: str, options: argparse.Namespace, concurrency: int
+) -> dict[str, Any]:
+    calls = read_plan(plan).summary.calls
+    rounds: list[dict[str, Any]] = []
+    for number in range(options.rounds):
+        bare = _bare(plan, address, model, concurrency)
+        mine = _piped(plan, out / str(number), address, model, concurrency)
+        rounds.append({"bare": bare, "pipeline": mine, "ratio": mine["rate"] / bare["rate"]})
+        print(f"  {json.dumps(rounds[-1])}", flush=True)
+    ratios = [one["ratio"] for one in rounds]
+    return {
+        "calls": calls,
+        "concurrency": concurrency,
+        "rounds": rounds,
+        "ratio_median": statistics.median(ratios),
+        "ratio_range": [min(ratios), max(ratios)],
+        "bare_cpu_us_per_call": statistics.median(one["bare"]["cpu_us"] for one in rounds),
+        "asker_cpu_us_per_call": statistics.median(one["pipeline"]["asker_us"] for one in rounds),
+        "rest_of_ray_cpu_us_per_call": statistics.median(
+            one["pipeline"]["rest_us"] for one in rounds
+        ),
+    }
+
+
+def _bare(plan: Path, address: str, model: str, concurrency: int) -> dict[str, float]:
+    """Ask everything by the same client in one loop; the rate is that of its middle 80 %."""
+    command = [sys.executable, "-m", "benchmarks.labelling", "bare", str(plan)]
+    given = ["--address", f"{address}/v1", "--model", model, "--concurrency", str(concurrency)]
+    done = subprocess.run([*command, *given], check=True, capture_output=True, text=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def bare(options: argparse.Namespace) -> None:
+    """Ask what a plan asks, and nothing else: requests are made before the clock starts."""
+    os.nice(max(0, _NICE - os.nice(0)))
+    plan = read_plan(options.plan)
+    cases = plan.cases()
+    wanted = [request(one, cases[one.case], plan.settings) for one in plan.asks()]
+    times: list[float] = []
+
+    async def go() -> None:
+        room = asyncio.Semaphore(options.concurrency)
+        where = Backbone(address=options.address, model=options.model)
+        async with where.connect(plan.settings, options.concurrency) as client:
+
+            async def one(asked: Any) -> None:
+                await client.chat(asked.messages, samples=asked.samples, seed=asked.seed)
+                times.append(time.perf_counter())
+                room.release()
+
+            async with asyncio.TaskGroup() as group:
+                for asked in wanted:
+                    await room.acquire()
+                    group.create_task(one(asked))
+
+    before = time.process_time()
+    asyncio.run(go())
+    cpu_us = (time.process_time() - before) / len(wanted) * 1e6
+    print(json.dumps({"rate": _middle_rate(times), "cpu_us": cpu_us}))
+
+
+def _middle_rate(times: Sequence[float]) -> float:
+    """Return events a second between the first tenth and the last: neither start nor end."""
+    first, last = len(times) // 10, len(times) - 1 - len(times) // 10
+    return (last - first) / (times[last] - times[first])
+
+
+def _piped(plan: Path, out: Path, address: str, model: str, concurrency: int) -> dict[str, float]:
+    """Run the pipeline; the rate is that of its middle 80 % too, by when its answers came."""
+    calls = read_plan(plan).summary.calls
+    began = time.monotonic()
+    options = ["--model", model, "--concurrency", str(concurrency), "--times", f"{out}.times"]
+    driver = Driver(plan, out, address, *options)
+    asker = rest = 0.0
+    seconds: dict[int, tuple[str, float]] = {}
+    asking = False
+    at_first: dict[int, float] = {}
+    while driver.child.poll() is None:
+        below = {driver.child.pid: "driver", **driver.processes()}
+        if not asking and any(out.glob("landing/*/told/*.json")):
+            asking = True
+            driver.be_polite()
+        for pid, name in below.items():
+            used = _cpu_seconds(pid)
+            if asking:
+                at_first.setdefault(pid, used)
+                seconds[pid] = (name, max(used, seconds.get(pid, ("", 0.0))[1]))
+        time.sleep(0.2)
+    if driver.child.returncode:
+        raise SystemExit(driver.said())
+    for pid, (name, used) in seconds.items():
+        spent = used - at_first[pid]
+        if "MapWorker" in name:
+            asker += spent
+        else:
+            rest += spent
+    told = [(at, done) for at, done in json.loads(Path(f"{out}.times").read_text()) if done]
+    return {
+        "rate": _told_rate(told, calls),
+        "asker_us": asker / calls * 1e6,
+        "rest_us": rest / calls * 1e6,
+        "start_s": told[0][0] - began,
+        "whole_s": time.monotonic() - began,
+    }
+
+
+def _told_rate(told: Sequence[tuple[float, int]], calls: int) -> float:
+    """Return answers a second over about the middle 80 %, from counts at moments."""
+    middle = [one for one in told if 0.1 * calls <= one[1] <= 0.9 * calls]
+    if len(middle) < 2:
+        raise SystemExit(f"{calls:,} calls are too few to tell a rate from")
+    return (middle[-1][1] - middle[0][1]) / (middle[-1][0] - middle[0][0])
+
+
+def _cpu_seconds(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def growth(options: argparse.Namespace) -> dict[str, Any]:
+    """Run plans of growing size on the same server; tell the time of a label and the memory."""
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="agora-labelling-") as scratch:
+        plans = options.plans or Path(scratch)
+        for pairs in options.pairs:
+            plan = _plan(plans, pairs)
+            calls = read_plan(plan).summary.calls
+            with steady(options.latency_ms) as address:
+                out = Path(scratch) / f"out-{pairs}"
+                found[str(pairs)] = _grown(plan, out, address, options.concurrency, calls, pairs)
+            print(f"  {pairs:,} pairs: {json.dumps(found[str(pairs)])}", flush=True)
+            shutil.rmtree(out)
+    return found
+
+
+def _plan(folder: Path, pairs: int) -> Path:
+    plan = folder / f"plan-{pairs}"
+    if not (plan / "plan.json").exists():
+        toy_plan(plan, pairs, samples=1)
+    return plan
+
+
+def _grown(
+    plan: Path, out: Path, address: str, concurrency: int, calls: int, pairs: int
+) -> dict[str, float]:
+    began = time.monotonic()
+    options = ("--concurrency", str(concurrency), "--times", f"{out}.times")
+    driver = Driver(plan, out, address, *options)
+    memory: list[tuple[float, float]] = []
+    polite = False
+    while driver.child.poll() is None:
+        time.sleep(0.5)
+        memory.append((time.monotonic(), _rss_mib(driver.child.pid)))
+        if not polite and any(out.glob("landing/*/told/*.json")):
+            polite = True
+            driver.be_polite()
+    if driver.child.returncode:
+        raise SystemExit(driver.said())
+    told = [(at, done) for at, done in json.loads(Path(f"{out}.times").read_text()) if done]
+    while_asking = [mib for at, mib in memory if told[0][0] <= at <= told[-1][0] and mib]
+    rows, distinct, _ = answers_hash(out)
+    assert rows == distinct == calls
+    return {
+        "calls": calls,
+        "us_per_call": 1e6 / _told_rate(told, calls),
+        "us_per_pair": 1e6 / _told_rate(told, calls) * calls / pairs,
+        "start_s": told[0][0] - began,
+        "whole_s": time.monotonic() - began,
+        "driver_mib_first": while_asking[0] if while_asking else 0.0,
+        "driver_mib_most": max(while_asking, default=0.0),
+    }
+
+
+def _rss_mib(pid: int) -> float:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS")), 0.0)
+
+
+def resume(options: argparse.Namespace) -> dict[str, Any]:
+    """Go on after so many answers: how long until the first new call, and where the time goes."""
+    import numpy as np
+    import pyarrow as pa
+
+    from agora.lab.labelling.on_ray import output_settings
+    from agora.lab.labelling.outputs import Output
+
+    with tempfile.TemporaryDirectory(prefix="agora-labelling-") as scratch, steady(20) as address:
+        plan_folder = _plan(options.plans or Path(scratch), options.answers)
+        plan = read_plan(plan_folder)
+        out = Path(scratch) / "out"
+        where = Backbone(address=f"{address}/v1", model="steady")
+        settings = output_settings(plan, where, None)
+        with Output(out, settings, plan.summary.calls) as output:
+            size = settings["block_asks"]
+            asks = pq.read_table(plan.asks_file, columns=["key", "order"])
+            for at in range(0, options.answers, size):
+                part = asks.slice(at, min(size, options.answers - at))
+                pq.write_table(part, output.answers / f"{at:012d}-0.parquet")
+            keys = pa.chunked_array(asks.slice(0, options.answers)["key"])
+        timed = time.perf_counter()
+        before = time.process_time()
+        with Output(out, settings, plan.summary.calls) as output:
+            assert int(output.done.sum()) == options.answers
+        mine = {"s": time.perf_counter() - timed, "cpu_s": time.process_time() - before}
+        timed = time.perf_counter()
+        before = time.process_time()
+        np.sort(keys.to_numpy(zero_copy_only=False))
+        theirs = {"s": time.perf_counter() - timed, "cpu_s": time.process_time() - before}
+        began = time.monotonic()
+        driver = Driver(plan_folder, out, address, "--concurrency", "8")
+        while driver.child.poll() is None and not tally(address)["calls"]:
+            time.sleep(0.02)
+        first = time.monotonic() - began
+        driver.child.send_signal(signal.SIGTERM)
+        driver.child.wait()
+        # The same, with nothing to read: what Python and Ray take to start.
+        small = _plan(Path(scratch), 1_000)
+        began = time.monotonic()
+        calls = tally(address)["calls"]
+        driver = Driver(small, Path(scratch) / "small", address, "--concurrency", "8")
+        while driver.child.poll() is None and tally(address)["calls"] == calls:
+            time.sleep(0.02)
+        empty = time.monotonic() - began
+        driver.child.wait()
+    return {
+        "answers": options.answers,
+        "planned": plan.summary.calls,
+        "seconds_to_first_call": first,
+        "seconds_to_first_call_of_a_small_new_run": empty,
+        "reading_what_is_done": mine,
+        "sorting_the_keys_as_rays_filter_does": theirs,
+    }
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run a plan, as the other benchmarks do in a process of their own."""
+    from agora.errors import AgoraError
+    from agora.lab.labelling.on_ray import run_plan
+    from agora.lab.labelling.progress import Progress
+
+    began = time.time()
+    told: list[tuple[float, int]] = []
+
+    def report(at: Progress) -> None:
+        if at.told.answered != (told[-1][1] if told else -1):
+            told.append((time.monotonic(), at.told.answered))
+        if options.times is None:
+            print(f"{time.time() - began:.1f} s: {at}", flush=True)
+
+    try:
+        outcome = run_plan(
+            options.plan,
+            options.out,
+            Backbone(
+                address=options.address,
+                model=options.model,
+                samples_at_once=options.samples_at_once,
+            ),
+            concurrency=options.concurrency,
+            askers=options.askers,
+            block_asks=options.block_asks,
+            spare_mib=options.spare_mib,
+            report=report,
+            report_s=1.0 if options.times is None else 0.25,
+        )
+    except AgoraError as error:
+        raise SystemExit(f"Error: {error}") from error
+    if options.times is not None:
+        options.times.write_text(json.dumps(told))
+    print(outcome)
+    raise SystemExit(0 if outcome.complete else 1)
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Read the command and write down what it found."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True, dest="command")
+    one = commands.add_parser("exactly-once")
+    one.add_argument("--kills", type=int, default=50)
+    one.add_argument("--terms", type=int, default=5)
+    one.add_argument("--pairs", type=int, default=10_000)
+    one.add_argument("--seed", type=int, default=0)
+    one.set_defaults(measure=exactly_once)
+    one = commands.add_parser("efficiency")
+    one.add_argument("--pairs", type=int, default=10_000)
+    one.add_argument("--latency-ms", type=float, default=32.0)
+    one.add_argument("--concurrency", type=int, default=64)
+    one.add_argument("--rounds", type=int, default=5)
+    one.add_argument("--model", help="A GGUF file or its name, for the real server.")
+    one.set_defaults(measure=efficiency)
+    one = commands.add_parser("growth")
+    one.add_argument("--pairs", type=int, nargs="+", default=[1_000, 10_000, 100_000, 1_000_000])
+    one.add_argument("--latency-ms", type=float, default=2.0)
+    one.add_argument("--concurrency", type=int, default=64)
+    one.add_argument("--plans", type=Path, help="Where plans are, or are put, to be used again.")
+    one.set_defaults(measure=growth)
+    one = commands.add_parser("resume")
+    one.add_argument("--answers", type=int, default=1_000_000)
+    one.add_argument("--plans", type=Path, help="Where plans are, or are put, to be used again.")
+    one.set_defaults(measure=resume)
+    one = commands.add_parser("bare")
+    one.add_argument("plan", type=Path)
+    one.add_argument("--address", required=True)
+    one.add_argument("--model", default="steady")
+    one.add_argument("--concurrency", type=int, default=8)
+    one.set_defaults(measure=None)
+    one = commands.add_parser("run")
+    one.add_argument("plan", type=Path)
+    one.add_argument("out", type=Path)
+    one.add_argument("--address", required=True)
+    one.add_argument("--model", default="steady")
+    one.add_argument("--concurrency", type=int, default=8)
+    one.add_argument("--askers", type=int, default=1)
+    one.add_argument("--block-asks", type=int)
+    one.add_argument("--samples-at-once", type=int)
+    one.add_argument("--spare-mib", type=int, default=64)
+    one.add_argument("--times", type=Path)
+    one.set_defaults(measure=None)
+    options = parser.parse_args(given)
+    if options.measure is None:
+        (run if options.command == "run" else bare)(options)
+        return
+    found = options.measure(options)
+    print(json.dumps(found, indent=1))
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results[options.command] = found
+    RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""One line per event on standard error, with nothing in it that a client wrote in confidence.
+
+What may be written is listed; everything else is left out. Bodies, paths,
+queries and the words of exceptions never are. What is written is looked over
+once more at the sink for anything that has the shape of a key.
+"""
+
+import json
+import logging
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import PurePath
+from typing import Any, TextIO
+
+from agora.gateway.config import Log
+
+_requests = logging.getLogger("agora.gateway.requests")
+REDACTED = "[redacted]"
+_KEYS = re.compile(
+    r"(?:sk|pk|rk|gsk|xai|xox[a-z]|gh[a-z]|hf|AIza|AKIA|ASIA|ya29|eyJ|glpat|r8|pplx|nvapi)"
+    r"[-_.A-Za-z0-9]{8,}"
+)
+"""How the keys of providers and forges begin. One class repeated: it cannot backtrack."""
+_RUNS = re.compile(r"[A-Za-z0-9_+/=-]{24,}")
+_ID_HEADERS = frozenset({"x-request-id", "request-id"})
+_LIFECYCLE = frozenset({"uvicorn.error"})
+"""Foreign loggers whose message, without its arguments, says something to an operator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """What may be told about one request and its answer. Nothing here is content."""
+
+    route: str
+    tenant: str
+    upstream: str = ""
+    family: str = ""
+    """Whose API it is: openai or anthropic."""
+    model: str = ""
+    """As the client wrote it; told only if the upstream took it."""
+    status: int = 0
+    """The answer's; 0 where none came."""
+    rung: int = 2
+    reason: str = ""
+    stream: bool = False
+    resent: bool = False
+    tokens_in: int = 0
+    tokens_out: int = 0
+    fresh: int = 0
+    read: int = 0
+    written: int = 0
+    output: int = 0
+    dollars_saved: float = 0.0
+    held_ms: float = 0.0
+    """How long the gateway held the request."""
+    first_byte_ms: float = 0.0
+    started_ns: int = 0
+    """When it came, in nanoseconds since 1970."""
+    ended_ns: int = 0
+    error: str = ""
+    """The kind of what went wrong, in one of our own words."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Request headers; those that are not on the list are left out when it is written."""
+    traceparent: str = ""
+
+    @property
+    def told_model(self) -> str:
+        """The model's name if the upstream took it: a secret in its place is not one it serves."""
+        return self.model if 200 <= self.status < 300 and len(self.model) <= 128 else ""
+
+
+def log_exchange(exchange: Exchange, settings: Log) -> None:
+    """Write one line about a request, at INFO; one that got no answer or a 5xx, at WARNING."""
+    if not settings.requests:
+        return
+    failed = exchange.status == 0 or exchange.status >= 500
+    level = logging.WARNING if failed else logging.INFO
+    if _requests.isEnabledFor(level):
+        _requests.log(level, "request", extra={"fields": _fields(exchange, settings)})
+
+
+def told_headers(headers: Iterable[tuple[str, str]], settings: Log) -> dict[str, str]:
+    """Return the headers that may be written, each looked over.
+
+    >>> told_headers([("Authorization", "Bearer sk-12345678901"), ("User-Agent", "a/1")], Log())
+    {'user-agent': 'a/1'}
+    """
+    told: dict[str, str] = {}
+    for name, value in headers:
+        lower = name.lower()
+        if lower not in settings.headers:
+            continue
+        if lower in _ID_HEADERS:
+            plain = len(value) <= 128 and all(
+                c.isascii() and (c.isalnum() or c in "._:-") for c in value
+            )
+            told[lower] = _KEYS.sub(REDACTED, value) if plain else REDACTED
+        else:
+            told[lower] = redacted(value[:256])
+    return told
+
+
+def redacted(text: str) -> str:
+    """Return the text without anything that has the shape of a key.
+
+    >>> redacted("Bearer sk-proj-abcdefgh12345678 was refused")
+    'Bearer [redacted] was refused'
+    >>> redacted("a_long_name_of_a_function_in_words")
+    'a_long_name_of_a_function_in_words'
+    """
+    return _RUNS.sub(_run, _KEYS.sub(REDACTED, text))
+
+
+class Formatter(logging.Formatter):
+    """Writes a record as one line, JSON or plain.
+
+    Of records that are not ours it gives the place and the kind of the
+    error, and not the words: other packages put addresses and headers into them.
+    """
+
+    def __init__(self, settings: Log) -> None:
+        super().__init__()
+        self._json = settings.format == "json"
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        line = _line(record)
+        if self._json:
+            return json.dumps(line, ensure_ascii=True, separators=(",", ":"))
+        rest = " ".join(
+            f"{key}={_word(value)}"
+            for key, value in line.items()
+            if key not in ("time", "level", "message")
+        )
+        head = f"{line['time']} {line['level']:<7} {line.get('message', '')}"
+        return f"{head} {rest}".replace("\n", " ").rstrip()
+
+
+class _OursOrGrave(logging.Filter):
+    """Lets through what this package says, and of others what is a warning or worse."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        ours = record.name == "agora" or record.name.startswith("agora.")
+        lifecycle = record.name in _LIFECYCLE and record.levelno >= logging.INFO
+        return ours or lifecycle or record.levelno >= logging.WARNING
+
+
+def configure(settings: Log, stream: TextIO) -> logging.Handler:
+    """Send all logs of this process to `stream`, and return the handler that does it.
+
+    For the command that starts a gateway; a library never calls it.
+    """
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(Formatter(settings))
+    handler.addFilter(_OursOrGrave())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.level.upper())
+    # The access log of the server has paths and queries in it; ours has routes.
+    logging.getLogger("uvicorn.access").handlers.clear()
+    logging.getLogger("uvicorn.access").propagate = False
+    return handler
+
+
+_UNTOLD = {"headers", "traceparent", "started_ns", "ended_ns", "model", "family"}
+_TOLD = tuple(field.name for field in fields(Exchange) if field.name not in _UNTOLD)
+
+
+def _fields(exchange: Exchange, settings: Log) -> dict[str, Any]:
+    # Not `asdict`: it copies deeply, and costs more than the rest of passing a request on.
+    told: dict[str, Any] = {
+        name: value for name in _TOLD if (value := getattr(exchange, name)) not in ("", 0, 0.0)
+    }
+    told["rung"] = exchange.rung
+    told["status"] = exchange.status
+    if exchange.told_model:
+        told["model"] = redacted(exchange.told_model)
+    if exchange.ended_ns > exchange.started_ns > 0:
+        told["total_ms"] = (exchange.ended_ns - exchange.started_ns) / 1e6
+    for key, value in told.items():
+        if isinstance(value, float):
+            told[key] = round(value, 6 if key == "dollars_saved" else 3)
+    headers = told_headers(exchange.headers, settings)
+    if headers:
+        told["headers"] = headers
+    return told
+
+
+def _line(record: logging.LogRecord) -> dict[str, Any]:
+    ours = record.name == "agora" or record.name.startswith("agora.")
+    line: dict[str, Any] = {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        + f".{int(record.msecs):03d}Z",
+        "level": record.levelname.lower(),
+        "logger": record.name,
+    }
+    if ours:
+        line["message"] = redacted(record.getMessage())
+    elif record.name in _LIFECYCLE and isinstance(record.msg, str):
+        line["message"] = redacted(record.msg.strip())
+    if not ours:
+        line["where"] = f"{PurePath(record.pathname).name}:{record.lineno}"
+    if record.exc_info and record.exc_info[0] is not None:
+        line["error"] = record.exc_info[0].__name__
+        line["at"] = _frames(record.exc_info[2])
+    fields = getattr(record, "fields", None)
+    if ours and isinstance(fields, Mapping):
+        line.update(fields)
+    return line
+
+
+def _frames(traceback: Any) -> list[str]:
+    """Return the innermost places an exception passed through; no source, no values."""
+    places = []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        places.append(f"{PurePath(code.co_filename).name}:{traceback.tb_lineno} {code.co_name}")
+        traceback = traceback.tb_next
+    return places[-8:]
+
+
+def _run(match: re.Match[str]) -> str:
+    run = match.group()
+    mixed = any(c.isdigit() for c in run) and any(c.isalpha() for c in run)
+    return REDACTED if mixed else run
+
+
+def _word(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return json.dumps(text) if any(c in text for c in ' "=\n') else text

@@ -1,0 +1,156 @@
+"""Goals that were set before the run, each met or not, with the figures that say so."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agora.lab.evaluation.results import ALPHA, FLOOR, NONE, CellResult, Results
+from agora.lab.evaluation.statistics import Estimate, average
+
+DEFAULT = "agora"
+RETAINED, RETAINED_EACH = 0.95, 0.75
+COMPRESSED = 4.0
+CHEAP_AND_GOOD = 0.90
+ENVIRONMENTS_WON = 2
+SAME_COMPRESSION = 0.9
+"""Of the floor's compression a method has to reach so much for the two to be compared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """A goal, whether it was met, and by what."""
+
+    goal: str
+    met: bool | None
+    """None where the run does not tell."""
+    says: str
+
+
+def goals(results: Results, method: str = DEFAULT) -> list[Goal]:
+    """Return what became of the goals for a method, over the cells that readers played."""
+    cells = [
+        cell
+        for cell in results.cells
+        if cell.reader and cell.method == method and cell.audit.admitted
+    ]
+    return [
+        _retention(cells),
+        _each(cells),
+        _compression(cells),
+        _floor(results, cells),
+        _steps(cells),
+        _duplicates(cells),
+        *(_bill(results, sheet, method) for sheet in results.material.sheets),
+    ]
+
+
+def told(estimate: Estimate, digits: int = 2, unit: str = "") -> str:
+    """Return an estimate with its interval and count.
+
+    >>> told(Estimate(0.951, 0.9, 1.0, 30))
+    '0.95 [0.90, 1.00], n = 30'
+    """
+    return (
+        f"{estimate.value:.{digits}f}{unit} [{estimate.low:.{digits}f}, "
+        f"{estimate.high:.{digits}f}], n = {estimate.n}"
+    )
+
+
+def _retention(cells: Sequence[CellResult]) -> Goal:
+    goal = f"retains at least {RETAINED:.0%} of the reward, on average over reader cells"
+    whole = average([cell.retention for cell in cells if cell.retention])
+    if whole is None:
+        return Goal(goal=goal, met=None, says="no such cell")
+    return Goal(goal=goal, met=whole.estimate.value >= RETAINED, says=told(whole.estimate, 3))
+
+
+def _each(cells: Sequence[CellResult]) -> Goal:
+    goal = f"retains at least {RETAINED_EACH:.0%} in every reader cell"
+    there = [cell for cell in cells if cell.retention]
+    if not there:
+        return Goal(goal=goal, met=None, says="no such cell")
+    said = "; ".join(f"{c.environment} {told(c.retention.estimate)}" for c in there if c.retention)
+    least = min(cell.retention.estimate.value for cell in there if cell.retention)
+    return Goal(goal=goal, met=least >= RETAINED_EACH, says=said)
+
+
+def _compression(cells: Sequence[CellResult]) -> Goal:
+    goal = f"at {COMPRESSED:.0f}x effective compression or more, on average"
+    whole = average([cell.compression for cell in cells if cell.compression])
+    if whole is None:
+        return Goal(goal=goal, met=None, says="no such cell")
+    by_call = average([cell.by_call for cell in cells])
+    said = told(whole.estimate, 2, "x")
+    if by_call is not None:
+        said += f"; call by call {told(by_call.estimate, 2, 'x')}"
+    return Goal(goal=goal, met=whole.estimate.value >= COMPRESSED, says=said)
+
+
+def _floor(results: Results, cells: Sequence[CellResult]) -> Goal:
+    """Won only where it sends about as little as the floor does, or less, call by call."""
+    goal = (
+        f"beats the floor at the same compression with p < {ALPHA} after Holm, in "
+        f"{ENVIRONMENTS_WON} environments or more"
+    )
+    won, said = 0, []
+    for cell in cells:
+        test = cell.test(FLOOR)
+        floor = results.cell(cell.environment, cell.backbone, FLOOR)
+        if test is None or floor is None:
+            continue
+        ours, theirs = cell.by_call.estimate.value, floor.by_call.estimate.value
+        same = ours >= SAME_COMPRESSION * theirs
+        won += same and test.p_holm < ALPHA and test.difference.value > 0
+        said.append(
+            f"{cell.environment} {test.difference.value:+.3f} [{test.difference.low:+.3f}, "
+            f"{test.difference.high:+.3f}], p = {test.p_holm:.2g}, at {ours:.2f}x against "
+            f"{theirs:.2f}x call by call{'' if same else ', not the same compression'}"
+        )
+    if not said:
+        return Goal(goal=goal, met=None, says="the floor was not played")
+    return Goal(goal=goal, met=won >= ENVIRONMENTS_WON, says="; ".join(said))
+
+
+def _steps(cells: Sequence[CellResult]) -> Goal:
+    goal = "steps to finish no worse than uncompressed"
+    return _no_more(goal, [(c.environment, c.steps_more.estimate) for c in cells if c.steps_more])
+
+
+def _duplicates(cells: Sequence[CellResult]) -> Goal:
+    goal = "duplicate actions no worse than uncompressed"
+    found = [(c.environment, c.duplicates_more.estimate) for c in cells if c.duplicates_more]
+    return _no_more(goal, found)
+
+
+def _no_more(goal: str, found: Sequence[tuple[str, Estimate]]) -> Goal:
+    """Met while the interval of the difference holds 0, or lies below it."""
+    if not found:
+        return Goal(goal=goal, met=None, says="no such cell")
+    said = "; ".join(
+        f"{name} {one.value:+.2f} [{one.low:+.2f}, {one.high:+.2f}]" for name, one in found
+    )
+    return Goal(goal=goal, met=all(one.low <= 0 for _, one in found), says=said)
+
+
+def _bill(results: Results, sheet: str, method: str) -> Goal:
+    goal = f"the lowest bill of all that retain {CHEAP_AND_GOOD:.0%}, by the sheet {sheet}"
+    ratios: dict[str, float] = {}
+    for name in results.methods:
+        own = [c for c in results.cells if c.reader and c.method == name and c.audit.admitted]
+        places = {c.environment for c in results.cells if c.reader}
+        kept = average([c.retention for c in own if c.retention])
+        if any(c.planned.varies for c in own) or kept is None:
+            continue
+        bills = [c.bills[sheet].ratio for c in own]
+        if len(own) == len(places) and kept.estimate.value >= CHEAP_AND_GOOD and all(bills):
+            ratios[name] = sum(b.estimate.value for b in bills if b) / len(bills)
+    if method not in ratios:
+        return Goal(goal=goal, met=False if ratios else None, says=_cheapest(ratios, "it is not"))
+    lowest = min(ratios.values())
+    met = ratios[method] <= lowest + 1e-9
+    return Goal(goal=goal, met=met, says=_cheapest(ratios, f"{method} {ratios[method]:.2f}"))
+
+
+def _cheapest(ratios: dict[str, float], own: str) -> str:
+    order = sorted(ratios.items(), key=lambda one: (one[1], one[0] != NONE, one[0]))
+    said = ", ".join(f"{name} {ratio:.2f}" for name, ratio in order[:4])
+    return f"{own}; of `none`'s bill: {said}" if order else "no method does"

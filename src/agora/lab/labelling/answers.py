@@ -1,0 +1,95 @@
+"""What came back for each ask of a plan, as rows of Parquet that the run writes."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from agora.errors import LabelsError, MissingExtraError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """One ask, answered: what the backbone said or how likely it found what was done."""
+
+    key: str
+    kind: str
+    case: int
+    anchor: int
+    candidate: int
+    texts: tuple[str, ...] = ()
+    """The samples, as they came."""
+    logprob: float = 0.0
+    """Of the continuation, summed over its tokens."""
+    logprob_tokens: int = 0
+    input_tokens: int = 0
+    """The prompt, as the server counts it, whether or not it was cached."""
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    attempts: int = 1
+    error: str = ""
+    """Why there is no answer; empty when there is one."""
+
+
+def answer_schema() -> Any:
+    """Return the Arrow schema of answers."""
+    pa, _ = _arrow()
+    text, number = pa.string(), pa.int64()
+    return pa.schema(
+        [
+            ("key", text),
+            ("kind", text),
+            ("case", number),
+            ("anchor", pa.int32()),
+            ("candidate", pa.int32()),
+            ("texts", pa.list_(text)),
+            ("logprob", pa.float64()),
+            ("logprob_tokens", pa.int32()),
+            ("input_tokens", number),
+            ("cached_tokens", number),
+            ("output_tokens", number),
+            ("attempts", pa.int32()),
+            ("error", text),
+        ]
+    )
+
+
+def read_answers(paths: Iterable[Path]) -> Iterator[Answered]:
+    """Return the answers in files, and in the folders that runs write; failed ones left out.
+
+    Of two answers under one key the first stands.
+
+    Raises:
+        LabelsError: a file holds something else.
+    """
+    pa, pq = _arrow()
+    names = [field.name for field in fields(Answered)]
+    seen: set[bytes] = set()
+    for path in paths:
+        # A run keeps answers that are not finished in other folders beside this one.
+        folder = path / "answers" if (path / "answers").is_dir() else path
+        files = sorted(folder.rglob("*.parquet")) if path.is_dir() else [path]
+        for file in files:
+            try:
+                with pq.ParquetFile(file) as opened:
+                    if not set(names) <= set(opened.schema_arrow.names):
+                        raise LabelsError(str(file), f"has not the columns {', '.join(names)}")
+                    for batch in opened.iter_batches(columns=names):
+                        for row in batch.to_pylist():
+                            digest = bytes.fromhex(row["key"])
+                            if row["error"] or digest in seen:
+                                continue
+                            seen.add(digest)
+                            row["texts"] = tuple(row["texts"] or ())
+                            yield Answered(**row)
+            except (OSError, pa.ArrowException) as error:
+                raise LabelsError(str(file), f"cannot be read as Parquet: {error}") from error
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtraError(__name__, "train") from error
+    return pa, pq

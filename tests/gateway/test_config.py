@@ -1,0 +1,305 @@
+import contextlib
+import pickle
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agora.gateway.config import (
+    Config,
+    ConfigError,
+    Limits,
+    Upstream,
+    load_config,
+    parse_config,
+)
+
+FEW = settings(deadline=None, max_examples=60)
+THREE_LINES = """
+[[upstreams]]
+base_url = "https://api.openai.com/v1"
+formats = ["openai"]
+"""
+TWO = """
+[[upstreams]]
+name = "mine"
+base_url = "http://127.0.0.1:8080/v1/"
+formats = "openai"
+models = ["qwen*", "smol?"]
+prices = "self-hosted"
+
+[[upstreams]]
+base_url = "https://api.openai.com/v1"
+formats = ["openai"]
+
+[[upstreams]]
+base_url = "https://api.anthropic.com"
+formats = ["anthropic"]
+"""
+
+
+def problems(text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text, file="g.toml")
+    return str(caught.value)
+
+
+def test_three_lines_are_enough() -> None:
+    config = parse_config(THREE_LINES)
+
+    assert config.upstreams == (
+        Upstream(name="api.openai.com", base_url="https://api.openai.com/v1", formats=("openai",)),
+    )
+    assert (config.listen_host, config.listen_port) == ("127.0.0.1", 8484)
+    assert config.limits == Limits()
+    assert config.compression.enabled
+    assert not config.recall
+    assert config.notes() == ()
+
+
+def test_the_example_is_a_configuration_that_works() -> None:
+    config = load_config(Path(__file__).parents[2] / "examples" / "gateway.toml")
+
+    assert {format for upstream in config.upstreams for format in upstream.formats} == {
+        "openai",
+        "anthropic",
+    }
+    assert config.notes() == ()
+
+
+def test_what_the_example_leaves_out_in_comments_is_what_is_taken_anyway() -> None:
+    text = (Path(__file__).parents[2] / "examples" / "gateway.toml").read_text(encoding="utf-8")
+    said = []
+    for line in text.splitlines():
+        setting = line.removeprefix("# ")
+        said.append(setting if " = " in setting or setting.startswith("[") else "")
+
+    plain = parse_config(text)
+    spoken = parse_config("\n".join(said))
+
+    for part in ("listen_port", "limits", "compression", "recall", "log"):
+        assert getattr(spoken, part) == getattr(plain, part), part
+
+
+def test_the_first_upstream_that_serves_the_model_is_taken() -> None:
+    config = parse_config(TWO)
+
+    def name(*asked: str) -> str | None:
+        found = config.upstream_for(*asked)  # type: ignore[arg-type]
+        return found.name if found else None
+
+    assert name("openai", "qwen2.5-coder") == "mine"
+    assert name("openai", "smol2") == "mine"
+    assert name("openai", "gpt-5") == "api.openai.com"
+    assert name("openai") == "mine"
+    assert name("anthropic", "qwen2.5-coder") == "api.anthropic.com"
+    assert parse_config(THREE_LINES).upstream_for("anthropic", "claude-opus-5") is None
+
+
+def test_prices_are_those_of_the_upstream_before_those_of_the_model() -> None:
+    config = parse_config(
+        TWO + '[prices."house-model"]\nlike = "gpt-5"\ninput = 7.5\n'
+        'note = "a \\"quoted\\" \\\\ note"\n'
+    )
+    mine, openai, _ = config.upstreams
+
+    assert config.sheet_for(mine, "gpt-5").name == "self-hosted"
+    assert config.sheet_for(openai, "gpt-4o-2024-08-06").name == "gpt-4o"
+    assert config.sheet_for(openai, "house-model").input == 7.5
+    assert config.sheet_for(openai, "house-model").note == 'a "quoted" \\ note'
+    assert config.sheet_for(openai, None).name == "unknown"
+
+
+def test_every_problem_is_told_at_once_with_its_key_and_what_would_be_right() -> None:
+    said = problems(
+        """
+        [listen]
+        port = 99_999
+        hosts = ["http://x", "a.test:80"]
+        [[upstreams]]
+        base_url = "ftp://x"
+        formats = ["opnai"]
+        modls = ["x"]
+        prices = "gpt-44o"
+        [limits]
+        depth = true
+        [compression]
+        scorer = "featurs"
+        keep_ratio = 2
+        schedule = "never"
+        observations = "tool"
+        enabled = "no"
+        [tenants]
+        header = "x agora"
+        [log]
+        level = "loud"
+        headers = ["Authorization", "a b"]
+        [telemetry]
+        endpoint = "collector:4318"
+        [prices.mine]
+        input = 3
+        """
+    ).splitlines()
+
+    assert all(line.startswith("g.toml: ") for line in said)
+    for needle in (
+        "listen.port is 99999; it is a whole number from 0 to 65,535",
+        "listen.hosts has 'http://x'",
+        "listen.hosts has 'a.test:80'",
+        "upstreams[0].base_url is 'ftp://x', which is no http or https address",
+        "upstreams[0].formats has 'opnai'; the formats are openai, anthropic",
+        "upstreams[0].modls is no setting (did you mean models?)",
+        "upstreams[0].prices is 'gpt-44o'",
+        "limits.depth is True; it is a whole number",
+        "compression.scorer is 'featurs'; it is one of",
+        "compression.keep_ratio is 2; it is a number from 0 to 1",
+        "compression.schedule is 'never'; it is one of by_price, every_call",
+        "compression.observations is 'tool'",
+        "compression.enabled is 'no'; it is true or false",
+        "tenants.header is 'x agora', which is no name of a header",
+        "log.level is 'loud'",
+        "log.headers has 'authorization', which carries a secret",
+        "log.headers has 'a b', which is no name of a header",
+        "telemetry.endpoint is 'collector:4318'",
+        "prices: price sheet 'mine' lacks read",
+    ):
+        assert any(needle in line for line in said), needle
+    assert len(said) == 19
+
+
+@pytest.mark.parametrize(
+    ("text", "needle"),
+    [
+        ("", "upstreams is missing"),
+        ("upstreams = 3", "upstreams is 3; it is a list of tables"),
+        ("upstreams = [1]", "upstreams is [1]; it is a list of tables"),
+        ("[[upstreams]]", "upstreams[0].base_url is missing"),
+        ("[[upstreams]]", "upstreams[0].formats is missing"),
+        ("listen = 3", "listen is 3; it is a table: write [listen]"),
+        ("prices = 3", "prices is 3; it is a table: write [prices.NAME]"),
+        ("[listen", "is not TOML"),
+        ('[[upstreams]]\nbase_url = ""', "upstreams[0].base_url is ''"),
+        ("[[upstreams]]\nformats = [1]", "upstreams[0].formats is [1]; it is a list of texts"),
+        ("[limits]\nbody = 1", "limits.body is no setting"),
+        ("[listen]\nport = 1e400", "listen.port is inf"),
+        ("[compression]\nkeep_ratio = nan", "compression.keep_ratio is nan"),
+        ("[compression]\nscorer = 3", "compression.scorer is 3; it is a text"),
+        (THREE_LINES + 'name = "a"\n' + THREE_LINES + 'name = "a"', "upstreams[1].name is 'a'"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(text: str, needle: str) -> None:
+    assert needle in problems(text)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://user:key@host.test/v1",
+        "https://key@host.test",
+        "file:///etc/passwd",
+        "gopher://host.test",
+        "//host.test/v1",
+        "host.test/v1",
+        "https://",
+        "https:///v1",
+        "https://host.test:99999/v1",
+        "https://host.test:x/v1",
+        "https://host.test/v1?key=1",
+        "https://host.test/v1#a",
+        "https://host.test/v1?",
+        "https://[::1/v1",
+        "https://host.test\\\\@evil.test",
+        "https://host test/v1",
+    ],
+)
+def test_an_upstream_that_is_no_plain_address_is_refused(url: str) -> None:
+    assert "upstreams[0].base_url" in problems(
+        f'[[upstreams]]\nbase_url = "{url}"\nformats = ["openai"]'
+    )
+
+
+def test_a_password_in_an_address_is_not_repeated_in_the_error() -> None:
+    said = problems('[[upstreams]]\nbase_url = "https://me:hunter2@h.test"\nformats = ["openai"]')
+
+    assert "hunter2" not in said
+
+
+@FEW
+@given(st.text(max_size=60))
+def test_whatever_a_client_asks_for_the_address_stays_that_of_the_upstream(target: str) -> None:
+    for base in ("https://up.test", "https://up.test/v1", "https://up.test:8443/a/v1"):
+        upstream = Upstream(name="u", base_url=base, formats=("openai",))
+        if target.startswith("/"):
+            rest = upstream.url(target).removeprefix(base)
+            assert rest != upstream.url(target)
+            assert rest == "" or rest[0] in "/?"
+        else:
+            with pytest.raises(ValueError, match="no path"):
+                upstream.url(target)
+
+
+def test_two_upstreams_on_one_host_get_names_of_their_own() -> None:
+    config = parse_config(THREE_LINES + THREE_LINES)
+
+    assert [upstream.name for upstream in config.upstreams] == [
+        "api.openai.com",
+        "api.openai.com-2",
+    ]
+
+
+def test_only_hosts_that_are_named_are_taken() -> None:
+    loopback = parse_config(THREE_LINES)
+    everywhere = parse_config('[listen]\nhost = "0.0.0.0"\n' + THREE_LINES)
+    named = parse_config('[listen]\nhosts = ["*.Corp.test", "gw.test"]\n' + THREE_LINES)
+    inside = parse_config('[listen]\nhost = "gw.internal"\n' + THREE_LINES)
+
+    assert all(map(loopback.takes_host, ("localhost", "LOCALHOST:8484", "127.0.0.1:1", "[::1]:8")))
+    assert not any(map(loopback.takes_host, ("evil.test", "10.0.0.3", "", "localhost.evil.test")))
+    assert all(map(everywhere.takes_host, ("10.0.0.3:8484", "[fe80::1]:8484", "localhost")))
+    assert not any(map(everywhere.takes_host, ("evil.test", "10.0.0.3.evil.test", "")))
+    assert all(map(named.takes_host, ("a.corp.test", "a.b.corp.test:80", "gw.test")))
+    assert not any(map(named.takes_host, ("corp.test", ".corp.test", "xcorp.test", "localhost")))
+    assert inside.takes_host("gw.internal:8484")
+    assert Config(upstreams=(), hosts=("*",)).takes_host("anything")
+
+
+def test_what_is_allowed_but_risky_is_noted() -> None:
+    config = parse_config(
+        """
+        [listen]
+        hosts = ["*"]
+        [[upstreams]]
+        base_url = "http://vllm.test/v1"
+        formats = ["openai"]
+        [compression]
+        enabled = false
+        schedule = "every_call"
+        scorer = "./no-such-bundle"
+        """
+    )
+    notes = " | ".join(config.notes())
+
+    for needle in ("plain http", "rebinding", "every_call", "goes on as it came", "no-such-bundle"):
+        assert needle in notes
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no such file"):
+        load_config(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_config(tmp_path / "bad.toml")
+
+
+def test_an_error_reads_the_same_after_pickling() -> None:
+    error = ConfigError("g.toml", ["a is 1", "b is 2"])
+
+    assert str(pickle.loads(pickle.dumps(error))) == str(error) == "g.toml: a is 1\ng.toml: b is 2"
+
+
+@FEW
+@given(st.text(max_size=200))
+def test_any_text_is_a_configuration_or_an_error_of_ours(text: str) -> None:
+    with contextlib.suppress(ConfigError):
+        parse_config(text)

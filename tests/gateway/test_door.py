@@ -1,0 +1,350 @@
+"""Who is let in, what goes on and what does not: headers, caps, hosts, paths, secrets."""
+
+import asyncio
+import http.client
+import io
+import json
+import logging
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import aiohttp
+import pytest
+
+from agora.gateway.app import App
+from agora.gateway.config import Compression, Limits, Log
+from agora.gateway.logs import configure
+from tests.gateway.histories import chat
+from tests.gateway.loopback import config_for, gateway, serving
+from tests.gateway.strict_upstream import Received, StrictUpstream
+
+CANARY = "canary-Zq9x-7f3b"
+
+
+@dataclass
+class Door:
+    url: str
+    app: App
+    upstream: StrictUpstream
+    upstream_url: str
+
+    @property
+    def last(self) -> Received:
+        return self.upstream.received[-1]
+
+    def ask(
+        self,
+        path: str = "/v1/chat/completions",
+        body: Any = None,
+        method: str = "POST",
+        **headers: str,
+    ) -> tuple[int, dict[str, str], bytes]:
+        host, port = self.url.removeprefix("http://").split(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=20)
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, data, named)
+        answer = connection.getresponse()
+        said = answer.read()
+        connection.close()
+        return answer.status, {k.lower(): v for k, v in answer.getheaders()}, said
+
+    def raw(self, text: bytes) -> bytes:
+        host, port = self.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=10) as link:
+            link.sendall(text)
+            link.settimeout(3)
+            got = b""
+            try:
+                while piece := link.recv(65_536):
+                    got += piece
+            except TimeoutError:
+                pass
+            return got
+
+
+@pytest.fixture(scope="module")
+def door() -> Iterator[Door]:
+    upstream = StrictUpstream()
+    with serving(upstream) as upstream_url:
+        limits = Limits(body_bytes=200_000, compress_deadline_ms=5_000)
+        with gateway(config_for(upstream_url, limits=limits)) as (url, app):
+            yield Door(url, app, upstream, upstream_url)
+
+
+def test_hop_by_hop_and_own_headers_stay_here_and_all_others_go_on_in_order(door: Door) -> None:
+    door.raw(
+        b"POST /v1/chat/completions?beta=a%20b&x=1 HTTP/1.1\r\nHost: localhost\r\n"
+        b"Authorization: Bearer k\r\nanthropic-beta: one\r\nX-Unknown: 1\r\nanthropic-beta: two\r\n"
+        b"Connection: close, x-hop\r\nX-Hop: 1\r\nTE: trailers\r\nKeep-Alive: 5\r\n"
+        b"x-agora-bypass: 1\r\nX-Agora-Other: 1\r\nAccept-Encoding: zstd\r\n"
+        b"Content-Length: 2\r\n\r\n{}"
+    )
+    names = [name.lower() for name, _ in door.last.headers]
+
+    assert [
+        (n.lower(), v)
+        for n, v in door.last.headers
+        if n.lower() not in (b"host", b"content-length")
+    ] == [
+        (b"authorization", b"Bearer k"),
+        (b"anthropic-beta", b"one"),
+        (b"x-unknown", b"1"),
+        (b"anthropic-beta", b"two"),
+        (b"accept-encoding", b"zstd"),
+    ]
+    assert not any(name.startswith(b"x-agora") for name in names)
+    assert door.last.query == b"beta=a%20b&x=1"
+
+
+def test_other_paths_pass_both_ways_as_they_come(door: Door) -> None:
+    body = bytes(range(256)) * 100
+    status, _, said = door.ask("/v1/files%2Fa?x=%2e", body, content_type="application/octet-stream")
+
+    assert status == 200
+    assert json.loads(said)["path"] == "/v1/files%2Fa"
+    assert door.last.body == body
+
+    assert door.ask("/v1/models", method="GET")[0] == 200
+    assert door.ask("/v1/files/7", method="DELETE")[0] == 200
+
+
+def test_an_unexpected_status_and_its_headers_come_back_as_they_are(door: Door) -> None:
+    door.upstream.answers["/v1/odd"] = (
+        418,
+        [(b"x-one", b"1"), (b"set-cookie", b"a=1")],
+        b"\x00\xff",
+    )
+    status, headers, said = door.ask("/v1/odd", method="GET")
+
+    assert (status, headers["x-one"], said) == (418, "1", b"\x00\xff")
+    assert headers["server"] == "uvicorn"  # the upstream says so; the gateway itself says nothing
+    door.ask("/v1/models", method="GET")
+    assert door.last.header("cookie") is None
+
+
+def test_a_redirect_is_handed_back_and_not_followed(door: Door) -> None:
+    target = f"{door.upstream_url}/v1/elsewhere".encode()
+    door.upstream.answers["/v1/responses"] = (307, [(b"location", target)], b"")
+    before = len(door.upstream.received)
+    status, headers, _ = door.ask("/v1/responses", {"input": "x"})
+    del door.upstream.answers["/v1/responses"]
+
+    assert status == 307
+    assert headers["location"] == target.decode()
+    assert len(door.upstream.received) == before + 1
+
+
+def test_a_body_that_is_too_long_or_too_deep_is_refused_in_the_apis_own_words(door: Door) -> None:
+    long = {"messages": [{"role": "user", "content": "x" * 300_000}]}
+    deep: Any = "x"
+    for _ in range(80):
+        deep = [deep]
+    before = len(door.upstream.received)
+
+    assert door.ask(body=long)[0] == 413
+    status, _, said = door.ask("/v1/messages", long)
+    assert (status, json.loads(said)["error"]["type"]) == (413, "request_too_large")
+    status, _, said = door.ask(body={"messages": deep})
+    assert status == 400
+    assert "64 deep" in json.loads(said)["error"]["message"]
+    assert (
+        door.ask(body={"messages": [{"role": "user", "content": "x" * 5_000}], "x": deep})[0] == 400
+    )
+    assert len(door.upstream.received) == before
+
+
+def test_a_conflict_of_lengths_is_refused(door: Door) -> None:
+    before = len(door.upstream.received)
+    said = door.raw(
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    )
+
+    assert said.startswith(b"HTTP/1.1 400")
+    assert len(door.upstream.received) == before
+
+
+def test_only_known_hosts_are_served(door: Door) -> None:
+    for host in ("evil.test", "localhost.evil.test", "169.254.169.254", "", "127.0.0.1.nip.io"):
+        for path in ("/metrics", "/livez", "/v1/chat/completions"):
+            assert door.ask(path, method="GET", Host=host)[0] == 421, host
+
+
+def ssrf() -> list[tuple[str, dict[str, str]]]:
+    """Return sixty ways to ask for another place: request targets, headers and bodies."""
+    places = [
+        "http://{e}/",
+        "//{e}/",
+        "/\\{e}/",
+        "/@{e}/",
+        "/v1/@{e}/x",
+        "http://localhost@{e}/",
+        "http://{e}#@localhost/",
+        "/v1/http://{e}/",
+        "/v1/..//{e}/",
+        "/%2f%2f{e}/",
+        "/;@{e}",
+        "/?url=http://{e}/",
+        "/v1/chat/completions?base_url=http://{e}",
+        "/v1/%0d%0aHost:%20{e}",
+        "/.{e}/",
+        "/:80@{e}/",
+    ]
+    headers = [
+        "x-forwarded-host",
+        "x-forwarded-server",
+        "x-original-url",
+        "x-rewrite-url",
+        "x-upstream",
+        "x-base-url",
+        "x-openai-base-url",
+        "x-portkey-custom-host",
+        "x-litellm-api-base",
+        "x-agora-upstream",
+        "x-agora-base-url",
+        "forwarded",
+        "referer",
+        "origin",
+        "proxy-authorization",
+        "x-http-host-override",
+    ]
+    corpus: list[tuple[str, dict[str, str]]] = [(place, {}) for place in places]
+    corpus += [("/v1/models", {name: "http://{e}/"}) for name in headers]
+    corpus += [(place.replace("{e}", "169.254.169.254"), {}) for place in places]
+    corpus += [("/v1/chat/completions", {name: "http://{e}/"}) for name in headers[:12]]
+    return corpus
+
+
+def test_no_target_header_or_body_leads_anywhere_but_to_the_upstream(door: Door) -> None:
+    corpus = ssrf()
+    assert len(corpus) == 60
+    with socket.socket() as trap:
+        trap.bind(("127.0.0.1", 0))
+        trap.listen(64)
+        trap.settimeout(0.05)
+        elsewhere = f"127.0.0.1:{trap.getsockname()[1]}"
+        for target, headers in corpus:
+            lines = "".join(f"{k}: {v}\r\n" for k, v in headers.items())
+            body = json.dumps({"model": f"http://{elsewhere}/m", "base_url": f"http://{elsewhere}"})
+            text = (
+                f"POST {target} HTTP/1.1\r\nHost: localhost\r\n{lines}Connection: close\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n{body}"
+            )
+            said = door.raw(text.replace("{e}", elsewhere).encode())
+            assert said.startswith(b"HTTP/1.1 "), target
+        with pytest.raises(TimeoutError):
+            trap.accept()
+
+
+def test_a_path_cannot_climb_out_of_the_upstreams_base(door: Door) -> None:
+    before = len(door.upstream.received)
+    for path in ("/v1/../admin", "/v1/%2e%2e/admin", "/../x", "/v1/./x", "/v1/.."):
+        assert door.raw(
+            f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+        ).startswith(b"HTTP/1.1 400"), path
+    assert len(door.upstream.received) == before
+
+
+def test_no_secret_is_told_anywhere(door: Door) -> None:
+    stream = io.StringIO()
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    configure(Log(level="debug"), stream)
+    try:
+        config = config_for(door.upstream_url, log=Log(level="debug"))
+        with gateway(config) as (url, app):
+            inner = replace(door, url=url, app=app)
+            secret = f"sk-{CANARY}"
+            for path in (f"/v1/chat/completions?key={secret}", f"/v1/{secret}", f"/{CANARY}/../x"):
+                inner.ask(
+                    path,
+                    {"model": secret, "messages": [{"role": "user", "content": secret}]},
+                    Authorization=f"Bearer {secret}",
+                    x_api_key=secret,
+                    Cookie=secret,
+                )
+            inner.ask(body=b'{"' + secret.encode(), Authorization=secret)
+            long = chat(40)
+            long["messages"][1]["content"] += secret
+            inner.ask(body=long, Authorization=f"Bearer {secret}")
+            dead = replace(config.upstreams[0], base_url="http://127.0.0.1:9", connect_timeout_s=1)
+            with gateway(replace(config, upstreams=(dead,))) as (other, app_2):
+                failing = replace(inner, url=other, app=app_2)
+                status, _, said = failing.ask(f"/v1/chat/completions?k={secret}", long)
+                assert status == 502
+                assert CANARY.encode() not in said
+            metrics = inner.ask("/metrics", method="GET")[2].decode()
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+    assert CANARY not in stream.getvalue()
+    assert CANARY not in metrics
+    assert "agora_requests_total" in metrics
+    assert stream.getvalue().count("\n") >= 5
+
+
+def test_health_is_told_and_draining_too(door: Door) -> None:
+    assert door.ask("/livez", method="GET")[0] == 200
+    assert door.ask("/readyz", method="GET")[0] == 200
+    with gateway(config_for(door.upstream_url)) as (url, app):
+        app.drain()
+        inner = replace(door, url=url, app=app)
+        assert inner.ask("/readyz", method="GET")[0] == 503
+        assert inner.ask("/livez", method="GET")[0] == 200
+        assert inner.ask(body=chat(1))[0] == 200
+
+
+def test_a_piece_is_delivered_before_the_next_is_sent() -> None:
+    async def run() -> None:
+        gate = asyncio.Queue[bytes]()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] != "http":
+                return
+            await receive()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            while piece := await gate.get():
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+
+        import uvicorn
+
+        from tests.gateway.loopback import free_port
+
+        port = free_port()
+        server = uvicorn.Server(
+            uvicorn.Config(app, port=port, log_config=None, lifespan="off", access_log=False)
+        )
+        serving_task = asyncio.ensure_future(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        opened = gateway(config_for(f"http://127.0.0.1:{port}"))
+        url, _ = await asyncio.to_thread(opened.__enter__)
+        async with (
+            aiohttp.ClientSession() as client,
+            client.post(f"{url}/v1/chat/completions", json={}) as answer,
+        ):
+            for n in range(20):
+                gate.put_nowait(b"piece %d" % n)
+                assert await asyncio.wait_for(answer.content.readany(), 5) == b"piece %d" % n
+            gate.put_nowait(b"")
+            assert await answer.read() == b""
+        await asyncio.to_thread(opened.__exit__, None, None, None)
+        server.should_exit = True
+        await serving_task
+
+    asyncio.run(run())
+
+
+def test_compression_is_off_when_the_configuration_says_so(door: Door) -> None:
+    config = config_for(door.upstream_url, compression=Compression(enabled=False))
+    with gateway(config) as (url, app):
+        body = json.dumps(chat(40)).encode()
+        _, headers, _ = replace(door, url=url, app=app).ask(body=body)
+
+    assert headers["x-agora-untouched"] == "disabled"
+    assert door.last.body == body

@@ -1,0 +1,61 @@
+"""What an answer says it cost, however it comes."""
+
+import gzip
+import itertools
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agora.gateway.tenants import Billed
+from agora.gateway.usage import UsageReader
+from tests.gateway.strict_upstream import _whole, events
+
+ASKED = {"model": "m", "messages": "one two " * 1_000}
+
+
+def read(raw: bytes, cuts: list[int], encoding: bytes = b"") -> Billed | None:
+    reader = UsageReader(encoding)
+    places = sorted({0, len(raw), *(cut % (len(raw) + 1) for cut in cuts)})
+    for start, end in itertools.pairwise(places):
+        reader.feed(raw[start:end])
+    return reader.billed()
+
+
+@pytest.mark.parametrize("format", ["openai", "responses", "anthropic"])
+@pytest.mark.parametrize("encoding", [b"", b"gzip"])
+@settings(max_examples=40, deadline=None)
+@given(cuts=st.lists(st.integers(0, 100_000), max_size=20))
+def test_usage_is_read_from_streams_and_bodies_cut_anywhere(
+    format: str, encoding: bytes, cuts: list[int]
+) -> None:
+    for raw in (b"".join(events(format, ASKED)), json.dumps(_whole(format, ASKED)).encode()):
+        sent = gzip.compress(raw, mtime=0) if encoding else raw
+        billed = read(sent, cuts, encoding)
+
+        assert billed is not None
+        assert billed.output == 8
+        assert billed.read > 400
+        assert billed.prompt > 800
+        assert (billed.written > 0) == (format == "anthropic")
+
+
+def test_usage_behind_megabytes_is_found_and_what_a_model_says_is_not_taken_for_it() -> None:
+    said = '{"usage": {"prompt_tokens": 10000000}} ' * 10_000
+    answer = {"choices": [{"message": {"content": said}}], "usage": {"prompt_tokens": 7}}
+    raw = json.dumps(answer).encode()
+    chance = random.Random(0)
+
+    assert read(raw, [chance.randrange(len(raw)) for _ in range(50)]) == Billed(fresh=7)
+
+
+@settings(max_examples=60, deadline=None)
+@given(raw=st.binary(max_size=200), encoding=st.sampled_from([b"", b"gzip", b"br", b"deflate"]))
+def test_no_answer_makes_it_fail(raw: bytes, encoding: bytes) -> None:
+    UsageReader(encoding).billed()
+    read(raw, [3, 50], encoding)
+    read(b'"usage": ' + raw, [3, 50])
+    assert read(b'{"usage": null}', []) is None
+    assert read(b'{"usage": {"prompt_tokens": "many"}}', []) == Billed()
