@@ -6,10 +6,11 @@ pytest.importorskip("sklearn", reason="training needs the extra `train`")
 
 import numpy as np
 
+from agora.core.trajectory import Anchor
 from agora.errors import LabelsError
 from agora.lab.training.features import Examples, Settings, train
 from agora.lab.training.metrics import Ranking, measure
-from agora.lab.training.questions import fold
+from agora.lab.training.questions import Question, bounds_of, fold, groups, held_out
 from agora.scorers.tables import read, write
 
 NAMES = ("a", "b", "c", "d")
@@ -111,3 +112,70 @@ def test_without_needed_steps_there_is_no_figure() -> None:
 
     assert found.auc.value != found.auc.value
     assert found.auc.low != found.auc.low
+
+
+def test_each_pair_has_to_have_a_label_a_score_and_a_task() -> None:
+    with pytest.raises(ValueError, match="2 labels, 1 scores and 2 tasks"):
+        measure([1.0, 0.0], [0.5], ["a", "b"])
+    with pytest.raises(ValueError, match="2 labels, 2 scores and 1 tasks"):
+        measure([1.0, 0.0], [0.5, 0.1], ["a"])
+    with pytest.raises(ValueError, match="1 labels were given for 2 scores"):
+        Ranking([1.0], [0.5, 0.1])
+
+
+def make_question(source: str, task: int, kind: str = "hindsight") -> Question:
+    return Question(
+        anchor=Anchor("", ""),
+        past=(),
+        candidates=(),
+        labels=(),
+        task=f"{source}/{task}",
+        source=source,
+        kind=kind,
+    )
+
+
+def test_a_source_with_labels_of_two_kinds_is_counted_as_two() -> None:
+    asked = [make_question("a", 1), make_question("b", 1), make_question("b", 1, "exact")]
+
+    assert groups(asked) == ["a", "b (hindsight)", "b (exact)"]
+
+
+def test_the_share_held_out_is_of_the_tasks_of_each_source() -> None:
+    asked = [make_question(source, task) for source in "ab" for task in range(50)]
+
+    held = held_out(asked, share=0.2, seed=42)
+
+    assert sum(held[:50]) == sum(held[50:]) == 10
+
+
+def test_what_a_training_held_out_is_known_from_some_of_its_questions_alone() -> None:
+    asked = [make_question("a", task) for task in range(50)]
+    names = [(one.source, one.task) for one in asked]
+    held = held_out(asked, share=0.2, seed=42)
+    bounds = bounds_of(names, share=0.2, seed=42)
+
+    for part in (slice(0, 7), slice(10, 50, 3)):
+        assert held_out(asked[part], share=0.2, seed=42, bounds=bounds) == held[part]
+    assert held_out([make_question("new", 1)], share=0.2, seed=42, bounds=bounds) == [True]
+
+
+def test_balanced_sources_weigh_alike_however_many_needed_pairs_they_have() -> None:
+    # The two sources disagree about what `a` means, and one is twenty times as large.
+    chance = random.Random(3)
+    rows = [[chance.randrange(8), 0, 0, 0] for _ in range(8_400)]
+    sources = ["small" if n % 21 == 0 else "large" for n in range(8_400)]
+    labels = [
+        float(chance.random() < (0.4 if (row[0] > 3) == (source == "small") else 0.02))
+        for row, source in zip(rows, sources, strict=True)
+    ]
+    tasks = [f"{source} {n % 40}" for n, source in enumerate(sources)]
+    examples = Examples(rows=rows, labels=labels, tasks=tasks, sources=sources)
+
+    def leaning(most_needed: int | None) -> float:
+        settings = Settings(rounds=30, most_needed=most_needed)
+        tables = train(examples, features=NAMES, values=8, settings=settings).tables
+        low, high = tables.margins([(0, 7), (0, 0), (0, 0), (0, 0)])
+        return low - high
+
+    assert abs(leaning(50)) < leaning(None) / 2

@@ -95,6 +95,7 @@ def _unseen(
     from agora.lab.training.questions import held_out
 
     hashes = {hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    unseen = [True] * len(questions)
     remarks = []
     for name in names:
         folder = _folder(name)
@@ -108,13 +109,15 @@ def _unseen(
         if not held:
             remarks.append(f"{_short(name)} was trained on these labels: its figures are too kind")
             continue
-        keep = held_out(questions, share=held["share"], seed=held["seed"])
-        questions = [one for one, kept in zip(questions, keep, strict=True) if kept]
+        keep = held_out(
+            questions, share=held["share"], seed=held["seed"], bounds=held.get("bounds")
+        )
+        unseen = [both and kept for both, kept in zip(unseen, keep, strict=True)]
         remarks.append(
             f"only the {100 * held['share']:.0f} % of tasks that the training of {_short(name)} "
             "held out"
         )
-    return questions, remarks
+    return [one for one, kept in zip(questions, unseen, strict=True) if kept], remarks
 
 
 def _folder(name: str) -> Path:

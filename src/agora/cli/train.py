@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,6 +67,11 @@ SCORERS = ("features", "embedding", "cross_encoder")
     "[default: 0 for embedding, 4 for cross_encoder]",
 )
 @click.option("--minutes", type=click.FloatRange(0), help="Stop an encoder's learning after these.")
+@click.option(
+    "--balance",
+    is_flag=True,
+    help="Let sources count alike, however many needed pairs they have (features only).",
+)
 @click.option("--seed", type=int, default=42, show_default=True)
 def train(
     files: tuple[Path, ...],
@@ -76,6 +81,7 @@ def train(
     hold_out: float,
     full_epochs: int | None,
     minutes: float | None,
+    balance: bool,
     seed: int,
 ) -> None:
     """Train a scorer on LABELS and write it as a bundle.
@@ -91,6 +97,7 @@ def train(
         hold_out=hold_out,
         full_epochs=full_epochs,
         seconds=None if minutes is None else 60 * minutes,
+        balance=balance,
         seed=seed,
     )
     try:
@@ -110,6 +117,7 @@ class _Plan:
     hold_out: float
     full_epochs: int | None
     seconds: float | None
+    balance: bool
     seed: int
 
     def questions(self) -> "list[Question]":
@@ -122,6 +130,8 @@ class _Plan:
 
     def about(self) -> dict[str, Any]:
         """Return what a report has to know: the labels' hashes, and what was held out of them."""
+        from agora.lab.training.questions import bounds_of
+
         told: dict[str, Any] = {
             "agora": agora.__version__,
             "data": {
@@ -129,8 +139,19 @@ class _Plan:
             },
         }
         if self.hold_out:
-            told["held_out"] = {"share": self.hold_out, "seed": self.seed}
+            told["held_out"] = {
+                "share": self.hold_out,
+                "seed": self.seed,
+                "bounds": bounds_of(self._tasks(), share=self.hold_out, seed=self.seed),
+            }
         return told
+
+    def _tasks(self) -> Iterator[tuple[str, str]]:
+        from agora.lab.labels import read_labels
+
+        for path in self.files:
+            for one in read_labels(path):
+                yield one.source, f"{one.source}/{one.task}"
 
 
 def _train_embedding(plan: _Plan) -> None:
@@ -190,13 +211,12 @@ def _progress() -> "Progress":
 
 
 def _train_features(plan: _Plan) -> None:
-    from agora.lab.training.features import Settings, examples_of
+    from agora.lab.training.features import BALANCED, Settings, examples_of
     from agora.lab.training.features import train as train_features
 
     examples = examples_of(plan.questions())
-    trained = train_features(
-        examples, features=FEATURES, values=VALUES, settings=Settings(seed=plan.seed)
-    )
+    settings = Settings(seed=plan.seed, most_needed=BALANCED if plan.balance else None)
+    trained = train_features(examples, features=FEATURES, values=VALUES, settings=settings)
     about = plan.about()
     metrics = {**trained.metrics, **_by_source(examples), **about}
     write_bundle(
@@ -232,8 +252,8 @@ def _card(metrics: dict[str, object]) -> str:
         "# A features scorer",
         "",
         "Boosted trees of two questions each over structural features of a step, written as",
-        "tables and calibrated (Platt). It gives the probability that the next action needs a",
-        "name that only this step brought. It reads no language and runs nothing from this folder.",
+        "tables and calibrated (Platt). It gives the probability that the next action needs this",
+        "step, as its labels have it. It reads no language and runs nothing from this folder.",
         "",
         "| source | pairs | needed |",
         "|---|---|---|",
@@ -244,8 +264,8 @@ def _card(metrics: dict[str, object]) -> str:
         f"average precision {metrics['average_precision']:.3f},",
         f"calibration error {metrics['calibration_error']:.3f}.",
         "",
-        "Labels are hindsight's: what an agent needed without naming it, and what two steps both",
-        "hold, count as not needed.",
+        "Labels leave out one step at a time: what two steps both hold counts as not needed. Those",
+        "of hindsight count names only, not what an agent needed without naming it.",
         "",
     ]
     return "\n".join(lines)

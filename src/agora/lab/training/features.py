@@ -9,7 +9,7 @@ from typing import Any
 
 from agora.errors import LabelsError, MissingExtraError
 from agora.lab.training.metrics import Ranking
-from agora.lab.training.questions import Question, fold
+from agora.lab.training.questions import Question, fold, groups
 from agora.scorers.structure import features as features_of
 from agora.scorers.tables import Table, Tables
 
@@ -21,6 +21,8 @@ except ImportError as error:
     raise MissingExtraError(__name__, "train") from error
 
 
+BALANCED = 120
+"""So many needed pairs give a source its full weight when sources are balanced (docs/log.md)."""
 _NEEDED = 0.5
 _SHARE = 0.05
 """The share of needed pairs that training sees, about that of tool calling."""
@@ -35,7 +37,8 @@ class Examples:
     tasks: Sequence[str]
     """What must not stand on both sides of a split."""
     sources: Sequence[str]
-    """Where it was recorded. A large source must not drown a small one."""
+    """Where it was recorded, and how labelled where that differs. A large source must not drown a
+    small one."""
 
     def part(self, places: Sequence[int]) -> "Examples":
         """Return the examples at these places."""
@@ -53,12 +56,13 @@ def examples_of(questions: Iterable[Question]) -> Examples:
     labels: list[float] = []
     tasks: list[str] = []
     sources: list[str] = []
-    for question in questions:
+    asked = list(questions)
+    for question, group in zip(asked, groups(asked), strict=True):
         found = features_of(question.anchor, question.past)
         rows += [found[at] for at in question.candidates]
         labels += question.labels
         tasks += [question.task] * question.pairs
-        sources += [question.source] * question.pairs
+        sources += [group] * question.pairs
     return Examples(rows=rows, labels=labels, tasks=tasks, sources=sources)
 
 
@@ -77,6 +81,9 @@ class Settings:
     l2: float = 1.0
     most_pairs: int = 10_000
     """Of a larger source only some of the pairs that were not needed are used, and weigh more."""
+    most_needed: int | None = None
+    """A source weighs as much as if it had no more needed pairs than this; by all when not given.
+    Sources that have so many then count alike."""
     pairs: int = 24
     """How many pairs of features may be asked about together: each costs a lookup per step."""
 
@@ -107,7 +114,7 @@ def train(
     settings = settings or Settings()
     pairs = len(examples.labels)
     examples, times = _thinned(examples, settings)
-    x, y, weights, calibrating = _arrays(examples, times)
+    x, y, weights, calibrating = _arrays(examples, times, settings.most_needed)
     if len(set(y.tolist())) < 2:
         raise LabelsError(
             "labels", f"are the same for all {len(y):,} pairs; label more or other logs"
@@ -208,14 +215,14 @@ def _thinned(examples: Examples, settings: Settings) -> tuple[Examples, Any]:
     return examples.part(kept), np.array(times)
 
 
-def _arrays(examples: Examples, times: Any) -> tuple[Any, Any, Any, Any]:
+def _arrays(examples: Examples, times: Any, most_needed: int | None) -> tuple[Any, Any, Any, Any]:
     """Return rows, labels, the weights to train with and those to calibrate with.
 
     Sources differ a hundredfold in how often a step is needed. A model that may
     learn that learns to tell the sources apart, and then ranks worse in one
     that it never saw. So for training every source has the same share of needed
-    pairs, and each needed pair the same weight; the calibration has them as
-    they are.
+    pairs, and each needed pair the same weight, less where a source has more
+    than `most_needed`; the calibration has them as they are.
     """
     labels = np.array([label >= _NEEDED for label in examples.labels], dtype=int)
     sources = np.array(examples.sources)
@@ -224,8 +231,9 @@ def _arrays(examples: Examples, times: Any) -> tuple[Any, Any, Any, Any]:
         here = sources == source
         needed = here & (labels == 1)
         others = here & (labels == 0)
-        count = needed.sum()
-        training[needed] = _SHARE
+        found = needed.sum()
+        count = found if most_needed is None else min(found, most_needed)
+        training[needed] = _SHARE * count / max(found, 1)
         training[others] = (1 - _SHARE) * count * times[others] / max(times[others].sum(), 1)
         calibrating[here] = count * times[here] / times[here].sum()
     rows = np.array(examples.rows, dtype=float)

@@ -40,7 +40,13 @@ class Ranking:
     """Labelled pairs in the order of their scores, ready to be weighed anew many times."""
 
     def __init__(self, labels: Sequence[float], scores: Sequence[float]) -> None:
-        """Sort the pairs, best score first. Labels of 0.5 and more count as needed."""
+        """Sort the pairs, best score first. Labels of 0.5 and more count as needed.
+
+        Raises:
+            ValueError: there are not as many labels as scores.
+        """
+        if len(labels) != len(scores):
+            raise ValueError(f"{len(labels):,} labels were given for {len(scores):,} scores")
         found = np.asarray(scores, dtype=float)
         self.order = np.argsort(-found, kind="stable")
         self._scores = found[self.order]
@@ -121,7 +127,15 @@ def measure(
 
     Pairs of one task are alike, so drawing pairs would make the intervals too
     narrow.
+
+    Raises:
+        ValueError: there are not as many labels as scores and tasks.
     """
+    if not len(labels) == len(scores) == len(tasks):
+        raise ValueError(
+            f"{len(labels):,} labels, {len(scores):,} scores and {len(tasks):,} tasks were given; "
+            "each pair has one of each"
+        )
     ranking = Ranking(labels, scores)
     chance = np.random.default_rng(seed)
     _, places = np.unique(np.asarray(tasks), return_inverse=True)

@@ -6,7 +6,7 @@ the same pairs, and read them as a compressor would show them.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,8 @@ class Question:
     source: str
     stale: bool = False
     """Whether the user spoke after the last step and the anchor does not say so."""
+    kind: str = ""
+    """How its labels were found: hindsight, exact, likelihood, counterfactual."""
 
     @property
     def pairs(self) -> int:
@@ -65,11 +67,30 @@ def read_questions(files: Iterable[Path], *, newest: bool | None = None) -> Iter
                         task=f"{labels[0].source}/{labels[0].task}",
                         source=labels[0].source,
                         stale=anchor != spoken,
+                        kind=labels[0].kind,
                     )
         if wanted:
             raise LabelsError(
                 str(beside(path)), f"lacks {len(wanted):,} of the trajectories that have labels"
             )
+
+
+_PLACES = 2**32
+"""So many places are there in the order by which tasks are held out."""
+
+
+def groups(questions: Sequence[Question]) -> list[str]:
+    """Return for each question what it is counted with: its source, and its kind where it has more.
+
+    Labels of two kinds say different things, and one source may have both.
+    """
+    kinds: dict[str, set[str]] = defaultdict(set)
+    for question in questions:
+        kinds[question.source].add(question.kind)
+    return [
+        f"{one.source} ({one.kind})" if len(kinds[one.source]) > 1 else one.source
+        for one in questions
+    ]
 
 
 def fold(task: str, folds: int, seed: int) -> int:
@@ -82,17 +103,41 @@ def fold(task: str, folds: int, seed: int) -> int:
     return int.from_bytes(digest[:8], "big") % folds
 
 
-def held_out(questions: Sequence[Question], *, share: float, seed: int) -> list[bool]:
+def held_out(
+    questions: Sequence[Question],
+    *,
+    share: float,
+    seed: int,
+    bounds: Mapping[str, int] | None = None,
+) -> list[bool]:
     """Return which questions are for validation: about that share of the tasks of each source.
+
+    With `bounds` of an earlier training those that it held out, whatever else
+    the questions are about; a source that it never saw is all for validation.
 
     >>> held_out([], share=0.2, seed=42)
     []
     """
-    tasks: dict[str, set[str]] = defaultdict(set)
-    for question in questions:
-        tasks[question.source].add(question.task)
-    chosen: set[str] = set()
-    for names in tasks.values():
-        ordered = sorted(names, key=lambda name: fold(name, 2**32, seed))
-        chosen.update(ordered[: round(share * len(ordered))])
-    return [question.task in chosen for question in questions]
+    if bounds is None:
+        names = ((question.source, question.task) for question in questions)
+        bounds = bounds_of(names, share=share, seed=seed)
+    return [
+        fold(question.task, _PLACES, seed) < bounds.get(question.source, _PLACES)
+        for question in questions
+    ]
+
+
+def bounds_of(tasks: Iterable[tuple[str, str]], *, share: float, seed: int) -> dict[str, int]:
+    """Return per source below which place a task, as a question names it, is held out.
+
+    >>> bounds_of([("s", "s/1"), ("s", "s/2")], share=0.0, seed=42)["s"] <= fold("s/1", 2**32, 42)
+    True
+    """
+    names: dict[str, set[str]] = defaultdict(set)
+    for source, task in tasks:
+        names[source].add(task)
+    bounds = {}
+    for source, several in names.items():
+        places = sorted(fold(name, _PLACES, seed) for name in several)
+        bounds[source] = [*places, _PLACES][round(share * len(places))]
+    return bounds

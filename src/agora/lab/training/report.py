@@ -10,7 +10,7 @@ from typing import Any
 from agora.core.scorer import Scorer
 from agora.core.trajectory import Anchor, Step
 from agora.lab.training.metrics import Metrics, Ranking, measure
-from agora.lab.training.questions import Question
+from agora.lab.training.questions import Question, groups
 
 LEAST_NEEDED = 20
 """With fewer needed pairs than this a figure says nothing, and none is given."""
@@ -79,11 +79,11 @@ def compare(
     tasks anew.
     """
     columns: dict[str, _Column] = defaultdict(_Column)
-    for question in questions:
+    for question, group in zip(questions, groups(questions), strict=True):
         found = {
             name: scorer.score(question.anchor, question.past) for name, scorer in scorers.items()
         }
-        for source in (question.source, ALL):
+        for source in (group, ALL):
             column = columns[source]
             column.labels += question.labels
             column.tasks += [question.task] * question.pairs
