@@ -685,7 +685,10 @@ def main(given: Sequence[str] | None = None) -> None:
     if options.measure is None:
         (run if options.command == "run" else bare)(options)
         return
+    before = os.getloadavg()[0]
     found = options.measure(options)
+    # Two figures that say whether times mean anything: on a busy machine they do not.
+    found["machine"] = {"cores": os.cpu_count(), "load": [before, os.getloadavg()[0]]}
     print(json.dumps(found, indent=1))
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     results[options.command] = found

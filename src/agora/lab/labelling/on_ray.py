@@ -530,7 +530,8 @@ class _Asker:
                     raise came
         finally:
             self._journals.discard(journal)
-            journal.close()
+            # Not here: it waits for a disk that is being written to, and all answers would wait.
+            await self._loop.run_in_executor(None, journal.close)
             self._tell()
         found = [
             {**answers[row["key"]], "order": row["order"]} for row in rows if row["key"] in answers
