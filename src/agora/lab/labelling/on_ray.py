@@ -440,6 +440,8 @@ def _execute(work: _Work, blocks: list[Block], askers: int) -> None:
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
+    # It reads the whole memory map of the asker every second, for a limit that is not set here.
+    context.memory_usage_poll_interval_s = None
     context.checkpoint_config = CheckpointConfig(
         id_column="key",
         checkpoint_path=work.landing.checkpoint,
