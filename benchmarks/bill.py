@@ -24,7 +24,7 @@ from typing import Any, Literal
 from agora.core.budget import Budget
 from agora.core.prefix_cache import Bill, PrefixCache, Segment
 from agora.core.prices import PriceSheet, shipped_sheets
-from agora.core.schedule import MARKER_TOKENS, RentOrBuy, Sizes
+from agora.core.schedule import LEAST_TOKENS, MARKER_TOKENS, RentOrBuy, Sizes
 
 K_RECENT = 2
 KEEP_RATIO = 0.25
@@ -421,14 +421,14 @@ def measure(
             "calls": len(prompts.calls),
             "tokens": prompts.calls[-1].total,
         }
-        kind = agora_edit(RentOrBuy(sheet, budget, K_RECENT))
+        kind = agora_edit(RentOrBuy(sheet, budget, K_RECENT, least_tokens=LEAST_TOKENS))
         schedules = {
             "offline": offline(prompts, sheet, kind, math.inf),
             "offline within ceiling": offline(prompts, sheet, kind, CEILING),
         }
         rooms: dict[str, tuple[int, ...]] = {}
         for ceiling in (*ceilings, math.inf):
-            rent = RentOrBuy(sheet, budget, K_RECENT, ceiling=ceiling)
+            rent = RentOrBuy(sheet, budget, K_RECENT, ceiling=ceiling, least_tokens=LEAST_TOKENS)
             label = {CEILING: "agora", math.inf: "rent or buy"}.get(ceiling, f"agora {ceiling}")
             planned = rent.edits(sizes)
             schedules[label] = tuple(edit.epoch for edit in planned)

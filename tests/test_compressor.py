@@ -213,10 +213,18 @@ def test_where_reading_again_costs_nothing_an_edit_never_pays() -> None:
 
 def test_without_a_cache_every_call_is_an_edit() -> None:
     sheet = PriceSheet.no_cache(sheet_for("gpt-5-mini"))
-    by_price = Compressor(sheet=sheet, k_recent=1).compress(history(9))
+    by_price = Compressor(sheet=sheet, k_recent=1, least_tokens=0).compress(history(9))
 
     assert by_price.messages == every_call(k_recent=1).compress(history(9)).messages
     assert by_price.reason is Reason.COMPRESSED
+
+
+def test_a_small_prompt_is_left_alone_by_price() -> None:
+    sheet = PriceSheet.no_cache(sheet_for("gpt-5-mini"))
+    compression = Compressor(sheet=sheet).compress(history(9))
+
+    assert compression.reason is Reason.NOT_WORTH_IT_YET
+    assert compression.detail == "a prompt below 4,096 tokens is left alone"
 
 
 def test_a_cold_cache_makes_an_edit_free() -> None:

@@ -22,7 +22,7 @@ from agora.core.elide import Markers, PaperMarkers, SkeletonMarkers
 from agora.core.floor import floor
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.recall import recalled
-from agora.core.schedule import EveryCall, Never, RentOrBuy, Schedule, Sizes
+from agora.core.schedule import LEAST_TOKENS, EveryCall, Never, RentOrBuy, Schedule, Sizes
 from agora.core.scorer import Scorer
 from agora.core.select import Past, select
 from agora.core.tokens import Characters, EstimatedTokens, TokenCounter
@@ -52,6 +52,9 @@ class Compressor:
     """A score above which a step joins the floor and may overspend, as in the paper."""
     schedule: Schedule | Literal["by_price", "every_call", "never"] = "by_price"
     """When to edit. By price: when the price sheet says that an edit pays."""
+    least_tokens: int = LEAST_TOKENS
+    """By price, a prompt smaller than this is left alone: what an agent forgets there costs it more
+    steps than the edit saves. In the budget's unit; docs/decisions has the figures."""
     sheet: PriceSheet | None = None
     """The price sheet, where that of the model is not the right one."""
     skeleton_share: float = 0.6
@@ -71,6 +74,7 @@ class Compressor:
             budget=Budget(keep_ratio=0.25, least_ratio=0.0, unit="characters"),
             theta_hi=0.9,
             schedule="every_call",
+            least_tokens=0,
             skeleton_share=0.0,
             paper_markers=True,
         )
@@ -179,11 +183,12 @@ class Compressor:
             return self.schedule
         sheet = self.sheet or sheet_for(model or "")
         if sheet.write <= sheet.read:
-            return EveryCall()
+            return EveryCall(self.least_tokens)
         return RentOrBuy(
             sheet,
             budget=self.budget,
             k_recent=self.k_recent,
+            least_tokens=self.least_tokens,
             idle_seconds=idle_seconds,
             cold=frozenset(cold),
         )
@@ -417,6 +422,8 @@ def _last_edit(schedule: Schedule, sizes: Sizes) -> tuple[int, int | None]:
 
 
 def _until_due(schedule: Schedule, sizes: Sizes) -> str:
+    if isinstance(schedule, EveryCall):
+        return f"a prompt below {schedule.least_tokens:,} tokens is left alone"
     if not isinstance(schedule, RentOrBuy):
         return ""
     steps = schedule.steps_until_due(sizes)

@@ -86,6 +86,7 @@ schedules = st.builds(
     ),
     st.integers(0, 3),
     ceiling=st.sampled_from([1.0, 1.02, 1.2, math.inf]),
+    least_tokens=st.sampled_from([0, 0, 4_096, 20_000]),
 )
 
 
@@ -200,6 +201,37 @@ def test_where_reading_costs_as_much_as_writing_it_edits_at_every_call(
         assert schedule.epoch(sizes) == EveryCall().epoch(sizes) == len(sizes.steps)
         assert schedule.epochs(sizes) == tuple(range(len(sizes.steps) + 1))
         assert schedule.steps_until_due(sizes) == 0
+
+
+@given(sizes=any_sizes(), schedule=schedules, window=st.sampled_from([None, 9_000]))
+def test_a_small_prompt_is_left_alone_unless_the_window_forces_an_edit(
+    sizes: Sizes, schedule: RentOrBuy, window: int | None
+) -> None:
+    schedule = replace(schedule, sheet=replace(schedule.sheet, window=window))
+    every = EveryCall(schedule.least_tokens)
+    for steps in range(1, len(sizes.steps) + 1):
+        now = first(sizes, steps)
+        if now.total >= schedule.least_tokens:
+            assert every.epoch(now) == steps
+            continue
+        assert every.epoch(now) == 0
+        if window is None or now.total <= window:
+            assert schedule.epoch(now) in {0, schedule.epoch(first(sizes, steps - 1))}
+
+
+def test_a_prompt_that_would_not_fit_is_edited_however_small() -> None:
+    small = replace(CLAUDE.no_cache(), window=3_000)
+
+    assert RentOrBuy(small, least_tokens=10_000).epoch(even(3, 500, 1_000)) == 0
+    assert RentOrBuy(small, least_tokens=10_000).epoch(even(6, 500, 1_000)) == 6
+
+
+def test_a_pause_does_not_touch_a_small_prompt() -> None:
+    sizes = even(6, 1_000, 4_000)
+    paused = RentOrBuy(CLAUDE, cold=frozenset({5}))
+
+    assert paused.epoch(sizes) == 5
+    assert replace(paused, least_tokens=20_000).epoch(sizes) == 0
 
 
 @given(sizes=any_sizes())

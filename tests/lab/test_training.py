@@ -179,3 +179,35 @@ def test_balanced_sources_weigh_alike_however_many_needed_pairs_they_have() -> N
         return low - high
 
     assert abs(leaning(50)) < leaning(None) / 2
+
+
+def test_soft_labels_tell_apart_what_is_the_same_once_cut_at_one_half() -> None:
+    chance = random.Random(5)
+    rows = [[chance.randrange(8), 0, 0, 0] for _ in range(2_000)]
+    # All of them are below one half but for a few by chance: cut, `a` says next to nothing.
+    labels = [0.1 if row[0] < 4 else 0.45 for row in rows]
+    labels[:100] = [float(chance.random() < 0.5) for _ in range(100)]
+    examples = Examples(
+        rows=rows, labels=labels, tasks=[str(n % 40) for n in range(2_000)], sources=["s"] * 2_000
+    )
+
+    def apart(soft: bool) -> float:
+        settings = Settings(rounds=30, soft=soft)
+        tables = train(examples, features=NAMES, values=8, settings=settings).tables
+        high, low = tables.probabilities([(7, 0), (0, 0), (0, 0), (0, 0)])
+        return float(high - low)
+
+    assert apart(soft=True) > 0.2
+    assert apart(soft=True) > 3 * abs(apart(soft=False))
+
+
+def test_labels_that_are_shares_already_count_the_same_either_way() -> None:
+    examples = make_examples()
+
+    soft, hard = (
+        train(examples, features=NAMES, values=8, settings=Settings(rounds=20, soft=soft))
+        for soft in (True, False)
+    )
+
+    assert soft.metrics["needed"] == hard.metrics["needed"]
+    assert soft.metrics["auc"] == pytest.approx(hard.metrics["auc"], abs=0.02)

@@ -72,6 +72,11 @@ SCORERS = ("features", "embedding", "cross_encoder")
     is_flag=True,
     help="Let sources count alike, however many needed pairs they have (features only).",
 )
+@click.option(
+    "--soft",
+    is_flag=True,
+    help="Take a label for a share instead of cutting it at one half (features only).",
+)
 @click.option("--seed", type=int, default=42, show_default=True)
 def train(
     files: tuple[Path, ...],
@@ -82,6 +87,7 @@ def train(
     full_epochs: int | None,
     minutes: float | None,
     balance: bool,
+    soft: bool,
     seed: int,
 ) -> None:
     """Train a scorer on LABELS and write it as a bundle.
@@ -98,6 +104,7 @@ def train(
         full_epochs=full_epochs,
         seconds=None if minutes is None else 60 * minutes,
         balance=balance,
+        soft=soft,
         seed=seed,
     )
     try:
@@ -118,6 +125,7 @@ class _Plan:
     full_epochs: int | None
     seconds: float | None
     balance: bool
+    soft: bool
     seed: int
 
     def questions(self) -> "list[Question]":
@@ -215,7 +223,9 @@ def _train_features(plan: _Plan) -> None:
     from agora.lab.training.features import train as train_features
 
     examples = examples_of(plan.questions())
-    settings = Settings(seed=plan.seed, most_needed=BALANCED if plan.balance else None)
+    settings = Settings(
+        seed=plan.seed, most_needed=BALANCED if plan.balance else None, soft=plan.soft
+    )
     trained = train_features(examples, features=FEATURES, values=VALUES, settings=settings)
     about = plan.about()
     metrics = {**trained.metrics, **_by_source(examples), **about}

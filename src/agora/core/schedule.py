@@ -35,6 +35,8 @@ MARKER_TOKENS = 16
 """What the bare marker of a run of elided steps is taken to cost beside the floor."""
 WINDOW_SHARE = 0.5
 """The most of the window that an edit leaves filled: at the brim, every call would be an edit."""
+LEAST_TOKENS = 4_096
+"""Prompts below this are left alone when edits go by price; see docs/decisions."""
 FORESIGHT_STEPS = 1_000
 """How far `steps_until_due` looks."""
 
@@ -74,6 +76,11 @@ class Sizes:
             asked=tuple(asked[1:]),
             pending=trajectory.pending_tokens,
         )
+
+    @property
+    def total(self) -> int:
+        """The whole prompt, but for what is said after its newest step and what is pending."""
+        return self.preamble + sum(self.steps) + sum(self.said[:-1])
 
     def grown(self, steps: int) -> "Sizes":
         """Return these sizes with so many further steps, each of average size."""
@@ -116,8 +123,13 @@ _NO_EDIT = Edit(0, 0, 0)
 class EveryCall:
     """Edits at every call, as the paper does. Right where nothing is cached."""
 
+    least_tokens: int = 0
+    """A prompt below this is left alone, in the unit of the sizes."""
+
     def epoch(self, sizes: Sizes) -> int:
-        """Return the number of all steps."""
+        """Return the number of all steps, or 0 while the prompt is small."""
+        if self.least_tokens and sizes.total < self.least_tokens:
+            return 0
         return len(sizes.steps)
 
 
@@ -143,6 +155,12 @@ class RentOrBuy:
     k_recent: int = 2
     ceiling: float = 1.02
     """The most the bill may be, as a ratio to never editing; `math.inf` for rent or buy alone."""
+    least_tokens: int = 0
+    """A prompt below this is left alone unless the window forces an edit, in the unit of the sizes.
+
+    What is sent is priced; what an agent forgets, and does again, is not. On a small prompt there
+    is little to save and as much to forget.
+    """
     marker_tokens: int = MARKER_TOKENS
     idle_seconds: float | None = None
     """How long ago the last call was made. Unknown: the cache is taken to be warm."""
@@ -219,6 +237,7 @@ class RentOrBuy:
         spare = 1 - self.least_ratio
         roomiest = window * WINDOW_SHARE
         marker = self.marker_tokens
+        least = self.least_tokens
 
         steps, said = sizes.steps, sizes.said
         new = list(map(add, steps, chain((0,), said))) if any(said) else steps
@@ -240,7 +259,10 @@ class RentOrBuy:
         gone = chain(repeat(-marker, self.k_recent - 1), accumulate(lost, initial=-marker))
         calls = zip(count(1), totals, gone, steps, rates, strict=False)
         if premium <= 0:
+            forced = bisect_right(peaks, window) + 1
             for call, total, old, _, _ in calls:
+                if total < least and call < forced:
+                    continue
                 target = max(ratio * total + limit, total - spare * old)
                 yield Edit(call, call, int(max(total - old, min(target, roomiest))))
             return
@@ -259,7 +281,7 @@ class RentOrBuy:
             for call, total, old, _, _ in islice(calls, warm - 1):
                 target = max(ratio * total + limit, total - spare * old)
                 target = max(total - old, min(target, roomiest))
-                if total - gap > target:
+                if total - gap > target and total >= least:
                     gap = total - target
                     yield Edit(call, call, int(target))
                 saved += gap
@@ -296,10 +318,12 @@ class RentOrBuy:
                 alarm = min(forced, pause)
                 full += premium * (total - newest)
                 saved += premium * gap
-                if excess <= 0:
+                if excess <= 0 or (total < least and call < forced):
                     continue
                 extra = -write * excess
             elif call < forced:
+                if total < least:
+                    continue
                 bill = write * total + read * earlier[call - 1] + full
                 kept = saved + read * gap * (done[call] - done[epoch])
                 over = extra - slack * bill - kept

@@ -12,7 +12,7 @@ from agora.core.compression import Decision
 from agora.core.elide import Markers, PaperMarkers, SkeletonMarkers
 from agora.core.prefix_cache import PrefixCache, Segment
 from agora.core.prices import PriceSheet
-from agora.core.schedule import RentOrBuy, Sizes
+from agora.core.schedule import EveryCall, RentOrBuy, Sizes
 from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.core.trajectory import Step, Trajectory
 from agora.errors import TooManyCallsError
@@ -246,12 +246,15 @@ def _each_call(
     moments: Sequence[_Moment],
     compressor: Compressor,
     writer: "_Writer",
+    least_tokens: int = 0,
 ) -> Iterator[tuple[list[Segment], bool]]:
     """Yield the prompts of a compressor that decides anew at every call."""
     before: Sequence[tuple[int, str]] = ()
+    schedule = EveryCall(least_tokens)
     for moment in moments:
         now = _cut(trajectory, moment)
-        elided = _elided(compressor.decide(now, moment.steps)) if moment.steps else ()
+        due = schedule.epoch(Sizes.of(now))
+        elided = _elided(compressor.decide(now, moment.steps)) if due else ()
         yield writer.prompt(moment, elided), elided != before
         before = elided
 
@@ -264,9 +267,9 @@ def _by_price(
     writer = _Writer(trajectory, SkeletonMarkers(), _Counter())
     if agora.sheet.write <= agora.sheet.read:
         # Nothing to wait for: each call is an edit of its own and sees what was said till then.
-        yield from _each_call(trajectory, moments, agora, writer)
+        yield from _each_call(trajectory, moments, agora, writer, agora.least_tokens)
         return
-    schedule = RentOrBuy(agora.sheet, budget=agora.budget, k_recent=agora.k_recent)
+    schedule = _rent_or_buy(agora, agora.sheet)
     edits = schedule.edits(Sizes.of(trajectory))
     decided: dict[int, Sequence[tuple[int, str]]] = {0: ()}
     before: Sequence[tuple[int, str]] = ()
@@ -277,6 +280,12 @@ def _by_price(
         elided = decided[epoch]
         yield writer.prompt(moment, elided), elided != before
         before = elided
+
+
+def _rent_or_buy(agora: Compressor, sheet: PriceSheet) -> RentOrBuy:
+    return RentOrBuy(
+        sheet, budget=agora.budget, k_recent=agora.k_recent, least_tokens=agora.least_tokens
+    )
 
 
 def _elided(decisions: Sequence[Decision]) -> tuple[tuple[int, str], ...]:
@@ -292,7 +301,7 @@ def _elided_by_the_end(
         return ()
     last = moments[-1]
     now = _cut(trajectory, last)
-    schedule = RentOrBuy(agora.sheet, budget=agora.budget, k_recent=agora.k_recent)
+    schedule = _rent_or_buy(agora, agora.sheet)
     _, epoch, room = schedule.edits(Sizes.of(trajectory))[last.steps]
     if not epoch:
         return ()

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agora.lab.evaluation.results import ALPHA, FLOOR, NONE, CellResult, Results
+from agora.lab.evaluation.results import ALPHA, FLOOR, FLOOR_MATCHED, NONE, CellResult, Results
 from agora.lab.evaluation.statistics import Estimate, average
 
 DEFAULT = "agora"
+EVERY_CALL = "agora_every_call"
 RETAINED, RETAINED_EACH = 0.95, 0.75
 COMPRESSED = 4.0
 CHEAP_AND_GOOD = 0.90
@@ -36,7 +37,8 @@ def goals(results: Results, method: str = DEFAULT) -> list[Goal]:
         _retention(cells),
         _each(cells),
         _compression(cells),
-        _floor(results, cells),
+        _floor(results, cells, FLOOR, "beats the floor"),
+        *_at_every_call(results),
         _steps(cells),
         _duplicates(cells),
         *(_bill(results, sheet, method) for sheet in results.material.sheets),
@@ -85,16 +87,29 @@ def _compression(cells: Sequence[CellResult]) -> Goal:
     return Goal(goal=goal, met=whole.estimate.value >= COMPRESSED, says=said)
 
 
-def _floor(results: Results, cells: Sequence[CellResult]) -> Goal:
+def _at_every_call(results: Results) -> list[Goal]:
+    """Return the same where it edits always: by price it leaves these short prompts alone."""
+    cells = [c for c in results.cells if c.reader and c.method == EVERY_CALL and c.audit.admitted]
+    if not cells:
+        return []
+    named = {
+        FLOOR: f"`{EVERY_CALL}` beats the floor",
+        FLOOR_MATCHED: f"`{EVERY_CALL}` beats the floor grown by the newest steps that fit,",
+    }
+    there = {cell.method for cell in results.cells if cell.reader}
+    return [_floor(results, cells, one, said) for one, said in named.items() if one in there]
+
+
+def _floor(results: Results, cells: Sequence[CellResult], against: str, named: str) -> Goal:
     """Won only where it sends about as little as the floor does, or less, call by call."""
     goal = (
-        f"beats the floor at the same compression with p < {ALPHA} after Holm, in "
+        f"{named} at the same compression with p < {ALPHA} after Holm, in "
         f"{ENVIRONMENTS_WON} environments or more"
     )
     won, said = 0, []
     for cell in cells:
-        test = cell.test(FLOOR)
-        floor = results.cell(cell.environment, cell.backbone, FLOOR)
+        test = cell.test(against)
+        floor = results.cell(cell.environment, cell.backbone, against)
         if test is None or floor is None:
             continue
         ours, theirs = cell.by_call.estimate.value, floor.by_call.estimate.value

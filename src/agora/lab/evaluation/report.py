@@ -17,7 +17,16 @@ from agora.lab.evaluation.findings import findings
 from agora.lab.evaluation.goals import DEFAULT, goals
 from agora.lab.evaluation.grid import PRICES
 from agora.lab.evaluation.page import page
-from agora.lab.evaluation.results import ALPHA, FLOOR, NONE, CellResult, Overlap, Results, results
+from agora.lab.evaluation.results import (
+    ALPHA,
+    FLOOR,
+    FLOOR_MATCHED,
+    NONE,
+    CellResult,
+    Overlap,
+    Results,
+    results,
+)
 from agora.lab.evaluation.rows import gather, write
 from agora.lab.evaluation.statistics import Estimate, Resampled, mean, paired, wilcoxon
 
@@ -134,7 +143,8 @@ def _table_1(found: Results) -> Iterator[Block]:
     yield Heading("Reward and retention (the paper's table 1)")
     yield Text(
         "Mean reward, retention of the reward of `none` on the same tasks in percent, interval of "
-        "the reward, and tasks. Marked: different from `none` (n) or from the floor (f) with "
+        "the reward, and tasks. Marked: different from `none` (n), from the floor (f) or from the "
+        "floor grown to the same budget (g) with "
         f"p < {ALPHA} by paired Wilcoxon after Holm. The paper's: its three language models "
         f"({', '.join(paper.BACKBONES)}), n = 30."
     )
@@ -169,7 +179,7 @@ def _reward(cell: CellResult | None) -> Said:
     reward = cell.reward.estimate
     marks = "".join(
         letter
-        for letter, against in (("n", NONE), ("f", FLOOR))
+        for letter, against in (("n", NONE), ("f", FLOOR), ("g", FLOOR_MATCHED))
         if (test := cell.test(against)) and test.p_holm < ALPHA
     )
     kept = f" ({100 * cell.retention.estimate.value:.0f})" if cell.retention else ""
@@ -694,7 +704,9 @@ def _bar(method: str, estimate: Estimate) -> plots.Bar:
 def _kind(method: str) -> str:
     if method.startswith("agora"):
         return "agora"
-    return method if method in (NONE, FLOOR) else "peer"
+    if method in (FLOOR, FLOOR_MATCHED):
+        return FLOOR
+    return method if method == NONE else "peer"
 
 
 def _short(number: float) -> str:

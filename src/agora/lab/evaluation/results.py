@@ -20,7 +20,7 @@ from agora.lab.evaluation.statistics import (
 )
 from agora.lab.methods import target_of
 
-NONE, FLOOR = "none", "floor"
+NONE, FLOOR, FLOOR_MATCHED = "none", "floor", "floor_matched"
 ALPHA = 0.05
 _FEWEST_PAST = 3
 """Before so many past steps there is nothing outside a floor of two to choose from."""
@@ -326,11 +326,11 @@ class _Dollars:
 
 
 def _tests(cells: Sequence[CellResult]) -> None:
-    """Compare every cell with `none` and with `floor`, and correct for all of it together."""
+    """Compare every cell with `none` and the floors, and correct for all of it together."""
     by_key = {cell.key: cell for cell in cells}
     found: list[tuple[CellResult, Test]] = []
     for cell in cells:
-        for against in (NONE, FLOOR):
+        for against in (NONE, FLOOR, FLOOR_MATCHED):
             other = by_key.get((cell.environment, cell.backbone, against))
             if other is None or cell.method in (NONE, against):
                 continue

@@ -186,6 +186,9 @@ _MAKERS: Mapping[str, Callable[[Settings], Any]] = {
     "truncate": _maker("truncate", "Truncate", matched=False, tokens=2_048),
     "truncate_matched": _maker("truncate", "Truncate"),
     "floor": _maker("floor", "Floor", matched=False),
+    # The floor grown to the budget: the newest steps that fit, which a scorer has to beat at its
+    # own size.
+    "floor_matched": _agora("every_call", scorer="recency", skeleton_share=0.0),
     "random_step": _random,
     "observation_mask": _maker("observation_mask", "ObservationMask", matched=False, window=10),
     "observation_mask_matched": _maker("observation_mask", "ObservationMask"),

@@ -84,6 +84,9 @@ class Settings:
     most_needed: int | None = None
     """A source weighs as much as if it had no more needed pairs than this; by all when not given.
     Sources that have so many then count alike."""
+    soft: bool = False
+    """Take a label for a share: .7 counts as needed for .7 and as not needed for .3. Otherwise it
+    is cut at one half."""
     pairs: int = 24
     """How many pairs of features may be asked about together: each costs a lookup per step."""
 
@@ -113,7 +116,11 @@ def train(
     """
     settings = settings or Settings()
     pairs = len(examples.labels)
-    examples, times = _thinned(examples, settings)
+    if settings.soft:
+        examples, shares = _shared(examples)
+    else:
+        shares = np.ones(pairs)
+    examples, times = _thinned(examples, shares, settings)
     x, y, weights, calibrating = _arrays(examples, times, settings.most_needed)
     if len(set(y.tolist())) < 2:
         raise LabelsError(
@@ -147,7 +154,7 @@ def train(
     ranking = Ranking(examples.labels, held_out)
     metrics = {
         "pairs": pairs,
-        "needed": int(y.sum()),
+        "needed": round(float((y * times).sum())),
         "auc": ranking.auc(times),
         "average_precision": ranking.average_precision(times),
         "calibration_error": ranking.calibration_error(times),
@@ -201,17 +208,28 @@ def _fold(sums: dict[tuple[int, int], Any]) -> None:
             del sums[first, second]
 
 
-def _thinned(examples: Examples, settings: Settings) -> tuple[Examples, Any]:
+def _shared(examples: Examples) -> tuple[Examples, Any]:
+    """Return each pair once as needed and once as not, and the share that each of them counts."""
+    shares = np.clip(np.array(examples.labels, dtype=float), 0.0, 1.0)
+    needed = [at for at, share in enumerate(shares) if share > 0]
+    others = [at for at, share in enumerate(shares) if share < 1]
+    both = examples.part([*needed, *others])
+    labels = [1.0] * len(needed) + [0.0] * len(others)
+    return replace(both, labels=labels), np.concatenate([shares[needed], 1 - shares[others]])
+
+
+def _thinned(examples: Examples, shares: Any, settings: Settings) -> tuple[Examples, Any]:
     """Return fewer of the pairs of large sources that were not needed, and how many each is for."""
     chance = random.Random(settings.seed)
     sizes = Counter(examples.sources)
     kept: list[int] = []
     times: list[float] = []
-    for at, (source, label) in enumerate(zip(examples.sources, examples.labels, strict=True)):
+    columns = zip(examples.sources, examples.labels, shares.tolist(), strict=True)
+    for at, (source, label, counted) in enumerate(columns):
         share = min(1.0, settings.most_pairs / sizes[source])
         if label >= _NEEDED or share == 1 or chance.random() < share:
             kept.append(at)
-            times.append(1.0 if label >= _NEEDED else 1 / share)
+            times.append(counted if label >= _NEEDED else counted / share)
     return examples.part(kept), np.array(times)
 
 
@@ -231,9 +249,9 @@ def _arrays(examples: Examples, times: Any, most_needed: int | None) -> tuple[An
         here = sources == source
         needed = here & (labels == 1)
         others = here & (labels == 0)
-        found = needed.sum()
+        found = times[needed].sum()
         count = found if most_needed is None else min(found, most_needed)
-        training[needed] = _SHARE * count / max(found, 1)
+        training[needed] = _SHARE * count * times[needed] / max(found, 1e-9)
         training[others] = (1 - _SHARE) * count * times[others] / max(times[others].sum(), 1)
         calibrating[here] = count * times[here] / times[here].sum()
     rows = np.array(examples.rows, dtype=float)
