@@ -66,3 +66,13 @@ gateway-goals *args:
 # Labels on Ray: exactly once under kills, calls a second against a bare client, growth.
 bench-labelling *args:
     {{ python }} -m benchmarks.labelling {{ args }}
+
+# The site, a warning being an error.
+docs:
+    zensical build --strict --clean
+
+# Pages and figures that are made, not written.
+docs-made:
+    {{ python }} docs/make_cli.py
+    {{ python }} docs/make_results.py
+    {{ python }} docs/images/make_concepts.py

@@ -75,7 +75,7 @@ def test_the_page_and_the_json_have_the_same_figures(
     assert str(html) in result.stdout.replace("\n", "")
     report = json.loads(out.read_text(encoding="utf-8"))
     text = html.read_text(encoding="utf-8")
-    start = text.index('id="report">') + len('id="report">')
+    start = text.index('id="data">') + len('id="data">')
     assert json.loads(text[start : text.index("</script>", start)]) == report
     assert report["sheet_keys"][0] == "own"
     assert "claude-sonnet-5" in report["sheet_keys"]

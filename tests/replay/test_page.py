@@ -2,7 +2,6 @@ import base64
 import hashlib
 import json
 import re
-from html.parser import HTMLParser
 from typing import Any
 
 from hypothesis import given, settings
@@ -12,39 +11,8 @@ from agora.replay.logs import Bad, Recording, Tally
 from agora.replay.page import page
 from agora.replay.report import Report
 from agora.replay.run import Pricing, run
+from tests.html_pages import ATTACKS, Elements
 from tests.replay.recordings import messages
-
-ATTACKS = (
-    "</script><script>alert(1)</script>",
-    "<!--<script>",
-    "]]><img src=x onerror=alert(1)>",
-    "__REPORT__ __SCRIPT_HASH__",
-    "\u2028\u2029\x00\ud800",
-)
-
-
-class Elements(HTMLParser):
-    """Collects a page's elements, as a browser would see them."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.inside: dict[str, list[str]] = {"script": [], "style": []}
-        self._open = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        self._open = tag
-        if tag in self.inside:
-            self.inside[tag].append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._open = ""
-
-    def handle_data(self, data: str) -> None:
-        if self._open in self.inside:
-            self.inside[self._open][-1] += data
 
 
 def a_report(name: str = "one", steps: int = 30) -> dict[str, Any]:

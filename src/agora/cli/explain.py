@@ -1,11 +1,12 @@
 """The `agora explain` command."""
 
 import os
+from pathlib import Path
 
 import click
 
 from agora.cli.options import Setup, compressor_options, source_options
-from agora.cli.source import read_source
+from agora.cli.source import printable, read_source
 
 
 @click.command()
@@ -22,6 +23,12 @@ from agora.cli.source import read_source
 )
 @click.option("--plain", is_flag=True, help="No colour, ASCII bars; also with NO_COLOR or piped.")
 @click.option("--width", type=click.IntRange(min=60), metavar="COLUMNS", help="How wide to draw.")
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a page to look at instead: a timeline, the prompt before and after.",
+)
 def explain(
     source: str,
     format: str | None,
@@ -31,12 +38,13 @@ def explain(
     rows: int,
     plain: bool,
     width: int | None,
+    html: Path | None,
 ) -> None:
     """Draw what becomes of every step in SOURCE, and why.
 
     One row for each step: its size, its score, whether it is kept, in the
     floor (always kept) or elided, and for elided ones the line that stands
-    for them. Nothing is written anywhere.
+    for them. Nothing is written anywhere but the page that --html asks for.
     """
     from rich.console import Console
 
@@ -44,6 +52,14 @@ def explain(
 
     read = read_source(source, format=format, log_index=log_index)
     compression = setup.compress(read)
+    if html is not None:
+        from agora.cli.explain_page import page
+
+        # A lone surrogate stays in its escape, so this never fails on what was read.
+        html.write_text(page(compression, read, setup), encoding="utf-8")
+        click.echo(printable(compression.summary()))
+        click.echo(f"The page: {html}")
+        return
     console = Console(highlight=False)
     plain = (
         plain

@@ -126,7 +126,7 @@ class Picture:
         return f"{steps}: {', '.join(parts)} · {size}" if parts else f"{steps} · {size}"
 
     def _allowed(self, trajectory: Trajectory) -> str:
-        size = f"budget {_budget(self.budget, trajectory, self.compression.epoch):,}"
+        size = f"budget {budget_of(self.budget, trajectory, self.compression.epoch):,}"
         ratio = self.budget.keep_ratio
         notes = [] if ratio is None else [f"{ratio:.0%}"]
         if trajectory.pending_tokens:
@@ -184,10 +184,7 @@ class Picture:
         compression = self.compression
         trajectory = compression.trajectory
         if not compression.changed:
-            why = _UNCHANGED[compression.reason]
-            if trajectory is not None and not trajectory.steps:
-                why = "no step was found, only text that always stays."
-            yield from _wrapped("Unchanged: ", why, look, "bold")
+            yield from _wrapped("Unchanged: ", why_unchanged(compression), look, "bold")
             if compression.detail:
                 yield from _wrapped("", compression.detail, look, "")
             if trajectory is not None and not trajectory.steps and trajectory.utterances:
@@ -202,7 +199,7 @@ class Picture:
             return
         held = sum(d.tokens for d in compression.decisions if d.outcome == "floor")
         stays = trajectory.fixed_tokens - trajectory.pending_tokens + held
-        if stays > _budget(self.budget, trajectory, compression.epoch):
+        if stays > budget_of(self.budget, trajectory, compression.epoch):
             why = (
                 f"what always stays (fixed and floor) is {stays:,} alone, so nothing else had room"
             )
@@ -265,6 +262,13 @@ class _Table:
             yield Text(f"{' ' * indent}{mark}{skeleton}", "dim")
 
 
+def why_unchanged(compression: Compression) -> str:
+    """Return in a sentence why the messages came back as they are."""
+    if compression.trajectory is not None and not compression.trajectory.steps:
+        return "no step was found, only text that always stays."
+    return _UNCHANGED[compression.reason]
+
+
 def in_short(step: Step) -> str:
     """Return a step's action for people: each call with its values, or a line of the text.
 
@@ -298,7 +302,7 @@ def _call_in_short(call: Call) -> str:
     return f"{call.name}({', '.join(text[:_SHOWN_OF_A_TEXT] for text in texts)})"
 
 
-def _budget(budget: Budget, trajectory: Trajectory, epoch: int) -> int:
+def budget_of(budget: Budget, trajectory: Trajectory, epoch: int) -> int:
     """Return what may stay of the prompt as it was at the epoch, as the compressor reckons it."""
     seen = epoch or len(trajectory.steps)
     said = sum(u.tokens for u in trajectory.utterances if u.after <= seen)

@@ -1,0 +1,116 @@
+"""Writes `docs/cli/`: a page for each command, from what the commands say of themselves.
+
+Run with all extras installed: python docs/make_cli.py
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from agora.cli.group import agora
+
+FOLDER = Path(__file__).with_name("cli")
+_WIDTH = 88
+
+
+def pages() -> dict[str, str]:
+    """Return the text of each page by its file name."""
+    context = _context(agora, None, "agora")
+    found = {"index.md": _index(context)}
+    for name in agora.list_commands(context):
+        command = agora.get_command(context, name)
+        assert command is not None  # noqa: S101 - it is on the list
+        found[f"{name}.md"] = "\n".join(_page(command, context, name)) + "\n"
+    return found
+
+
+def _index(context: click.Context) -> str:
+    lines = ["# Commands", "", _prose(agora.help or ""), "", "```sh"]
+    lines += ["pip install 'agora-context[cli]'", "agora --help", "```", ""]
+    lines += ["| command | what it does |", "|---|---|"]
+    for name in agora.list_commands(context):
+        command = agora.get_command(context, name)
+        assert command is not None  # noqa: S101 - it is on the list
+        lines.append(f"| [`agora {name}`]({name}.md) | {_cell(_first_sentence(command))} |")
+    lines += ["", "Made from the commands themselves by `docs/make_cli.py`; a test compares them."]
+    return "\n".join(lines) + "\n"
+
+
+def _page(command: click.Command, parent: click.Context, name: str) -> Iterator[str]:
+    yield f"# agora {name}"
+    yield ""
+    yield from _section(command, parent, name)
+    if isinstance(command, click.Group):
+        context = _context(command, parent, name)
+        for sub in command.list_commands(context):
+            below = command.get_command(context, sub)
+            assert below is not None  # noqa: S101 - it is on the list
+            yield ""
+            yield f"## agora {name} {sub}"
+            yield ""
+            yield from _section(below, context, sub)
+
+
+def _section(command: click.Command, parent: click.Context, name: str) -> Iterator[str]:
+    context = _context(command, parent, name)
+    yield "```text"
+    yield from command.get_usage(context).removeprefix("Usage: ").splitlines()
+    yield "```"
+    yield ""
+    yield _prose(command.help or "")
+    options = [
+        option
+        for option in command.params
+        if isinstance(option, click.Option) and not option.is_eager
+    ]
+    records = [record for option in options if (record := option.get_help_record(context))]
+    if records:
+        yield ""
+        yield "| option | what it does |"
+        yield "|---|---|"
+        yield from (f"| `{_names(names)}` | {_cell(words)} |" for names, words in records)
+
+
+def _context(command: click.Command, parent: click.Context | None, name: str) -> click.Context:
+    settings = {"terminal_width": _WIDTH, "help_option_names": ["-h", "--help"]}
+    return click.Context(command, parent=parent, info_name=name, **settings)  # type: ignore[arg-type]
+
+
+def _prose(text: str) -> str:
+    """Return help text as Markdown: its lines run on, its paragraphs stay."""
+    paragraphs = text.replace("\b\n", "").strip().split("\n\n")
+    return "\n\n".join(_plain(" ".join(part.split())) for part in paragraphs)
+
+
+def _first_sentence(command: click.Command) -> str:
+    return " ".join((command.help or "").strip().split("\n\n")[0].split())
+
+
+def _plain(text: str) -> str:
+    # Brackets side by side would be read as a link.
+    return text.replace("<", "&lt;").replace("[", "\\[").replace("]", "\\]")
+
+
+def _names(text: str) -> str:
+    """Return an option's names and values without a bar, which would end the cell."""
+    return text.replace("|", ", ")
+
+
+def _cell(text: str) -> str:
+    return _plain(" ".join(text.split())).replace("|", "\\|")
+
+
+def main() -> None:
+    """Write the pages, and take away those of commands that are gone."""
+    FOLDER.mkdir(exist_ok=True)
+    written = pages()
+    for old in FOLDER.glob("*.md"):
+        if old.name not in written:
+            old.unlink()
+    for name, text in written.items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

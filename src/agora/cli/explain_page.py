@@ -1,0 +1,312 @@
+"""A compression as one page of HTML: a timeline of its steps, the prompt before and after."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agora.adapters import ADAPTERS, Context
+from agora.cli.options import Setup
+from agora.cli.picture import budget_of, in_short, why_unchanged
+from agora.cli.source import Source
+from agora.core.compression import Compression, Rung
+from agora.core.prices import sheet_for
+from agora.core.schedule import RentOrBuy, Sizes
+from agora.core.tokens import EstimatedTokens
+from agora.core.trajectory import Step, Trajectory
+from agora.pages import write_page
+
+MOST_OF_A_TEXT = 20_000
+"""Characters of one message that the page holds; the rest is counted."""
+MOST_TEXT = 8_000_000
+"""Characters of all messages together; from there on each keeps a few lines only."""
+_A_FEW_LINES = 400
+_SHOWN_OF_AN_ACTION = 400
+
+Json = dict[str, Any]
+
+
+def page(compression: Compression, source: Source, setup: Setup) -> str:
+    """Return the page of what became of every step in the source."""
+    return write_page("agora.cli", "explain_page.html", account(compression, source, setup))
+
+
+def account(compression: Compression, source: Source, setup: Setup) -> Json:
+    """Return all that the page shows, as JSON."""
+    trajectory = compression.trajectory
+    told: Json = {
+        "name": os.path.basename(source.name),
+        "place": source.place,
+        "format": compression.format,
+        "unit": setup.compressor.budget.unit,
+        "changed": compression.changed,
+        "reason": str(compression.reason),
+        "why": "" if compression.changed else why_unchanged(compression),
+        "detail": compression.detail,
+        "by_rule": compression.rung is Rung.RULE,
+        "before": compression.tokens_before,
+        "after": compression.tokens_after,
+        "epoch": compression.epoch,
+        "epochs": [],
+        "steps": [],
+        "said": [],
+        "rows": list(_rows(compression, source, setup)),
+    }
+    if trajectory is not None:
+        told |= {
+            "task": trajectory.task[:_A_FEW_LINES],
+            "sizes": _sizes(compression, trajectory),
+            "budget": budget_of(setup.compressor.budget, trajectory, compression.epoch),
+            "epochs": _epochs(compression, trajectory, source, setup),
+            "steps": [
+                [
+                    decision.number,
+                    decision.outcome,
+                    _reason(decision.outcome, decision.reason, step),
+                    decision.tokens,
+                    None if decision.score is None else round(decision.score, 3),
+                    in_short(step)[:_SHOWN_OF_AN_ACTION],
+                    decision.skeleton,
+                ]
+                for decision, step in zip(compression.decisions, trajectory.steps, strict=True)
+            ],
+            "said": [
+                [utterance.after, utterance.by_user, utterance.tokens]
+                for utterance in trajectory.utterances
+            ],
+        }
+    return told
+
+
+def _reason(outcome: str, reason: str, step: Step) -> str:
+    if outcome == "elided" and step.form == "mask":
+        return "its calls stay, their results went"
+    if reason == "score":
+        return "chosen by its score"
+    return reason.replace("_", " ")
+
+
+def _sizes(compression: Compression, trajectory: Trajectory) -> Json:
+    sizes = Counter({"fixed": trajectory.fixed_tokens})
+    for decision in compression.decisions:
+        sizes[decision.outcome] += decision.tokens
+    stays = sum(sizes[kind] for kind in ("fixed", "floor", "kept"))
+    return {
+        **{kind: sizes[kind] for kind in ("fixed", "floor", "kept", "elided")},
+        "markers": max(0, compression.tokens_after - stays),
+        "preamble": trajectory.preamble_tokens,
+        "said": sum(utterance.tokens for utterance in trajectory.utterances),
+        "pending": trajectory.pending_tokens,
+    }
+
+
+def _epochs(
+    compression: Compression, trajectory: Trajectory, source: Source, setup: Setup
+) -> list[int]:
+    """Return after how many steps each edit so far was made; the last is the one in force."""
+    compressor = setup.compressor
+    if not compression.epoch:
+        return []
+    sheet = compressor.sheet or sheet_for(setup.model or source.request.model or "")
+    if compressor.schedule != "by_price" or sheet.write <= sheet.read:
+        # Each call is an edit of its own, so only the newest says something.
+        return [compression.epoch]
+    schedule = RentOrBuy(
+        sheet,
+        budget=compressor.budget,
+        k_recent=compressor.k_recent,
+        least_tokens=compressor.least_tokens,
+    )
+    epochs = schedule.epochs(Sizes.of(trajectory, pinned=frozenset(setup.pins)))
+    return sorted({epoch for epoch in epochs if epoch})
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A message before and after; `after` is None where it was elided."""
+
+    step: int
+    who: str
+    before: str
+    after: str | None
+
+
+def _rows(compression: Compression, source: Source, setup: Setup) -> Iterator[Json]:
+    """Yield the prompt message by message; a text that did not change is told once."""
+    room = MOST_TEXT
+    for row in _pairs(compression, source, setup):
+        most = MOST_OF_A_TEXT if room > 0 else _A_FEW_LINES
+        told: Json = {"step": row.step, "who": row.who, "before": _cut(row.before, most)}
+        room -= len(told["before"])
+        if row.after is None:
+            told["gone"] = True
+        elif row.after != row.before:
+            same, end = _common(row.before, row.after)
+            told["after"] = [
+                _cut(row.after[:same], most),
+                _cut(row.after[same : len(row.after) - end], most),
+                _cut(row.after[len(row.after) - end :], most),
+            ]
+            room -= sum(map(len, told["after"]))
+        yield told
+
+
+def _pairs(compression: Compression, source: Source, setup: Setup) -> Iterator[_Row]:
+    request = source.request
+    yield from _beside(request.system, "system")
+    yield from _beside(request.tools, "tools")
+    messages = request.messages
+    owners, spans = _owners(compression, source, setup)
+    if isinstance(messages, str):
+        yield from _blocks(messages, compression, owners, spans)
+        return
+    if not isinstance(messages, list):
+        yield _Row(0, "", _json(messages), _json(messages))
+        return
+    sent: Mapping[int, Any] = dict(enumerate(messages))
+    if compression.changed:
+        sent = dict(zip(compression.positions, compression.messages, strict=True))
+    for position, message in enumerate(messages):
+        after = sent.get(position)
+        yield _Row(
+            step=abs(owners[position]) if position < len(owners) else 0,
+            who=_who(message),
+            before=readable(message),
+            after=None if after is None else readable(after),
+        )
+
+
+def _beside(value: object, who: str) -> Iterator[_Row]:
+    if value:
+        text = value if isinstance(value, str) else _json(value)
+        yield _Row(0, who, text, text)
+
+
+def _owners(
+    compression: Compression, source: Source, setup: Setup
+) -> tuple[Sequence[int], Sequence[tuple[int, int]]]:
+    """Return the step that each message or block belongs to, and where blocks lie in a text."""
+    if compression.trajectory is None:
+        return (), ()
+    request = source.request
+    context = Context(
+        counter=EstimatedTokens(),
+        system=request.system,
+        tools=request.tools,
+        thinking=request.thinking,
+        observations=setup.observations or source.observations,
+    )
+    parsed = ADAPTERS[compression.format].parse(request.messages, context)
+    return parsed.owners, parsed.spans
+
+
+def _blocks(
+    text: str,
+    compression: Compression,
+    owners: Sequence[int],
+    spans: Sequence[tuple[int, int]],
+) -> Iterator[_Row]:
+    """Yield the blocks of a prompt that is one text; a marker goes with the block before it."""
+    if not spans:
+        yield _Row(0, "text", text, text)
+        return
+    elided = {d.number for d in compression.decisions if d.outcome == "elided"}
+    left = str(compression.messages)
+    at = 0
+    rows: list[_Row] = []
+    holder = 0
+    for owner, (start, end) in zip(owners, spans, strict=True):
+        block = text[start:end]
+        who = f"step {owner}" if owner else "pending" if rows else "preamble"
+        if owner in elided:
+            rows.append(_Row(owner, who, block, None))
+            continue
+        # What stays is there to the letter; what stands before it is a marker.
+        found = left.index(block, at)
+        if found > at:
+            rows[holder] = replace(rows[holder], after=f"{rows[holder].after}{left[at:found]}")
+        at = found + len(block)
+        holder = len(rows)
+        rows.append(_Row(owner, who, block, block))
+    yield from rows
+
+
+def _who(message: object) -> str:
+    if not isinstance(message, dict):
+        return ""
+    who = message.get("role") or message.get("type")
+    return who if isinstance(who, str) else ""
+
+
+def readable(message: object) -> str:
+    """Return what a message says, for people: its text, its calls, and the rest as JSON.
+
+    >>> readable({"role": "tool", "tool_call_id": "c1", "content": "ok"})
+    'ok'
+    >>> call = {"id": "c1", "function": {"name": "look", "arguments": '{"at": "door"}'}}
+    >>> readable({"role": "assistant", "content": None, "tool_calls": [call]})
+    'look {"at": "door"}'
+    """
+    if not isinstance(message, dict):
+        return message if isinstance(message, str) else _json(message)
+    parts: list[str] = []
+    for key in ("reasoning_content", "content", "output"):
+        parts += _texts(message.get(key))
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        parts.append(_call(function) if isinstance(function, dict) else _json(call))
+    if message.get("type") == "function_call":
+        parts.append(_call(message))
+    return "\n".join(parts) if parts else _json(message)
+
+
+def _texts(content: object) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, list):
+        for part in content:
+            yield _part(part)
+    elif content is not None:
+        yield _json(content)
+
+
+def _part(part: object) -> str:
+    if not isinstance(part, dict):
+        return _json(part)
+    for key in ("text", "thinking"):
+        if isinstance(part.get(key), str):
+            return str(part[key])
+    if part.get("type") == "tool_use":
+        return _call({"name": part.get("name"), "arguments": part.get("input")})
+    if part.get("type") == "tool_result":
+        return "\n".join(_texts(part.get("content")))
+    return _json(part)
+
+
+def _call(function: Mapping[str, Any]) -> str:
+    arguments = function.get("arguments")
+    return f"{function.get('name')} {arguments if isinstance(arguments, str) else _json(arguments)}"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _common(before: str, after: str) -> tuple[int, int]:
+    """Return how many characters two texts share at their start and, beyond those, at their end."""
+    same = _alike(before, after)
+    return same, _alike(before[same:][::-1], after[same:][::-1])
+
+
+def _alike(one: str, other: str) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _cut(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}\n… {len(text) - most:,} more characters"

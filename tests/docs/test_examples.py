@@ -1,0 +1,58 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, name_of
+
+EXAMPLES = ROOT / "examples"
+SAID = {
+    "agent_loop.py": "of 60 calls were shortened",
+    "check_messages.py": "with its result: legal",
+    "formats.py": "found as react",
+    "own_prices.py": "first edit at step",
+    "own_scorer.py": "kept by score: [6, 12, 18]",
+    "pins_and_recall.py": "is floor: recalled",
+}
+"""What each program prints when it did what it shows."""
+
+
+def run(path: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, str(path), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_an_example_runs_and_shows_what_it_is_for(name: str) -> None:
+    assert SAID[name] in run(EXAMPLES / name)
+
+
+def test_every_example_is_in_the_list_of_examples() -> None:
+    listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    programs = [path for path in EXAMPLES.glob("*.py") if not path.name.startswith("gateway")]
+
+    assert [name_of(path) for path in programs if f"`{path.name}`" not in listed] == []
+
+
+def test_the_story_is_told_with_its_bill_and_its_picture(tmp_path: Path) -> None:
+    pytest.importorskip("bm25s", reason="the story plays in WebShop: the extra environments")
+    from agora.lab.environments.data import data_folder
+
+    if not (data_folder() / "webshop").exists():
+        pytest.skip("WebShop's data is not here; AGORA_DATA says where to look")
+    said = run(EXAMPLES / "story.py", "--orders", "2", "--out", str(tmp_path))
+
+    assert "everything" in said
+    assert "bill" in said
+    assert (tmp_path / "story.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert (tmp_path / "request.json").exists()

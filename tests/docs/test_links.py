@@ -1,0 +1,71 @@
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import DOCS, ROOT, anchors, links, name_of, navigation, pages
+
+OUTSIDE = ("docs/guides/gateway.md", "docs/integrations/")
+"""Pages that link to files beside `docs/`: good where the source is read, dead on the site until
+it has an address to link to."""
+
+
+def internal(page: Path) -> list[str]:
+    found = links(page.read_text(encoding="utf-8"))
+    return [target for target in found if "://" not in target and not target.startswith("mailto:")]
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_every_internal_link_leads_somewhere(page: Path) -> None:
+    broken = []
+    for target in internal(page):
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or (
+            anchor and anchor not in anchors(file.read_text(encoding="utf-8"))
+        ):
+            broken.append(target)
+
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=name_of)
+def test_a_page_of_the_site_links_to_nothing_outside_of_it(page: Path) -> None:
+    if name_of(page).startswith(OUTSIDE):
+        pytest.skip("it links to examples and manifests beside the documentation")
+    leaving = [
+        target
+        for target in internal(page)
+        if DOCS not in (page.parent / target.partition("#")[0]).resolve().parents
+        and target.partition("#")[0]
+    ]
+
+    assert leaving == []
+
+
+def test_every_page_of_the_navigation_exists_and_is_listed_once() -> None:
+    listed = navigation()
+
+    assert [page for page in listed if not (DOCS / page).exists()] == []
+    assert len(listed) == len(set(listed))
+
+
+def test_every_page_is_reached_from_the_navigation() -> None:
+    reached: set[Path] = set()
+    todo = [(DOCS / page).resolve() for page in navigation()]
+    while todo:
+        page = todo.pop()
+        if page in reached or page.suffix != ".md" or not page.exists():
+            continue
+        reached.add(page)
+        todo += [(page.parent / target.partition("#")[0]).resolve() for target in internal(page)]
+    lost = [name_of(page) for page in DOCS.rglob("*.md") if page.resolve() not in reached]
+
+    assert lost == [], "add them to nav in zensical.toml, or link to them"
+
+
+def test_the_readme_names_no_file_that_is_not_there() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    for name in ("LICENSE", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"):
+        assert name in text
+        assert (ROOT / name).exists()

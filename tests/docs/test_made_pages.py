@@ -1,0 +1,67 @@
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.docs.pages import DOCS
+
+
+def maker(name: str) -> ModuleType:
+    """Return a script of the documentation, as a module."""
+    path = DOCS / name
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_pages_of_the_commands_are_what_the_commands_say() -> None:
+    for extra in ("click", "rich", "aiohttp", "msgspec", "pyarrow"):
+        pytest.importorskip(extra, reason="needs the extras cli, gateway and train")
+    made = maker("make_cli.py").pages()
+
+    written = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "cli").glob("*.md")}
+    assert written.keys() == made.keys(), "run: python docs/make_cli.py"
+    for name, text in made.items():
+        assert written[name] == text, f"docs/cli/{name}: run: python docs/make_cli.py"
+
+
+def test_the_figures_of_the_concepts_are_what_the_package_does() -> None:
+    for name, text in maker("images/make_concepts.py").figures().items():
+        drawn = (DOCS / "concepts" / name).read_text(encoding="utf-8")
+        assert drawn == text, f"{name}: run: python docs/images/make_concepts.py"
+
+
+def test_the_page_of_results_is_what_the_run_files_hold() -> None:
+    text = (DOCS / "results.md").read_text(encoding="utf-8")
+
+    assert text == maker("make_results.py").page(), "run: python docs/make_results.py"
+
+
+def test_doctests_are_fenced_and_everything_else_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = ModuleType("griffe")
+    fake.Extension = object  # type: ignore[attr-defined]
+    fake.Object = object  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "griffe", fake)
+    fenced = maker("doctests.py").fenced
+
+    assert fenced("Return it.\n\n>>> f(1)\n2\n\nMore.") == (
+        "Return it.\n\n```pycon\n>>> f(1)\n2\n```\n\nMore."
+    )
+    assert fenced("Return it.\n>>> f(1)\n2") == "Return it.\n\n```pycon\n>>> f(1)\n2\n```"
+    assert fenced("Nothing to run.") == "Nothing to run."
+
+
+def test_every_picture_in_the_documentation_is_shown_somewhere() -> None:
+    texts = "".join(page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md"))
+    texts += Path(DOCS.parent, "README.md").read_text(encoding="utf-8")
+    pictures = [path for kind in ("svg", "png") for path in DOCS.rglob(f"*.{kind}")]
+    spare = {"explain.svg", "explain-page-dark.png", "replay-dark.png", "replay-phone.png"}
+
+    assert [
+        path.name for path in pictures if path.name not in texts and path.name not in spare
+    ] == []
