@@ -88,7 +88,7 @@ def main(given: Sequence[str] | None = None) -> None:
     options = parser.parse_args(given)
     learnt = {}
     for one in options.train:
-        name, _, path = one.partition("=")
+        name, _, path = one.rpartition("=")
         learnt[name] = examples(Path(path))
     seen = {task for one in learnt.values() for task in one.tasks}
     results: dict[str, Any] = {

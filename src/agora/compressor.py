@@ -121,7 +121,7 @@ class Compressor:
             observations=observations,
         )
         try:
-            schedule = self._schedule(model, idle_seconds, cold)
+            schedule = self.schedule_for(model, idle_seconds=idle_seconds, cold=cold)
             return _Call(
                 compressor=self,
                 messages=messages,
@@ -157,24 +157,21 @@ class Compressor:
             messages=None,
             format="",
             pins=frozenset(pins),
-            schedule=self._schedule(model),
+            schedule=self.schedule_for(model),
             context=Context(counter=self._counter()),
         ).select(trajectory, epoch, room)
         if isinstance(selection, Reason):
             return _all_kept(trajectory, selection)
         return selection.decisions
 
-    def _counter(self) -> TokenCounter:
-        if self.counter is not None:
-            return self.counter
-        return Characters() if self.budget.unit == "characters" else EstimatedTokens()
-
-    def _schedule(
+    def schedule_for(
         self,
-        model: str | None,
+        model: str | None = None,
+        *,
         idle_seconds: float | None = None,
         cold: Collection[int] = (),
     ) -> Schedule:
+        """Return when prompts to a model are edited: by its prices, or as this compressor says."""
         if self.schedule == "every_call":
             return EveryCall()
         if self.schedule == "never":
@@ -192,6 +189,11 @@ class Compressor:
             idle_seconds=idle_seconds,
             cold=frozenset(cold),
         )
+
+    def _counter(self) -> TokenCounter:
+        if self.counter is not None:
+            return self.counter
+        return Characters() if self.budget.unit == "characters" else EstimatedTokens()
 
 
 @dataclass(slots=True, kw_only=True)

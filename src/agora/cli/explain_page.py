@@ -12,7 +12,6 @@ from agora.cli.options import Setup
 from agora.cli.picture import budget_of, in_short, why_unchanged
 from agora.cli.source import Source
 from agora.core.compression import Compression, Rung
-from agora.core.prices import sheet_for
 from agora.core.schedule import RentOrBuy, Sizes
 from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Step, Trajectory
@@ -109,16 +108,10 @@ def _epochs(
     compressor = setup.compressor
     if not compression.epoch:
         return []
-    sheet = compressor.sheet or sheet_for(setup.model or source.request.model or "")
-    if compressor.schedule != "by_price" or sheet.write <= sheet.read:
+    schedule = compressor.schedule_for(setup.model or source.request.model)
+    if not isinstance(schedule, RentOrBuy):
         # Each call is an edit of its own, so only the newest says something.
         return [compression.epoch]
-    schedule = RentOrBuy(
-        sheet,
-        budget=compressor.budget,
-        k_recent=compressor.k_recent,
-        least_tokens=compressor.least_tokens,
-    )
     epochs = schedule.epochs(Sizes.of(trajectory, pinned=frozenset(setup.pins)))
     return sorted({epoch for epoch in epochs if epoch})
 

@@ -12,7 +12,7 @@ from agora.core.compression import Decision
 from agora.core.elide import Markers, PaperMarkers, SkeletonMarkers
 from agora.core.prefix_cache import PrefixCache, Segment
 from agora.core.prices import PriceSheet
-from agora.core.schedule import EveryCall, RentOrBuy, Sizes
+from agora.core.schedule import RentOrBuy, Sizes
 from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.core.trajectory import Step, Trajectory
 from agora.errors import TooManyCallsError
@@ -246,11 +246,10 @@ def _each_call(
     moments: Sequence[_Moment],
     compressor: Compressor,
     writer: "_Writer",
-    least_tokens: int = 0,
 ) -> Iterator[tuple[list[Segment], bool]]:
     """Yield the prompts of a compressor that decides anew at every call."""
     before: Sequence[tuple[int, str]] = ()
-    schedule = EveryCall(least_tokens)
+    schedule = compressor.schedule_for()
     for moment in moments:
         now = _cut(trajectory, moment)
         due = schedule.epoch(Sizes.of(now))
@@ -263,13 +262,12 @@ def _by_price(
     trajectory: Trajectory, moments: Sequence[_Moment], agora: Compressor
 ) -> Iterator[tuple[list[Segment], bool]]:
     """Yield AGORA's prompts: decided once per epoch, appended to in between."""
-    assert agora.sheet is not None  # noqa: S101 - replay gives it one
     writer = _Writer(trajectory, SkeletonMarkers(), _Counter())
-    if agora.sheet.write <= agora.sheet.read:
+    schedule = agora.schedule_for()
+    if not isinstance(schedule, RentOrBuy):
         # Nothing to wait for: each call is an edit of its own and sees what was said till then.
-        yield from _each_call(trajectory, moments, agora, writer, agora.least_tokens)
+        yield from _each_call(trajectory, moments, agora, writer)
         return
-    schedule = _rent_or_buy(agora, agora.sheet)
     edits = schedule.edits(Sizes.of(trajectory))
     decided: dict[int, Sequence[tuple[int, str]]] = {0: ()}
     before: Sequence[tuple[int, str]] = ()
@@ -282,12 +280,6 @@ def _by_price(
         before = elided
 
 
-def _rent_or_buy(agora: Compressor, sheet: PriceSheet) -> RentOrBuy:
-    return RentOrBuy(
-        sheet, budget=agora.budget, k_recent=agora.k_recent, least_tokens=agora.least_tokens
-    )
-
-
 def _elided(decisions: Sequence[Decision]) -> tuple[tuple[int, str], ...]:
     return tuple((d.number, d.skeleton) for d in decisions if d.outcome == "elided")
 
@@ -296,13 +288,16 @@ def _elided_by_the_end(
     trajectory: Trajectory, moments: Sequence[_Moment], agora: Compressor
 ) -> tuple[ElidedStep, ...]:
     """Return what the last call's prompt would have left out."""
-    assert agora.sheet is not None  # noqa: S101 - replay gives it one
     if not moments:
         return ()
     last = moments[-1]
     now = _cut(trajectory, last)
-    schedule = _rent_or_buy(agora, agora.sheet)
-    _, epoch, room = schedule.edits(Sizes.of(trajectory))[last.steps]
+    schedule = agora.schedule_for()
+    room = None
+    if isinstance(schedule, RentOrBuy):
+        _, epoch, room = schedule.edits(Sizes.of(trajectory))[last.steps]
+    else:
+        epoch = schedule.epoch(Sizes.of(now))
     if not epoch:
         return ()
     return tuple(
