@@ -76,3 +76,7 @@ docs-made:
     {{ python }} docs/make_cli.py
     {{ python }} docs/make_results.py
     {{ python }} docs/images/make_concepts.py
+
+# Each framework in an environment of its own, newest and oldest; writes docs/integrations.
+integrations *args:
+    {{ python }} -m tests.integrations.environments {{ args }}

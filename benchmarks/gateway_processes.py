@@ -102,10 +102,13 @@ def gateway(base: str, mode: str) -> tuple[Any, dict[str, Any]]:
     config = Config(
         upstreams=(Upstream(name="up", base_url=base, formats=("openai", "anthropic")),),
         compression=Compression(
-            enabled=mode != "off", schedule="every_call" if mode == "every_call" else "by_price"
+            enabled=mode != "off",
+            schedule="every_call" if mode == "every_call" else "by_price",
+            scorer="recency" if mode == "least" else "default",
+            lines=mode != "least",
         ),
         limits=Limits(
-            compress_deadline_ms=5_000 if mode == "patient" else 150,
+            compress_deadline_ms=5_000 if mode in ("patient", "least") else 150,
             concurrent=5_000,
             drain_seconds=10,
         ),

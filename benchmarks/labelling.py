@@ -7,11 +7,13 @@
 
 Each writes its figures into docs/results/labelling.json. The server is `benchmarks.steady_server`:
 the same time for every answer, and a count of the calls that came twice. With `--model` efficiency
-asks a real llama.cpp server too.
+asks a real llama.cpp server instead. What efficiency and growth found before about other servers
+and sizes is kept.
 """
 
 import argparse
 import asyncio
+import atexit
 import hashlib
 import json
 import os
@@ -23,12 +25,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from agora.adapters import ADAPTERS, Context
@@ -87,6 +91,21 @@ def tally(address: str) -> dict[str, int]:
     return found
 
 
+def used_s(address: str) -> float:
+    """Return the CPU seconds that a steady server took so far."""
+    with urllib.request.urlopen(f"{address}/used") as answer:  # noqa: S310
+        return float(json.load(answer)["cpu_s"])
+
+
+def served_rate(address: str) -> float:
+    """Return the calls a second that a steady server had since it was asked last; 0 for others."""
+    try:
+        with urllib.request.urlopen(f"{address}/rate") as answer:  # noqa: S310
+            return float(json.load(answer)["rate"])
+    except urllib.error.HTTPError:
+        return 0.0
+
+
 def answers_hash(folder: Path) -> tuple[int, int, str]:
     """Return rows, distinct keys and a hash of all rows in the order of their keys."""
     table = pq.read_table(folder / "answers").sort_by("key")
@@ -109,6 +128,15 @@ class Driver:
             # Workers are as nice as whoever starts them, not more: a bare client is not either.
             env={**os.environ, "RAY_worker_niceness": "0"},
         )
+        atexit.register(self.end)
+
+    def end(self) -> None:
+        """Stop the run if it still goes on, as when this process is told to end."""
+        while self.child.poll() is None:
+            # The second signal does not wait for what is under way.
+            self.child.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self.child.wait(timeout=20)
 
     def said(self) -> str:
         """Return what it wrote so far."""
@@ -210,7 +238,6 @@ def exactly_once(options: argparse.Namespace) -> dict[str, Any]:
                         driver.child.wait()
                         break
                     kind = wanted[killed]
-                    below = driver.processes()
                     victim = driver.pick(kind)
                     while victim is None and driver.child.poll() is None:
                         # A writer lives for a moment only.
@@ -218,12 +245,15 @@ def exactly_once(options: argparse.Namespace) -> dict[str, Any]:
                         victim = driver.pick(kind)
                     if victim is None:
                         break
+                    below: dict[int, str] = {}
+                    if kind in {"driver", "raylet"}:
+                        below = {pid: _born(pid) for pid in driver.processes()}
                     try:
                         os.kill(victim, signal.SIGKILL)
                     except ProcessLookupError:
                         continue
                     kills[kind] = kills.get(kind, 0) + 1
-                    if kind in {"driver", "raylet"}:
+                    if below:
                         driver.child.wait()
                         orphans += _reap(below)
                         break
@@ -312,62 +342,95 @@ def _until_asked(driver: Driver, address: str, calls: int) -> None:
 
 
 def _reap(below: dict[int, str]) -> int:
-    """Wait for what stood below a dead run; end what is still there after 20 s, and count it."""
+    """Wait for what stood below a dead run; end what is still there after 20 s, and count it.
+
+    A number may be another's by then, so a process is told by when it began too.
+    """
     until = time.monotonic() + 20
     while time.monotonic() < until:
-        left = [pid for pid in below if _name(pid) == below[pid]]
+        left = [pid for pid, born in below.items() if born and _born(pid) == born]
         if not left:
             return 0
         time.sleep(0.1)
     for pid in left:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     return len(left)
 
 
-def _name(pid: int) -> str:
+def _born(pid: int) -> str:
+    """Return when a process began, in the system's ticks; empty if there is none, or no more."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0", 1)[0].decode()
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return ""
+    return "" if fields[0] == "Z" else fields[19]
 
 
 def efficiency(options: argparse.Namespace) -> dict[str, Any]:
     """Drive one server by a bare client and by the pipeline, in turns, and compare."""
     with tempfile.TemporaryDirectory(prefix="agora-labelling-") as scratch:
         base = Path(scratch)
-        toy_plan(base / "plan", options.pairs)
         found: dict[str, Any] = {}
-        with steady(options.latency_ms) as address:
-            found["steady"] = _compare(
-                base / "plan", base / "out", address, "steady", options, options.concurrency
-            )
         if options.model:
             from agora.lab.backbones.llama_server import LlamaServer, ServerSettings
 
-            toy_plan(base / "small", 90, samples=1, max_tokens=8, stop=("\n",))
+            toy_plan(base / "plan", options.pairs, samples=1, max_tokens=8, stop=("\n",))
             with LlamaServer(ServerSettings(model=options.model)) as server:
                 address = server.base_url.removesuffix("/v1")
                 found["llama.cpp"] = _compare(
-                    base / "small", base / "llama", address, server.model, options, 1
+                    base, address, server.model, options, lambda: _cpu_seconds(server.pid)
                 )
+            return found
+        toy_plan(base / "plan", options.pairs)
+        wanted = round(options.concurrency / options.latency_ms * 1000)
+        with steady(options.latency_ms) as address:
+            compared = _compare(base, address, "steady", options, lambda: used_s(address))
+        found[f"steady-{wanted}-askers-{compared['askers']}"] = compared | {
+            "calls_per_s_if_nothing_took_time": wanted,
+            "latency_ms": options.latency_ms,
+            "server_calls_per_s_at_most": 1e6
+            / statistics.median(one["pipeline"]["server_us"] for one in compared["rounds"]),
+        }
         return found
 
 
 def _compare(
-    plan: Path, out: Path, address: str, model: str, options: argparse.Namespace, concurrency: int
+    base: Path,
+    address: str,
+    model: str,
+    options: argparse.Namespace,
+    server_s: Callable[[], float],
 ) -> dict[str, Any]:
+    plan, concurrency = base / "plan", options.concurrency
     calls = read_plan(plan).summary.calls
+    askers = min(options.askers, concurrency)
+    load = [os.getloadavg()[0]]
     rounds: list[dict[str, Any]] = []
+    until = time.monotonic() + options.within_s
     for number in range(options.rounds):
-        bare = _bare(plan, address, model, concurrency)
-        mine = _piped(plan, out / str(number), address, model, concurrency)
+        if rounds and time.monotonic() > until:
+            break
+        spent = [server_s()]
+        bare = _bare(plan, address, model, concurrency, askers)
+        spent.append(server_s())
+        mine = _piped(plan, base / f"out-{number}", address, model, concurrency, askers)
+        spent.append(server_s())
+        # A server that had more to do for one of them says so here, and not in the rates.
+        bare["server_us"] = (spent[1] - spent[0]) / calls * 1e6
+        mine["server_us"] = (spent[2] - spent[1]) / calls * 1e6
         rounds.append({"bare": bare, "pipeline": mine, "ratio": mine["rate"] / bare["rate"]})
         print(f"  {json.dumps(rounds[-1])}", flush=True)
+        load.append(os.getloadavg()[0])
     ratios = [one["ratio"] for one in rounds]
     return {
         "calls": calls,
         "concurrency": concurrency,
+        "askers": askers,
+        "load": load,
         "rounds": rounds,
+        "bare_rate_median": statistics.median(one["bare"]["rate"] for one in rounds),
+        "pipeline_rate_median": statistics.median(one["pipeline"]["rate"] for one in rounds),
         "ratio_median": statistics.median(ratios),
         "ratio_range": [min(ratios), max(ratios)],
         "bare_cpu_us_per_call": statistics.median(one["bare"]["cpu_us"] for one in rounds),
@@ -378,13 +441,35 @@ def _compare(
     }
 
 
-def _bare(plan: Path, address: str, model: str, concurrency: int) -> dict[str, float]:
-    """Ask everything by the same client in one loop; the rate is that of its middle 80 %."""
+def _bare(plan: Path, address: str, model: str, concurrency: int, parts: int) -> dict[str, Any]:
+    """Ask everything by the same client, in as many processes as there are askers.
+
+    The rate is that of the middle 80 %.
+    """
+    served_rate(address)
     command = [sys.executable, "-m", "benchmarks.labelling", "bare", str(plan)]
-    given = ["--address", f"{address}/v1", "--model", model, "--concurrency", str(concurrency)]
-    done = subprocess.run([*command, *given], check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    given = ["--address", f"{address}/v1", "--model", model]
+    given += ["--concurrency", str(max(1, concurrency // parts))]
+    children = [
+        subprocess.Popen(
+            [*command, *given, "--part", str(part), "--parts", str(parts)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for part in range(parts)
+    ]
+    found: list[dict[str, Any]] = []
+    for child in children:
+        said, _ = child.communicate()
+        if child.returncode:
+            raise SystemExit(f"a bare client ended with {child.returncode}")
+        found.append(json.loads(said.splitlines()[-1]))
+    return {
+        "rate": served_rate(address) or sum(one["rate"] for one in found),
+        "processes": parts,
+        "cpu_us": statistics.mean(one["cpu_us"] for one in found),
+        "tokens": {kind: sum(one["tokens"][kind] for one in found) for kind in found[0]["tokens"]},
+    }
 
 
 def bare(options: argparse.Namespace) -> None:
@@ -392,8 +477,13 @@ def bare(options: argparse.Namespace) -> None:
     os.nice(max(0, _NICE - os.nice(0)))
     plan = read_plan(options.plan)
     cases = plan.cases()
-    wanted = [request(one, cases[one.case], plan.settings) for one in plan.asks()]
+    wanted = [
+        request(one, cases[one.case], plan.settings)
+        for one in plan.asks()
+        if one.order % options.parts == options.part
+    ]
     times: list[float] = []
+    tokens = {"input": 0, "cached": 0, "output": 0}
 
     async def go() -> None:
         room = asyncio.Semaphore(options.concurrency)
@@ -401,8 +491,11 @@ def bare(options: argparse.Namespace) -> None:
         async with where.connect(plan.settings, options.concurrency) as client:
 
             async def one(asked: Any) -> None:
-                await client.chat(asked.messages, samples=asked.samples, seed=asked.seed)
+                reply = await client.chat(asked.messages, samples=asked.samples, seed=asked.seed)
                 times.append(time.perf_counter())
+                tokens["input"] += reply.input_tokens
+                tokens["cached"] += reply.cached_tokens
+                tokens["output"] += reply.output_tokens
                 room.release()
 
             async with asyncio.TaskGroup() as group:
@@ -413,7 +506,7 @@ def bare(options: argparse.Namespace) -> None:
     before = time.process_time()
     asyncio.run(go())
     cpu_us = (time.process_time() - before) / len(wanted) * 1e6
-    print(json.dumps({"rate": _middle_rate(times), "cpu_us": cpu_us}))
+    print(json.dumps({"rate": _middle_rate(times), "cpu_us": cpu_us, "tokens": tokens}))
 
 
 def _middle_rate(times: Sequence[float]) -> float:
@@ -422,12 +515,15 @@ def _middle_rate(times: Sequence[float]) -> float:
     return (last - first) / (times[last] - times[first])
 
 
-def _piped(plan: Path, out: Path, address: str, model: str, concurrency: int) -> dict[str, float]:
-    """Run the pipeline; the rate is that of its middle 80 % too, by when its answers came."""
+def _piped(
+    plan: Path, out: Path, address: str, model: str, concurrency: int, askers: int
+) -> dict[str, Any]:
+    """Run the pipeline; the rate is that of its middle 80 % too, by the server or its reports."""
     calls = read_plan(plan).summary.calls
+    served_rate(address)
     began = time.monotonic()
-    options = ["--model", model, "--concurrency", str(concurrency), "--times", f"{out}.times"]
-    driver = Driver(plan, out, address, *options)
+    options = ["--model", model, "--concurrency", str(concurrency), "--askers", str(askers)]
+    driver = Driver(plan, out, address, *options, "--times", f"{out}.times")
     asker = rest = 0.0
     seconds: dict[int, tuple[str, float]] = {}
     asking = False
@@ -441,7 +537,9 @@ def _piped(plan: Path, out: Path, address: str, model: str, concurrency: int) ->
             used = _cpu_seconds(pid)
             if asking:
                 at_first.setdefault(pid, used)
-                seconds[pid] = (name, max(used, seconds.get(pid, ("", 0.0))[1]))
+                known, most = seconds.get(pid, (name, 0.0))
+                # One that ends has no name any more.
+                seconds[pid] = (name if "MapWorker" in name else known, max(used, most))
         time.sleep(0.2)
     if driver.child.returncode:
         raise SystemExit(driver.said())
@@ -452,8 +550,11 @@ def _piped(plan: Path, out: Path, address: str, model: str, concurrency: int) ->
         else:
             rest += spent
     told = [(at, done) for at, done in json.loads(Path(f"{out}.times").read_text()) if done]
+    kinds = ("input", "cached", "output")
+    answers = pq.read_table(out / "answers", columns=[f"{kind}_tokens" for kind in kinds])
     return {
-        "rate": _told_rate(told, calls),
+        "rate": served_rate(address) or _told_rate(told, calls),
+        "tokens": {kind: pc.sum(answers[f"{kind}_tokens"]).as_py() for kind in kinds},
         "asker_us": asker / calls * 1e6,
         "rest_us": rest / calls * 1e6,
         "start_s": told[0][0] - began,
@@ -485,11 +586,25 @@ def growth(options: argparse.Namespace) -> dict[str, Any]:
         for pairs in options.pairs:
             plan = _plan(plans, pairs)
             calls = read_plan(plan).summary.calls
-            with steady(options.latency_ms) as address:
+            before = os.getloadavg()[0]
+            runs: list[dict[str, Any]] = []
+            for _ in range(options.repeats):
                 out = Path(scratch) / f"out-{pairs}"
-                found[str(pairs)] = _grown(plan, out, address, options.concurrency, calls, pairs)
-            print(f"  {pairs:,} pairs: {json.dumps(found[str(pairs)])}", flush=True)
-            shutil.rmtree(out)
+                with steady(options.latency_ms) as address:
+                    runs.append(_grown(plan, out, address, options, calls))
+                print(f"  {pairs:,} pairs: {json.dumps(runs[-1])}", flush=True)
+                shutil.rmtree(out)
+            us = [one["us_per_call"] for one in runs]
+            found[str(pairs)] = {
+                "calls": calls,
+                "askers": options.askers,
+                "latency_ms": options.latency_ms,
+                "concurrency": options.concurrency,
+                "us_per_call_median": statistics.median(us),
+                "us_per_pair_median": statistics.median(us) * calls / pairs,
+                "runs": runs,
+                "load": [before, os.getloadavg()[0]],
+            }
     return found
 
 
@@ -501,11 +616,11 @@ def _plan(folder: Path, pairs: int) -> Path:
 
 
 def _grown(
-    plan: Path, out: Path, address: str, concurrency: int, calls: int, pairs: int
-) -> dict[str, float]:
+    plan: Path, out: Path, address: str, options: argparse.Namespace, calls: int
+) -> dict[str, Any]:
     began = time.monotonic()
-    options = ("--concurrency", str(concurrency), "--times", f"{out}.times")
-    driver = Driver(plan, out, address, *options)
+    given = ("--concurrency", str(options.concurrency), "--askers", str(options.askers))
+    driver = Driver(plan, out, address, *given, "--times", f"{out}.times")
     memory: list[tuple[float, float]] = []
     polite = False
     while driver.child.poll() is None:
@@ -518,12 +633,15 @@ def _grown(
         raise SystemExit(driver.said())
     told = [(at, done) for at, done in json.loads(Path(f"{out}.times").read_text()) if done]
     while_asking = [mib for at, mib in memory if told[0][0] <= at <= told[-1][0] and mib]
-    rows, distinct, _ = answers_hash(out)
-    assert rows == distinct == calls
+    # Only the keys: a million rows as Python's own values would not fit beside the rest.
+    keys = pq.read_table(out / "answers", columns=["key"])["key"]
+    assert len(keys) == len(keys.unique()) == calls
+    stored = sum(file.stat().st_size for file in (out / "answers").iterdir())
+    asked = tally(address)
+    assert asked["calls"] == asked["distinct"] == calls
     return {
-        "calls": calls,
-        "us_per_call": 1e6 / _told_rate(told, calls),
-        "us_per_pair": 1e6 / _told_rate(told, calls) * calls / pairs,
+        "us_per_call": 1e6 / served_rate(address),
+        "stored_bytes_per_call": stored / calls,
         "start_s": told[0][0] - began,
         "whole_s": time.monotonic() - began,
         "driver_mib_first": while_asking[0] if while_asking else 0.0,
@@ -650,13 +768,17 @@ def main(given: Sequence[str] | None = None) -> None:
     one.add_argument("--pairs", type=int, default=10_000)
     one.add_argument("--latency-ms", type=float, default=32.0)
     one.add_argument("--concurrency", type=int, default=64)
+    one.add_argument("--askers", type=int, default=2)
     one.add_argument("--rounds", type=int, default=5)
-    one.add_argument("--model", help="A GGUF file or its name, for the real server.")
+    one.add_argument("--within-s", type=float, default=360.0, help="No round begins after this.")
+    one.add_argument("--model", help="Ask a real llama.cpp server: a GGUF file or name.")
     one.set_defaults(measure=efficiency)
     one = commands.add_parser("growth")
     one.add_argument("--pairs", type=int, nargs="+", default=[1_000, 10_000, 100_000, 1_000_000])
     one.add_argument("--latency-ms", type=float, default=2.0)
     one.add_argument("--concurrency", type=int, default=64)
+    one.add_argument("--askers", type=int, default=1)
+    one.add_argument("--repeats", type=int, default=3)
     one.add_argument("--plans", type=Path, help="Where plans are, or are put, to be used again.")
     one.set_defaults(measure=growth)
     one = commands.add_parser("resume")
@@ -665,6 +787,8 @@ def main(given: Sequence[str] | None = None) -> None:
     one.set_defaults(measure=resume)
     one = commands.add_parser("bare")
     one.add_argument("plan", type=Path)
+    one.add_argument("--part", type=int, default=0)
+    one.add_argument("--parts", type=int, default=1)
     one.add_argument("--address", required=True)
     one.add_argument("--model", default="steady")
     one.add_argument("--concurrency", type=int, default=8)
@@ -685,13 +809,17 @@ def main(given: Sequence[str] | None = None) -> None:
     if options.measure is None:
         (run if options.command == "run" else bare)(options)
         return
+    # What was started is stopped, and what was mounted is not left behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM; nothing was written"))
     before = os.getloadavg()[0]
     found = options.measure(options)
     # Two figures that say whether times mean anything: on a busy machine they do not.
     found["machine"] = {"cores": os.cpu_count(), "load": [before, os.getloadavg()[0]]}
     print(json.dumps(found, indent=1))
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    results[options.command] = found
+    # Sizes and servers may be measured one by one, and each says how busy the machine was.
+    kept = results.get(options.command, {}) if options.command in {"growth", "efficiency"} else {}
+    results[options.command] = kept | found
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
 
 

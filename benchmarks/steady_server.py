@@ -5,8 +5,9 @@
 Speaks what labelling asks of a llama.cpp server: chat completions with several samples,
 /apply-template, /tokenize and the /completion that scores a text. What it answers depends on the
 request alone, so two runs of a plan must end with the same answers. GET /tally tells how many calls
-came, how many of them were different, and how many were under way at once. POST /fail?next=N has
-the next N calls refused with status 503.
+came, how many of them were different, and how many were under way at once; GET /used the CPU
+seconds it took; GET /rate how many came a second since that was asked last, over the middle 80 %.
+POST /fail?next=N has the next N calls refused with status 503.
 """
 
 import argparse
@@ -15,8 +16,15 @@ import hashlib
 import json
 import signal
 import socket
+import time
+from array import array
 from collections import Counter
-from typing import Any
+from typing import Any, cast
+
+try:
+    from uvloop import new_event_loop
+except ImportError:
+    from asyncio import new_event_loop  # type: ignore[assignment]
 
 _WORDS = ("open drawer 1", "go to shelf 2", "take mug 1", "look", "inventory", "use lamp 1")
 
@@ -31,6 +39,18 @@ class Steady:
         self.now = 0
         self.most = 0
         self.fail = 0
+        self.times = array("d")
+
+    def rate(self) -> dict[str, float]:
+        """Return the calls a second between the first tenth and the last, and forget their times.
+
+        Whoever asks, it is told by the same clock.
+        """
+        calls = len(self.times)
+        first, last = calls // 10, calls - 1 - calls // 10
+        seconds = self.times[last] - self.times[first] if last > first else 0.0
+        self.times = array("d")
+        return {"calls": calls, "rate": (last - first) / seconds if seconds else 0.0}
 
     def tally(self) -> dict[str, int]:
         """Return the calls that a label may need one of; requests without a model not counted."""
@@ -45,6 +65,10 @@ class Steady:
         """Return status and body, and whether it is an answer of the model, which takes time."""
         if path == "/tally":
             return 200, json.dumps(self.tally()).encode(), False
+        if path == "/used":
+            return 200, json.dumps({"cpu_s": time.process_time()}).encode(), False
+        if path == "/rate":
+            return 200, json.dumps(self.rate()).encode(), False
         if path.startswith("/fail"):
             self.fail = int(path.partition("next=")[2])
             return 200, b"{}", False
@@ -57,6 +81,7 @@ class Steady:
             self.fail -= 1
             return 503, b'{"error":{"message":"busy","code":503}}', False
         self.calls += 1
+        self.times.append(time.monotonic())
         self.asked[digest] += 1
         asked = json.loads(body)
         made = _completion(asked) if path == "/completion" else _chat(asked, digest)
@@ -134,8 +159,8 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # A cast: uvloop's are none of asyncio's classes.
+        self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._transport = None
@@ -195,7 +220,8 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency-ms", type=float, default=20.0)
     options = parser.parse_args()
-    asyncio.run(serve(options.port, options.latency_ms / 1000))
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(serve(options.port, options.latency_ms / 1000))
 
 
 if __name__ == "__main__":

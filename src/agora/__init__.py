@@ -1,7 +1,8 @@
 """AGORA shortens what an LLM agent sends to its model, by whole steps."""
 
 from collections.abc import Collection
-from typing import Any
+from importlib import import_module
+from typing import Any, TypeVar
 
 from agora.adapters import Broken, recall_tool, validate
 from agora.adapters.base import Observations
@@ -47,6 +48,18 @@ def compress(
 
 
 _DEFAULT = Compressor()
+_Client = TypeVar("_Client")
+
+
+def wrap(client: _Client, compressor: Compressor | None = None) -> _Client:
+    """Return a client like `client`, of openai or anthropic, whose requests are compressed.
+
+    Chat completions, Responses and Messages; synchronous, asynchronous and
+    streaming. The client that is given stays as it is.
+    """
+    # Not imported above: integrations stand on this module, and need packages of their own.
+    wrapped: _Client = import_module("agora.integrations.clients").wrap(client, compressor)
+    return wrapped
 
 
 __all__ = [
@@ -64,4 +77,5 @@ __all__ = [
     "load_scorer",
     "recall_tool",
     "validate",
+    "wrap",
 ]

@@ -22,8 +22,8 @@ def observation(number: int, size: int = 1_500) -> str:
     return "\n".join(lines)
 
 
-def chat(steps: int, size: int = 1_500) -> Body:
-    """Return a body for chat completions."""
+def chat(steps: int, size: int = 1_500, *, seed: int = 0) -> Body:
+    """Return a body for chat completions; another seed is another conversation, in other words."""
     messages: list[Body] = [
         {"role": "system", "content": "You repair programs."},
         {"role": "user", "content": "Find where fn_77 is defined and fix it."},
@@ -32,7 +32,7 @@ def chat(steps: int, size: int = 1_500) -> Body:
         function = {"name": "read", "arguments": json.dumps({"path": f"src/module_{n}.py"})}
         call = {"id": f"call_{n}", "type": "function", "function": function}
         messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        result = observation(n, size)
+        result = observation(n + 100_000 * seed, size)
         messages.append({"role": "tool", "tool_call_id": f"call_{n}", "content": result})
     tool = {"type": "function", "function": {"name": "read", "parameters": _SCHEMA}}
     return {"model": "gpt-4o", "messages": messages, "tools": [tool]}

@@ -303,3 +303,31 @@ def test_an_error_reads_the_same_after_pickling() -> None:
 def test_any_text_is_a_configuration_or_an_error_of_ours(text: str) -> None:
     with contextlib.suppress(ConfigError):
         parse_config(text)
+
+
+def test_a_server_of_ones_own_with_a_prefix_cache_has_a_sheet_that_others_can_be_like() -> None:
+    config = parse_config(
+        """
+        [[upstreams]]
+        base_url = "http://127.0.0.1:8080"
+        formats = ["openai"]
+        prices = "house"
+        [prices.house]
+        like = "self-hosted-cached"
+        window = 32768
+        """
+    )
+    sheet = config.sheet_for(config.upstreams[0], "qwen")
+
+    assert (sheet.read, sheet.write, sheet.window) == (0.02, 1.0, 32_768)
+    assert list(config.sheets) == ["house"]
+    assert not config.notes()
+
+
+def test_prices_without_a_cache_get_a_note_and_those_with_one_do_not() -> None:
+    for prices, noted in (("self-hosted", True), ("self-hosted-cached", False), ("gpt-5", False)):
+        config = parse_config(
+            f'[[upstreams]]\nbase_url = "http://127.0.0.1:1"\nformats = ["openai"]\n'
+            f'prices = "{prices}"'
+        )
+        assert any("self-hosted-cached" in note for note in config.notes()) == noted

@@ -1,47 +1,83 @@
 """Requests made up from an OpenAPI description: none of them gets a 5xx."""
 
+import itertools
+import time
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from agora.gateway.config import Compression
+from tests.gateway.histories import chat, messages, responses
 from tests.gateway.loopback import config_for, gateway, serving
 from tests.gateway.strict_upstream import StrictUpstream
 
 schemathesis = pytest.importorskip("schemathesis", reason="makes requests up")
 
 _ANY = {"description": "an answer"}
+_TEXT = {"type": "string", "maxLength": 200}
+_BLOCK = {
+    "type": "object",
+    "properties": {
+        "type": {"enum": ["text", "tool_use", "tool_result", "input_text", "thinking", "odd"]},
+        "text": _TEXT,
+        "id": {"enum": ["a", "b"]},
+        "tool_use_id": {"enum": ["a", "b"]},
+        "name": _TEXT,
+        "input": {"type": "object"},
+        "content": {},
+    },
+    "required": ["type"],
+}
 _MESSAGE = {
     "type": "object",
     "properties": {
         "role": {"enum": ["system", "user", "assistant", "tool", "odd"]},
-        "content": {},
+        "content": {"anyOf": [_TEXT, {"type": "array", "items": _BLOCK}, {"type": "null"}]},
         "tool_calls": {"type": "array", "items": {"type": "object"}},
-        "tool_call_id": {"type": "string"},
-        "type": {"type": "string"},
+        "tool_call_id": {"enum": ["a", "b"]},
+        "type": {"enum": ["message", "function_call", "function_call_output", "reasoning", "odd"]},
+        "call_id": {"enum": ["a", "b"]},
     },
+    "required": ["role", "content"],
 }
+_PLAIN = {
+    "type": "object",
+    "properties": {"role": {"enum": ["user", "assistant"]}, "content": {**_TEXT, "minLength": 1}},
+    "required": ["role", "content"],
+    "additionalProperties": False,
+}
+"""What a provider takes in any order that begins with the user."""
 
 
 def _post(field: str) -> dict[str, Any]:
+    messages = {"type": "array", "items": _MESSAGE, "minItems": 1}
+    plain = {"type": "array", "items": _PLAIN, "minItems": 1}
     body = {
         "type": "object",
         "properties": {
-            "model": {"type": "string"},
-            field: {"anyOf": [{"type": "array", "items": _MESSAGE}, {}]},
-            "tools": {},
+            "model": {"enum": ["gpt-4o", "gpt-4", "claude-sonnet-4-6", ""]},
+            # With `{}` among them, anything would do, and that is what would be made.
+            field: {"anyOf": [plain, messages]},
+            "max_tokens": {"type": "integer"},
+            "tools": {"type": "array", "items": {"type": "object"}},
             "system": {},
             "stream": {"type": "boolean"},
             "thinking": {},
             "previous_response_id": {"type": "string"},
         },
+        # Without these nearly all bodies lack the messages, and nothing behind that is tried.
+        "required": ["model", field],
     }
-    bypass = {"name": "x-agora-bypass", "in": "header", "schema": {"type": "string"}}
+    bypass = {
+        "name": "x-agora-bypass",
+        "in": "header",
+        "schema": {"enum": ["0", "0", "0", "1", "odd"]},
+    }
     return {
         "post": {
             "parameters": [bypass],
-            "requestBody": {"content": {"application/json": {"schema": body}}},
+            "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
             "responses": {"default": _ANY},
         }
     }
@@ -75,35 +111,71 @@ OPENAPI = {
 }
 
 
-def conformance(count: int) -> dict[int, int]:
-    """Send so many requests and return how often each status came back."""
+_HISTORIES = {
+    "/v1/chat/completions": ("messages", chat(40, 1_000)["messages"]),
+    "/v1/responses": ("input", responses(40, 1_000)["input"]),
+    "/v1/messages": ("messages", messages(40, 1_000)["messages"]),
+    "/v1/messages/count_tokens": ("messages", messages(40, 1_000)["messages"]),
+}
+
+
+def conformance(
+    count: int, *, most_seconds: float = 600.0
+) -> tuple[dict[int, int], dict[str, int]]:
+    """Send so many requests and return how often each status came back, and what became of them.
+
+    Every second list of messages that was made up stands behind a long history: on their own they
+    are short, and nothing in them would ever be elided.
+
+    Each of the operations has its share of the seconds; what it has not asked by then is not asked.
+    """
     schema = schemathesis.openapi.from_dict(OPENAPI)
     statuses: dict[int, int] = {}
     with (
         serving(StrictUpstream()) as upstream_url,
         # Nothing is too short to be read.
-        gateway(config_for(upstream_url, compression=Compression(min_tokens=0))) as (url, _),
+        gateway(config_for(upstream_url, compression=Compression(min_tokens=0))) as (url, app),
     ):
         operations = [result.ok() for result in schema.get_all_operations()]
         for operation in operations:
+            seconds = most_seconds / len(operations)
+            _ask(operation, url, max(1, count // len(operations)), seconds, statuses)
+        told = app.forwarder.meter.snapshot().by("agora_requests_total", "reason")
+    return statuses, {reason: int(n) for reason, n in told.items()}
 
-            @settings(
-                max_examples=max(1, count // len(operations)),
-                deadline=None,
-                suppress_health_check=list(HealthCheck),
-                database=None,
-            )
-            @given(case=operation.as_strategy())
-            def ask(case: Any) -> None:
-                status = case.call(base_url=url).status_code
-                statuses[status] = statuses.get(status, 0) + 1
 
-            ask()
-    return statuses
+def _ask(
+    operation: Any, url: str, count: int, most_seconds: float, statuses: dict[int, int]
+) -> None:
+    until = time.monotonic() + most_seconds
+    field, history = _HISTORIES.get(operation.path, ("", []))
+    turn = itertools.count()
+
+    @settings(
+        max_examples=count,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(case=operation.as_strategy())
+    def ask(case: Any) -> None:
+        if time.monotonic() > until:
+            return
+        if (
+            isinstance(case.body, dict)
+            and isinstance(case.body.get(field), list)
+            and next(turn) % 2
+        ):
+            case.body = {**case.body, field: history + case.body[field]}
+        status = case.call(base_url=url).status_code
+        statuses[status] = statuses.get(status, 0) + 1
+
+    ask()
 
 
 def test_no_request_gets_a_server_error() -> None:
-    statuses = conformance(80)
+    statuses, reasons = conformance(160)
 
     assert statuses[200] > 10
+    assert {"compressed", "illegal_input", "unread", "bypass"} <= reasons.keys()
     assert not [status for status in statuses if status >= 500]

@@ -1,22 +1,26 @@
 """Who is let in, what goes on and what does not: headers, caps, hosts, paths, secrets."""
 
 import asyncio
+import gzip
 import http.client
 import io
 import json
 import logging
 import socket
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import aiohttp
 import pytest
 
+from agora.core.trajectory import Anchor, Step
 from agora.gateway.app import App
-from agora.gateway.config import Compression, Limits, Log
+from agora.gateway.config import Compression, Limits, Log, Telemetry, Tenants
 from agora.gateway.logs import configure
-from tests.gateway.histories import chat
+from tests.gateway.histories import chat, messages
 from tests.gateway.loopback import config_for, gateway, serving
 from tests.gateway.strict_upstream import Received, StrictUpstream
 
@@ -285,6 +289,165 @@ def test_no_secret_is_told_anywhere(door: Door) -> None:
     assert CANARY not in metrics
     assert "agora_requests_total" in metrics
     assert stream.getvalue().count("\n") >= 5
+
+
+def test_the_model_of_a_request_that_is_not_read_is_in_its_line_all_the_same(door: Door) -> None:
+    stream = io.StringIO()
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    configure(Log(), stream)
+    asked = chat(30)
+    asked["messages"][2]["tool_calls"][0]["function"]["arguments"] = '{"model": "not-this-one"}'
+    model = asked.pop("model")
+    try:
+        with gateway(config_for(door.upstream_url, log=Log())) as (url, app):
+            inner = replace(door, url=url, app=app)
+            inner.ask(body={"model": model, **asked}, x_agora_bypass="1")
+            inner.ask(body={**asked, "model": model}, x_agora_bypass="1")
+            inner.ask(body=asked, x_agora_bypass="1")
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    told = [line for line in lines if line["message"] == "request"]
+    assert [line["reason"] for line in told] == ["bypass"] * 3
+    assert [line.get("model") for line in told] == [model, model, None]
+
+
+def test_a_prompt_beyond_the_window_goes_by_the_rule_where_there_is_no_time(door: Door) -> None:
+    release = threading.Event()
+
+    class Hanging:
+        def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+            release.wait(20)
+            return [0.5] * len(steps)
+
+    limits = Limits(compress_deadline_ms=50)
+    config = config_for(door.upstream_url, limits=limits)
+    reasons = {}
+    try:
+        with gateway(config, scorer=Hanging()) as (url, app):
+            inner = replace(door, url=url, app=app)
+            # 8,192 tokens are the window of one of them, 128,000 that of the other.
+            for model in ("gpt-4", "gpt-4o"):
+                status, headers, _ = inner.ask(body={**chat(40, 1_500), "model": model})
+                assert status == 200
+                reasons[model] = headers.get("x-agora-untouched", "compressed")
+                sent = len(json.loads(door.last.body)["messages"])
+                assert (sent < 82) == (model == "gpt-4")
+            rungs = app.forwarder.meter.snapshot().by("agora_requests_total", "rung")
+    finally:
+        release.set()
+
+    assert reasons["gpt-4"] == "compressed"
+    assert reasons["gpt-4o"] in ("deadline", "saturated")
+    assert rungs == {"1": 1.0, "2": 1.0}
+
+
+def test_what_came_too_late_for_one_call_is_there_for_the_next(door: Door) -> None:
+    done = threading.Event()
+
+    class Slow:
+        def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+            time.sleep(0.3)
+            done.set()
+            return [0.5] * len(steps)
+
+    config = config_for(door.upstream_url, limits=Limits(compress_deadline_ms=100))
+    asked = [messages(steps, 1_500) for steps in (29, 30)]
+    outcomes = []
+    with gateway(config, scorer=Slow()) as (url, app):
+        inner = replace(door, url=url, app=app)
+        for body in asked:
+            _, headers, _ = inner.ask("/v1/messages", body, x_api_key="sk-1")
+            outcomes.append(headers.get("x-agora-untouched", "compressed"))
+            assert done.wait(10)
+            time.sleep(0.3)
+
+    assert outcomes == ["deadline", "compressed"]
+
+
+def test_a_tenant_that_compressing_costs_money_is_left_alone_for_a_while(door: Door) -> None:
+    now = [1_000.0]
+    tenants = Tenants(window_requests=10, rest_seconds=60)
+    # Edited at every call, and all of it written to the cache each time: what costs most.
+    compression = Compression(min_tokens=200, schedule="every_call")
+    usage = {"input_tokens": 0, "cache_creation_input_tokens": 9_000, "output_tokens": 1}
+    answer = json.dumps({"type": "message", "content": [], "usage": usage}).encode()
+    kind = [(b"content-type", b"application/json")]
+    upstream = StrictUpstream(answers={"/v1/messages": (200, kind, answer)})
+    with (
+        serving(upstream) as upstream_url,
+        gateway(
+            config_for(upstream_url, tenants=tenants, compression=compression),
+            clock=lambda: now[0],
+        ) as (url, app),
+    ):
+        inner = replace(door, url=url, app=app, upstream=upstream)
+
+        def outcome(number: int, key: str) -> str:
+            asked = messages(26, 1_500)
+            asked["messages"][0]["content"] += f" {number}"
+            body = json.dumps(asked).encode()
+            status, headers, _ = inner.ask("/v1/messages", body, x_api_key=key)
+            assert status == 200
+            reason = headers.get("x-agora-untouched", "compressed")
+            assert (inner.last.body == body) == (reason != "compressed")
+            return reason
+
+        first = [outcome(n, "sk-1") for n in range(10)]
+        rests = [outcome(n, "sk-1") for n in range(10, 13)]
+        other = outcome(13, "sk-2")
+        told = app.forwarder.meter.snapshot()
+        metrics = inner.ask("/metrics", method="GET")[2]
+        now[0] += 61
+        later = outcome(14, "sk-1")
+
+    assert first == ["compressed"] * 10
+    assert rests == ["stand_down"] * 3
+    assert other == later == "compressed"
+    assert told.total("agora_stand_downs_total") == 1
+    assert told.net_dollars() < 0
+    assert b"agora_tenants_resting 1.0" in metrics
+
+
+def test_no_secret_is_told_to_the_collector_of_traces(door: Door) -> None:
+    pytest.importorskip(
+        "opentelemetry.exporter.otlp.proto.http", reason="the extra telemetry is not installed"
+    )
+    collector = StrictUpstream()
+    secret = f"sk-{CANARY}"
+    with serving(collector) as collector_url:
+        config = config_for(door.upstream_url, telemetry=Telemetry(endpoint=collector_url))
+        with gateway(config) as (url, app):
+            inner = replace(door, url=url, app=app)
+            long = chat(40)
+            long["messages"][1]["content"] += secret
+            for path in ("/v1/chat/completions", f"/v1/chat/completions?k={secret}", f"/{secret}"):
+                inner.ask(
+                    path,
+                    long,
+                    Authorization=f"Bearer {secret}",
+                    x_api_key=secret,
+                    User_Agent=secret,
+                    x_request_id=secret,
+                    tracestate=f"vendor={secret}",
+                    baggage=f"key={secret}",
+                )
+            # Refused by the upstream: then the model's name is what the client wrote, no model.
+            inner.ask(body={"model": secret, "messages": [{"role": secret}]}, Authorization=secret)
+            inner.ask(body=b'{"model": "' + secret.encode() + b'"', Authorization=secret)
+        sent = [
+            gzip.decompress(r.body) if r.header("content-encoding") == "gzip" else r.body
+            for r in collector.received
+        ]
+
+    assert sent
+    assert any(b"gpt-4o" in body for body in sent)
+    assert all(CANARY.encode() not in body for body in sent)
+    assert all(CANARY.encode() not in b"".join((*n, r.query)) for r in collector.received
+               for n in r.headers)  # fmt: skip
 
 
 def test_health_is_told_and_draining_too(door: Door) -> None:

@@ -1,6 +1,7 @@
 """Work off the loop: it ends in time or is given up, and nothing stays broken."""
 
 import asyncio
+import functools
 import threading
 import time
 from collections.abc import Callable
@@ -55,6 +56,35 @@ def test_an_error_is_a_reason_and_the_thread_goes_on() -> None:
 
     assert run(pool, lambda: 1 // 0, kill, lambda: 7) == ["failed", "failed", 7]
     assert [type(error) for error in told] == [ZeroDivisionError, SystemExit]
+
+
+def test_large_work_that_is_late_does_not_hold_small_work_back() -> None:
+    pool = make_pool(deadline_seconds=0.05, workers=1, stuck_seconds=60)
+
+    def until(release: threading.Event, done: threading.Event) -> int:
+        release.wait(20)
+        done.set()
+        return 1
+
+    async def all_of_them() -> tuple[list[int | str], int | str]:
+        late = []
+        for _ in range(7):
+            release, done = threading.Event(), threading.Event()
+            job = functools.partial(until, release, done)
+            late.append(await pool.run(lambda _, job=job: job, kind=9))  # type: ignore[misc]
+            release.set()
+            while late[-1] == "deadline" and not done.is_set():
+                await asyncio.sleep(0.01)
+        pool.deadline_seconds = 10
+        return late, await pool.run(lambda _: lambda: 7, kind=1)
+
+    pool.start()
+    late, small = asyncio.run(all_of_them())
+    pool.close()
+
+    assert late == ["deadline"] * 5 + ["breaker_open"] * 2
+    assert small == 7
+    assert pool.open_breakers == 1
 
 
 def test_beyond_what_may_wait_nothing_is_taken() -> None:

@@ -8,8 +8,9 @@ import anthropic
 import openai
 import pytest
 
-from tests.gateway.histories import chat, messages, responses
+from tests.gateway.histories import chat, messages, observation, responses
 from tests.gateway.loopback import config_for, gateway, serving
+from tests.gateway.scripted_upstream import ScriptedUpstream
 from tests.gateway.strict_upstream import StrictUpstream
 
 TEXT = 'The answer is "42", 世界 🙂.'
@@ -78,6 +79,44 @@ def test_an_sdk_gets_the_providers_answer_and_long_histories_arrive_shorter(
         assert sent[field][-1] == body[field][-1]
     else:
         assert sent[field] == body[field]
+
+
+def test_an_agent_of_thirty_steps_ends_as_it_does_without_the_gateway() -> None:
+    ends = []
+    app = ScriptedUpstream(steps=30)
+    with serving(app) as url, gateway(config_for(url)) as (door, running):
+        for base in (url, door):
+            client = openai.OpenAI(base_url=f"{base}/v1", api_key="sk-test", max_retries=0)
+            ends.append(read_the_book(client))
+        told = running.forwarder.meter.snapshot().by("agora_requests_total", "reason")
+        tokens = running.forwarder.meter.snapshot().total("agora_tokens_removed_total")
+
+    assert ends[0] == ends[1]
+    assert told["compressed"] > 10
+    assert tokens > 10_000
+    assert all(request.status == 200 for request in app.received)
+    direct, through = app.received[30], app.received[61]
+    assert len(through.body) < 0.8 * len(direct.body)
+
+
+def read_the_book(client: openai.OpenAI) -> list[str]:
+    """Do what the model says until it calls no more tools; return all that it said."""
+    parameters = {"type": "object", "properties": {"number": {"type": "integer"}}}
+    tool: Any = {"type": "function", "function": {"name": "read_page", "parameters": parameters}}
+    history: list[Any] = [{"role": "user", "content": "Read the book."}]
+    said = []
+    while True:
+        asked = client.chat.completions.create(model="gpt-4o", messages=history, tools=[tool])
+        message = asked.choices[0].message
+        said.append(message.model_dump_json())
+        if not message.tool_calls:
+            return said
+        history.append(message.model_dump(exclude_none=True))
+        for call in message.tool_calls:
+            assert call.type == "function"
+            number = json.loads(call.function.arguments)["number"]
+            page = f"This is page {number}. " + observation(number)
+            history.append({"role": "tool", "tool_call_id": call.id, "content": page})
 
 
 def test_an_sdk_sees_the_providers_own_refusal(door: str) -> None:

@@ -59,3 +59,23 @@ def test_no_answer_makes_it_fail(raw: bytes, encoding: bytes) -> None:
     read(b'"usage": ' + raw, [3, 50])
     assert read(b'{"usage": null}', []) is None
     assert read(b'{"usage": {"prompt_tokens": "many"}}', []) == Billed()
+
+
+def test_what_openai_says_was_written_to_its_cache_is_read_under_the_sdks_own_names() -> None:
+    types = pytest.importorskip("openai.types", reason="needs openai")
+    details = {"cached_tokens": 40, "cache_write_tokens": 50}
+    chat = types.CompletionUsage(
+        prompt_tokens=100, completion_tokens=7, total_tokens=107, prompt_tokens_details=details
+    )
+    answer = {
+        "input_tokens": 100,
+        "output_tokens": 7,
+        "total_tokens": 107,
+        "input_tokens_details": details,
+        "output_tokens_details": {"reasoning_tokens": 0},
+    }
+    responses = types.responses.ResponseUsage(**answer)
+
+    for usage in (chat, responses):
+        raw = f'{{"usage": {usage.model_dump_json()}}}'.encode()
+        assert read(raw, []) == Billed(fresh=10, read=40, written=50, output=7)

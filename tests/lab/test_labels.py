@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,19 @@ def test_labels_and_trajectories_come_back_as_they_were(tmp_path: Path) -> None:
         assert writer.add(TRAJECTORY, []) == 0
 
     assert read_labels(path) == labels
+    assert list(read_trajectories(path)) == [(data, TRAJECTORY)]
+
+
+def test_a_trajectory_that_comes_again_brings_the_pairs_that_are_new(tmp_path: Path) -> None:
+    path = tmp_path / "labels.parquet"
+    data = data_hash(TRAJECTORY)
+    first, second, third = (make_label(data, candidate) for candidate in (1, 2, 3))
+    other = replace(second, kind="likelihood", label=0.5)
+    with Writer(path) as writer:
+        assert writer.add(TRAJECTORY, [first, second]) == 2
+        assert writer.add(TRAJECTORY, [replace(second, label=0.0), third, other]) == 2
+
+    assert read_labels(path) == [first, second, third, other]
     assert list(read_trajectories(path)) == [(data, TRAJECTORY)]
 
 

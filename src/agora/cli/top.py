@@ -206,7 +206,7 @@ def _bill(now: Snapshot) -> RenderableType:
         ("read from cache", f"{usage.get('read', 0.0) / prompt:.0%}" if prompt else "–"),
         ("tenants at rest", f"{now.total('agora_tenants_resting'):,.0f}"),
     )
-    return Panel(grid, title="bill, cache effects included", padding=(0, 1))
+    return Panel(grid, title="bill, with the cache", padding=(0, 1))
 
 
 def _routes(now: Snapshot, recent: Snapshot, seconds: float) -> RenderableType:

@@ -1,58 +1,99 @@
 """A conversation that comes back with one step more: what was edited before is not worked out anew.
 
 A selection depends only on the steps up to its epoch, so between two epochs the edited prompt grows
-at its end and nowhere else (docs/concepts/bill.md). When the messages begin with the very bytes of
-a request seen before, only the new ones are read; if the schedule still names the same edit, the
-new bytes go behind the edited ones. In any doubt nothing is found, and the whole body is read. What
-is remembered may be forgotten at any time: the bytes that go on are the same without it.
+at its end and nowhere else (docs/concepts/bill.md). When a body begins with the very bytes of one
+seen before, only what is behind them is read; if the schedule still names the same edit, the new
+bytes go behind the edited ones. In any doubt nothing is found, and the whole body is read. What is
+remembered may be forgotten at any time: the bytes that go on are the same without it.
 """
 
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from agora.adapters import ADAPTERS, Context, validate
 from agora.compressor import Compressor
 from agora.core.compression import Compression
 from agora.core.schedule import RentOrBuy, Sizes
 from agora.core.trajectory import Trajectory
-from agora.gateway.body import Kept, Span, Unreadable, decode, splice
+from agora.gateway.body import Kept, Span, Unreadable, decode, elements, fields, nested, splice
 
-_MOST_PER_KEY = 64
+_MOST_PER_KEY = 256
+_MOST_HEADS = 1_000
+_HEAD_BYTES = 64
+_LOOK_BYTES = 32
+"""What is compared first: the end of what was seen has an id in it, its beginning says nothing."""
+_MOVING_STEPS = 3
+"""Clients move their cache breakpoints along, on the last two or three messages of the user. Behind
+so many steps nothing changes any more."""
+_BREAKPOINT = b'"cache_control"'
 _STUB = {"role": "user", "content": "-"}
 """What new messages are read behind: on their own they would have no task."""
 _THINKING = frozenset({"thinking", "redacted_thinking"})
+
+Key = tuple[object, ...]
+"""All that an edit depends on beside the messages: tenant, format, and more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A place behind a whole step, and what is known of all that stands before it."""
+
+    end: int
+    """In bytes from the beginning of the first message."""
+    edited_end: int
+    """The same place in what goes on instead."""
+    sizes: Sizes
+    tokens: int
+    ids: frozenset[str]
+    thinking: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """A list of messages, up to the end of its last one, and what became of it."""
 
+    key: Key
     body: bytes
     start: int
     """Where the first message begins."""
-    end: int
-    """Where the last one ends."""
+    head: dict[str, Span]
+    """The fields before the messages."""
     edited: bytes | None
     """What goes on instead; None when nothing was edited."""
-    sizes: Sizes
     epoch: int
     room: int
-    tokens: int
     removed: int
     newest: int
-    thinking: bool
-    ids: frozenset[str]
+    last: Place
+    settled: Place | None
+    """An earlier place, where the client still changes what is behind it."""
+
+    @property
+    def end(self) -> int:
+        """Where the last message ends."""
+        return self.start + self.last.end
+
+    @property
+    def tokens(self) -> int:
+        """What all of it costs."""
+        return self.last.tokens
 
     @property
     def weight(self) -> int:
         """About how many bytes it keeps alive."""
-        return len(self.body) + len(self.edited or b"") + 64 * len(self.sizes.steps) + 1_000
+        return len(self.body) + len(self.edited or b"") + 128 * len(self.last.sizes.steps) + 1_000
 
 
-Key = tuple[object, ...]
+class Found(NamedTuple):
+    """Something seen, and up to where a body is the same."""
+
+    seen: Seen
+    place: Place
+    start: int
+    """Where in that body the first message begins."""
 
 
 class Again:
@@ -62,26 +103,36 @@ class Again:
         self._most = most_bytes
         self._used = 0
         self._seen: OrderedDict[Key, list[Seen]] = OrderedDict()
+        self._heads: OrderedDict[Key, Key] = OrderedDict()
         self._lock = threading.Lock()
 
-    def find(self, key: Key, body: bytes, span: Span, compressor: Compressor) -> Seen | None:
-        """Return what becomes of this body, if one it continues was seen and nothing is due."""
-        with self._lock:
-            known = tuple(self._seen.get(key, ()))
-        for seen in reversed(known):
-            begins = memoryview(seen.body)[seen.start : seen.end]
-            at = _first(body, span)
-            if body.startswith(begins, at):
-                grown = _grown(seen, body, at, span, key, compressor)
-                if grown is not None:
-                    self._put(key, grown, instead=seen)
-                return grown
+    def begins(self, tenant: str, format: str, body: bytes) -> Found | None:
+        """Return what a body begins with, fields before the messages included; nothing is read."""
+        key = self._heads.get((tenant, format, body[:_HEAD_BYTES]))
+        if key is None:
+            return None
+        for seen in reversed(self._known(key)):
+            for place in (seen.last, seen.settled):
+                if place is not None and _same(seen, 0, seen.start + place.end, body, 0):
+                    return Found(seen, place, seen.start)
+        return None
+
+    def find(self, key: Key, body: bytes, span: Span) -> Found | None:
+        """Return what the messages of a body begin with, whatever stands before them."""
+        start = _first(body, span)
+        for seen in reversed(self._known(key)):
+            for place in (seen.last, seen.settled):
+                if place is not None and _same(
+                    seen, seen.start, seen.start + place.end, body, start
+                ):
+                    return Found(seen, place, start)
         return None
 
     def remember(
         self,
         key: Key,
         body: bytes,
+        head: dict[str, Span],
         slices: Sequence[Span],
         compression: Compression,
         kept: Sequence[Kept],
@@ -98,25 +149,55 @@ class Again:
         if bool(edit.epoch) != compression.changed or edit.epoch != compression.epoch:
             return
         edited = b"".join(splice(body, slices, kept)) if compression.changed else None
-        seen = Seen(
-            body=body,
-            start=slices[0][0],
-            end=slices[-1][1],
-            edited=edited,
+        start = slices[0][0]
+        last = Place(
+            end=slices[-1][1] - start,
+            edited_end=len(edited or b""),
             sizes=sizes,
+            tokens=compression.tokens_before,
+            ids=frozenset(_ids(messages)),
+            thinking=any(map(_thinks, messages)),
+        )
+        seen = Seen(
+            key=key,
+            body=body,
+            start=start,
+            head=head,
+            edited=edited,
             epoch=edit.epoch,
             room=edit.room,
-            tokens=compression.tokens_before,
             removed=compression.tokens_before - compression.tokens_after,
             newest=0,
-            thinking=any(map(_thinks, messages)),
-            ids=frozenset(_ids(messages)),
+            last=last,
+            settled=_settled(last, body, edited, edit.epoch, slices, messages),
         )
-        self._put(key, seen)
+        self._put(seen)
 
-    def _put(self, key: Key, seen: Seen, instead: Seen | None = None) -> None:
+    def grown(
+        self,
+        found: Found,
+        body: bytes,
+        spans: dict[str, Span],
+        span: Span,
+        compressor: Compressor,
+        *,
+        depth: int,
+    ) -> Seen | None:
+        """Return what becomes of a body that begins so, if nothing is due; None in any doubt."""
+        head = {name: value for name, value in spans.items() if value[1] <= span[0]}
+        grown = _grown(found, body, head, span, compressor, depth)
+        if grown is not None:
+            self._put(grown, instead=found.seen)
+        return grown
+
+    def _known(self, key: Key) -> tuple[Seen, ...]:
+        with self._lock:
+            return tuple(self._seen.get(key, ()))
+
+    def _put(self, seen: Seen, instead: Seen | None = None) -> None:
         if seen.weight > self._most:
             return
+        key = seen.key
         with self._lock:
             known = self._seen.setdefault(key, [])
             self._seen.move_to_end(key)
@@ -131,6 +212,11 @@ class Again:
                 self._forget(self._seen[oldest], self._seen[oldest][0])
                 if not self._seen[oldest]:
                     del self._seen[oldest]
+            head = (key[0], key[1], seen.body[:_HEAD_BYTES])
+            self._heads[head] = key
+            self._heads.move_to_end(head)
+            if len(self._heads) > _MOST_HEADS:
+                self._heads.popitem(last=False)
 
     def _forget(self, known: list[Seen], seen: Seen) -> None:
         for at, other in enumerate(known):
@@ -140,61 +226,172 @@ class Again:
                 return
 
 
+def behind(found: Found, body: bytes, field: str) -> tuple[dict[str, Span], Span] | None:
+    """Return the fields of a body, and where its messages stand, by a look at its end only.
+
+    The beginning is that of a body that was read in full; what is left has to
+    close the list of messages and the object, and to name no field again.
+    """
+    seen, place, start = found
+    before = b'{"%b":[0' % field.encode()
+    at = start + place.end
+    rest = fields(before + body[at:])
+    if rest is None or not seen.head.keys().isdisjoint(rest):
+        return None
+    moved = at - len(before)
+    spans = dict(seen.head)
+    for name, (begin, end) in rest.items():
+        spans[name] = (begin + moved, end + moved)
+    # The bracket itself stands before the first message, with white space between them.
+    opened = body.rindex(b"[", 0, start)
+    span = (opened, spans[field][1])
+    spans[field] = span
+    return spans, span
+
+
+def _same(seen: Seen, begin: int, end: int, body: bytes, at: int) -> bool:
+    stop = at + end - begin
+    if body[stop - _LOOK_BYTES : stop] != seen.body[end - _LOOK_BYTES : end]:
+        return False
+    return body.startswith(memoryview(seen.body)[begin:end], at)
+
+
 def _grown(
-    seen: Seen, body: bytes, start: int, span: Span, key: Key, compressor: Compressor
+    found: Found,
+    body: bytes,
+    head: dict[str, Span],
+    span: Span,
+    compressor: Compressor,
+    depth: int,
 ) -> Seen | None:
-    """Return what becomes of `body`, which begins as `seen` does; None in any doubt."""
+    seen, place, start = found
     schedule = _schedule(compressor)
     if schedule is None:
         return None
-    end = start + seen.end - seen.start
-    rest = body[end : span[1] - 1].strip(b" \t\n\r")
-    if not rest:
-        return _moved(seen, body, start, end, b"", seen.sizes, seen.tokens, seen.newest, ())
+    at = start + place.end
+    stop = at + len(body[at : span[1] - 1].rstrip(b" \t\n\r"))
+    if stop == at:
+        if place is not seen.last:
+            return None
+        return _moved(found, body, head, place, seen.settled, seen.newest)
+    opened = body.index(b",", at) + 1
     try:
-        messages = decode(b"[%b]" % rest[1:])
+        messages = decode(b"[%b]" % body[opened:stop])
     except Unreadable:
         return None
-    format = str(key[1])
-    tail = _tail(messages, format, compressor, thinking=seen.thinking)
-    if tail is None or not seen.ids.isdisjoint(ids := _ids(messages)):
+    if nested(messages, depth - 1) or not all(isinstance(m, dict) for m in messages):
         return None
-    sizes = _together(seen.sizes, tail)
-    edit = schedule.edit(sizes)
+    settled = seen.settled if place is seen.last else place
+    middle = _moving(messages, str(seen.key[1]), body, at, stop)
+    if middle is not None:
+        slices = elements(b"[%b]" % body[opened:stop], (0, stop - opened + 2))
+        assert slices is not None  # noqa: S101 - it was decoded
+        cut = opened + slices[middle - 1][1] - 1
+        settled = _further(place, messages[:middle], cut - at, seen, compressor)
+        if settled is None:
+            return None
+        last = _further(settled, messages[middle:], stop - cut, seen, compressor)
+    else:
+        last = _further(place, messages, stop - at, seen, compressor)
+    if last is None:
+        return None
+    edit = schedule.edit(last.sizes)
     if edit.epoch != seen.epoch or (edit.epoch and edit.room != seen.room):
         return None
-    tokens = seen.tokens + tail.tokens - tail.preamble_tokens
-    # What follows the last message, white space before the bracket, is not of the messages.
-    last = end + len(body[end : span[1] - 1].rstrip(b" \t\n\r"))
-    said = sum(u.tokens for u in tail.utterances if u.after >= len(tail.steps))
-    newest = tail.steps[-1].tokens + said
-    return _moved(seen, body, start, last, body[end:last], sizes, tokens, newest, ids)
+    newest = last.sizes.steps[-1] + last.sizes.said[-1]
+    return _moved(found, body, head, last, settled, newest)
 
 
 def _moved(
-    seen: Seen,
+    found: Found,
     body: bytes,
-    start: int,
-    end: int,
-    added: bytes,
-    sizes: Sizes,
-    tokens: int,
+    head: dict[str, Span],
+    last: Place,
+    settled: Place | None,
     newest: int,
-    ids: Sequence[str],
 ) -> Seen:
+    seen, place, start = found
+    edited = seen.edited
+    if edited is not None and last is not place:
+        edited = edited[: place.edited_end] + body[start + place.end : start + last.end]
     return Seen(
+        key=seen.key,
         body=body,
         start=start,
-        end=end,
-        edited=None if seen.edited is None else seen.edited + added,
-        sizes=sizes,
+        head=head,
+        edited=edited,
         epoch=seen.epoch,
         room=seen.room,
-        tokens=tokens,
         removed=seen.removed,
         newest=newest,
-        thinking=seen.thinking,
-        ids=seen.ids.union(ids) if ids else seen.ids,
+        last=last,
+        settled=settled,
+    )
+
+
+def _further(
+    place: Place, messages: list[Any], added: int, seen: Seen, compressor: Compressor
+) -> Place | None:
+    """Return the place behind further messages, whole steps all of them; None otherwise."""
+    tail = _tail(messages, str(seen.key[1]), compressor, thinking=place.thinking)
+    if tail is None or not place.ids.isdisjoint(ids := _ids(messages)):
+        return None
+    return Place(
+        end=place.end + added,
+        edited_end=place.edited_end + added,
+        sizes=_together(place.sizes, tail),
+        tokens=place.tokens + tail.tokens - tail.preamble_tokens,
+        ids=place.ids.union(ids),
+        thinking=place.thinking,
+    )
+
+
+def _moving(messages: Sequence[Any], format: str, body: bytes, at: int, stop: int) -> int | None:
+    """Return before which message the client's breakpoints still move, if they do and there is."""
+    if format == "responses" or body.find(_BREAKPOINT, at, stop) < 0:
+        return None
+    acting = [n for n, message in enumerate(messages) if _acts(message)]
+    return acting[-_MOVING_STEPS] if len(acting) > _MOVING_STEPS else None
+
+
+def _settled(
+    last: Place,
+    body: bytes,
+    edited: bytes | None,
+    epoch: int,
+    slices: Sequence[Span],
+    messages: Sequence[Any],
+) -> Place | None:
+    """Return the place before the steps in which the client's breakpoints move."""
+    sizes = last.sizes
+    steps = len(sizes.steps) - _MOVING_STEPS
+    acting = [n for n, message in enumerate(messages) if _acts(message)]
+    start = slices[0][0]
+    if (
+        body.find(_BREAKPOINT, start, start + last.end) < 0
+        or len(acting) != len(sizes.steps)
+        or steps < max(1, epoch)
+    ):
+        return None
+    first = acting[steps]
+    end = slices[first - 1][1] - start
+    rest = body[start + end : start + last.end]
+    if edited is not None and not edited.endswith(rest):
+        return None
+    before = messages[:first]
+    return Place(
+        end=end,
+        edited_end=last.edited_end - len(rest),
+        sizes=Sizes(
+            preamble=sizes.preamble,
+            steps=sizes.steps[:steps],
+            said=sizes.said[:steps],
+            residues=sizes.residues[:steps],
+            asked=sizes.asked[:steps],
+        ),
+        tokens=last.tokens - sum(sizes.steps[steps:]) - sum(sizes.said[steps:]),
+        ids=frozenset(_ids(before)),
+        thinking=any(map(_thinks, before)),
     )
 
 
@@ -202,7 +399,7 @@ def _tail(
     messages: list[Any], format: str, compressor: Compressor, *, thinking: bool
 ) -> Trajectory | None:
     """Return the new messages as a trajectory of whole steps; None if they are anything else."""
-    if not all(isinstance(message, dict) for message in messages) or not _acts(messages[0]):
+    if not _acts(messages[0]):
         return None
     if not thinking and any(map(_thinks, messages)):
         return None
@@ -254,10 +451,9 @@ def _together(sizes: Sizes, tail: Trajectory) -> Sizes:
 
 
 def _schedule(compressor: Compressor) -> RentOrBuy | None:
-    sheet = compressor.sheet
-    if compressor.schedule != "by_price" or sheet is None or sheet.write <= sheet.read:
-        return None
-    return RentOrBuy(sheet, budget=compressor.budget, k_recent=compressor.k_recent)
+    # As the compressor makes it, so that both name the same edits.
+    schedule = compressor.schedule_for(None)
+    return schedule if isinstance(schedule, RentOrBuy) else None
 
 
 def _thinks(message: Any) -> bool:

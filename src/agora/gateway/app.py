@@ -1,13 +1,14 @@
 """The gateway as an ASGI application: who is let in, and what is answered here."""
 
 import asyncio
+import gc
 import logging
 import os
 import secrets
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agora.core.scorer import Scorer
@@ -27,6 +28,8 @@ _log = logging.getLogger(__name__)
 _SWITCH_SECONDS = 0.001
 """How long a compressing thread may keep the interpreter while the loop waits for it; the default
 is five times that. Chosen by reasoning, not yet by measurement."""
+_RULE_SECONDS = 2.0
+"""What may be waited for the rule where the prompt would be refused without it."""
 
 
 def make_app(
@@ -34,28 +37,37 @@ def make_app(
 ) -> "App":
     """Return the gateway for a configuration. Run it with `uvicorn_settings(config)`."""
     meter = Meter(most_tenants=config.tenants.most)
-    editor = Editor(
-        Settings(
-            scorer=scorer or _scorer(config.compression),
-            keep_ratio=config.compression.keep_ratio,
-            k_recent=config.compression.k_recent,
-            schedule=config.compression.schedule,
-            observations=config.compression.observations,
-            recall=config.recall,
-            depth=config.limits.depth,
-        )
+    settings = Settings(
+        scorer=scorer or _scorer(config.compression),
+        keep_ratio=config.compression.keep_ratio,
+        k_recent=config.compression.k_recent,
+        lines=config.compression.lines,
+        min_tokens=config.compression.min_tokens,
+        schedule=config.compression.schedule,
+        observations=config.compression.observations,
+        recall=config.recall,
+        depth=config.limits.depth,
     )
+    editor = Editor(settings)
     pool: Pool[Job, Edited] = Pool(
         work=editor,
         workers=config.compression.workers,
         deadline_seconds=config.limits.compress_deadline_ms / 1e3,
         on_error=_tell,
     )
+    no_time = Unusable(BundleError("the scorer", "is not asked: there was no time for it"))
+    by_rule: Pool[Job, Edited] = Pool(
+        work=Editor(replace(settings, scorer=no_time, remember_bytes=0)),
+        deadline_seconds=_RULE_SECONDS,
+        on_error=_tell,
+    )
     secret = os.environ.get(config.tenants.secret_env, "").encode() or secrets.token_bytes(32)
     forwarder = Forwarder(
         config=config,
         client=Client(),
+        again=editor.again,
         pool=pool,
+        by_rule=by_rule,
         meter=meter,
         ledger=Ledger(config.tenants),
         secret=secret,
@@ -144,7 +156,7 @@ class App:
 
     async def _metrics(self, send: Send) -> None:
         forwarder = self.forwarder
-        forwarder.meter.breakers(forwarder.rules.open_ones + forwarder.pool.breaker.is_open)
+        forwarder.meter.breakers(forwarder.rules.open_ones + forwarder.pool.open_breakers)
         forwarder.meter.resting(forwarder.ledger.resting(forwarder.clock()))
         await _plain(send, 200, forwarder.meter.render(), CONTENT_TYPE.encode())
 
@@ -157,10 +169,13 @@ class App:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         sys.setswitchinterval(_SWITCH_SECONDS)
+        # What is loaded by now stays: the collector need not look at it with every request.
+        gc.freeze()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self.drain()
         await self.stop()
+        gc.unfreeze()
         sys.setswitchinterval(before)
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -168,12 +183,15 @@ class App:
         """Make ready to serve; needs a running loop."""
         self.forwarder.spans = spans_for(self.config.telemetry)
         self.forwarder.pool.start()
+        self.forwarder.by_rule.start()
         await self.forwarder.client.start()
 
     async def stop(self) -> None:
         """Let go of threads and connections."""
         self.forwarder.pool.close()
+        self.forwarder.by_rule.close()
         await self.forwarder.client.close()
+        self.forwarder.tell_all()
         if self.forwarder.spans is not None:
             await asyncio.to_thread(self.forwarder.spans.close)
 

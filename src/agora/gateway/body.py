@@ -233,6 +233,21 @@ def _balanced(shape: bytes) -> bool:
     return shape.count(b"{") == shape.count(b"}") and shape.count(b"[") == shape.count(b"]")
 
 
+def nested(value: Any, depth: int) -> bool:
+    """Tell whether lists and objects are nested more than `depth` deep."""
+    level = [value]
+    for _ in range(depth):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if type(outer) is dict else outer)
+            if type(inner) is dict or type(inner) is list
+        ]
+        if not level:
+            return False
+    return True
+
+
 class _Model(msgspec.Struct):
     model: str | None = None
 
@@ -249,4 +264,41 @@ def model_of(text: bytes) -> str | None:
     try:
         return _model.decode(text).model
     except (*Unreadable, msgspec.ValidationError):
+        return None
+
+
+_NAME = b'"model"'
+_AT_THE_END = 16 << 10
+
+
+def model_behind(text: bytes) -> str | None:
+    """Return the model that a body names behind its messages, by a look at its end only.
+
+    What follows the name closes exactly one object, so that the name stands
+    in the outermost one: a tool's argument of that name is never taken for it.
+
+    >>> model_behind(b'{"messages": [{"input": {"model": "no"}}], "model": "gpt-4o", "n": 1}')
+    'gpt-4o'
+    >>> model_behind(b'{"messages": [{"input": {"model": "no"}}], "n": 1}')
+    """
+    least = max(0, len(text) - _AT_THE_END)
+    at = text.rfind(_NAME, least)
+    if at <= least or text[at - 1] not in b", \t\n\r":
+        return None
+    return model_of(b"{" + text[at:])
+
+
+_first_name = re.compile(rb'\s*\{\s*"model"\s*:\s*("[^"\\\x00-\x1f]{1,128}")')
+
+
+def model_before(text: bytes) -> str | None:
+    """Return the model if it is what a body begins with, by a look at its beginning only.
+
+    >>> model_before(b'{"model": "gpt-4o", "messages": []}')
+    'gpt-4o'
+    """
+    found = _first_name.match(text, 0, 512)
+    try:
+        return None if found is None else str(decode(found[1]))
+    except Unreadable:
         return None

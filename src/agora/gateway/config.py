@@ -17,6 +17,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
@@ -29,6 +30,16 @@ from agora.scorers.load import NAMES
 Format = Literal["openai", "anthropic"]
 FORMATS: tuple[Format, ...] = ("openai", "anthropic")
 MIB = 1 << 20
+
+
+OWN_SERVER = "self-hosted-cached"
+"""The sheet of a server of one's own with a prefix cache, as llama.cpp, vLLM and SGLang have."""
+_OWN_SERVER: Mapping[str, Any] = {
+    "like": "self-hosted",
+    "read": 0.02,
+    "ttl_seconds": 86_400,
+    "source": "a cached token costs no evaluation, only its share of attention and of memory",
+}
 
 
 class ConfigError(AgoraError):
@@ -119,6 +130,9 @@ class Compression:
     prompt, and most providers cache nothing under 1,024 tokens anyway."""
     keep_ratio: float = 0.25
     k_recent: int = 2
+    lines: bool = True
+    """Whether an elided step leaves a line with the names it brought. Without lines, and with the
+    scorer `recency`, no text is read at all: the least that compressing can cost."""
     schedule: Literal["by_price", "every_call"] = "by_price"
     """`every_call` is for a server without a prefix cache; elsewhere it raises the bill."""
     observations: Literal["user"] | None = None
@@ -222,8 +236,7 @@ class Config:
     def sheet_for(self, upstream: Upstream, model: str | None) -> PriceSheet:
         """Return the prices of a request: the upstream's own sheet, or that of the model."""
         if upstream.prices is not None:
-            known = self.sheets.get(upstream.prices)
-            return known or shipped_sheets()[upstream.prices]
+            return self.sheets.get(upstream.prices) or _known_sheets()[upstream.prices]
         return sheet_for(model or "", self.sheets)
 
     def takes_host(self, host: str) -> bool:
@@ -263,6 +276,13 @@ class Config:
                 "compression.schedule is 'every_call': with a provider that caches prefixes this "
                 "raises the bill"
             )
+        notes += [
+            f"upstream {upstream.name!r} has the prices {upstream.prices!r}: nothing counts as "
+            "cached, and every call is edited; for a server that keeps a prefix cache (llama.cpp, "
+            f"vLLM, SGLang) take {OWN_SERVER!r}"
+            for upstream in self.upstreams
+            if upstream.prices is not None and not self.sheet_for(upstream, None).caches
+        ]
         if not self.compression.enabled:
             notes.append("compression.enabled is false: every request goes on as it came")
         scorer = self.compression.scorer
@@ -478,7 +498,7 @@ def _upstream(table: _Table, sheets: Mapping[str, PriceSheet]) -> Upstream:
         if format not in FORMATS:
             table.blame("formats", f"has {format!r}; the formats are {_list(FORMATS)}")
     prices = table.optional("prices")
-    known = {**shipped_sheets(), **sheets}
+    known = {**_known_sheets(), **sheets}
     if prices and prices not in known:
         table.blame(
             "prices",
@@ -564,6 +584,7 @@ def _compression(table: _Table) -> Compression:
         min_tokens=table.integer("min_tokens", base.min_tokens, least=0, most=10_000_000),
         keep_ratio=table.number("keep_ratio", base.keep_ratio, least=0, most=1),
         k_recent=table.integer("k_recent", base.k_recent, least=0, most=1_000),
+        lines=table.flag("lines", default=base.lines),
         schedule=cast(
             "Literal['by_price', 'every_call']",
             table.one_of("schedule", base.schedule, ("by_price", "every_call")),
@@ -638,10 +659,15 @@ def _sheets(top: _Table, problems: list[str]) -> dict[str, PriceSheet]:
     sheets: dict[str, PriceSheet] = {}
     if tables:
         try:
-            sheets = load_sheets(_as_toml(tables))
+            sheets = load_sheets(_as_toml({OWN_SERVER: _OWN_SERVER, **tables}))
         except PriceSheetError as error:
             problems.append(f"prices: {error}")
-    return sheets
+    return {name: sheet for name, sheet in sheets.items() if name in tables}
+
+
+@cache
+def _known_sheets() -> Mapping[str, PriceSheet]:
+    return {**shipped_sheets(), **load_sheets(_as_toml({OWN_SERVER: _OWN_SERVER}))}
 
 
 def _as_toml(tables: Mapping[str, Any]) -> str:

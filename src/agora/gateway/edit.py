@@ -19,7 +19,7 @@ from agora.core.scorer import Scorer
 from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Anchor, Step
 from agora.errors import AgoraError, ScoreError
-from agora.gateway.again import Again, Seen
+from agora.gateway.again import Again, Found, Seen, behind
 from agora.gateway.body import (
     Kept,
     Span,
@@ -28,6 +28,7 @@ from agora.gateway.body import (
     deeper_than,
     elements,
     fields,
+    nested,
     rewrite,
     splice,
 )
@@ -40,6 +41,12 @@ UNREAD = "unread"
 """The reason of a body in which the messages were not found, or not beyond doubt."""
 _SCORER_SHARE = 0.6
 """How much of the deadline the scorer may use; what is left is for the rule."""
+_LINES_SHARE = Compressor().skeleton_share
+_QUICK_BYTES = 64 << 10
+_QUICK_STEPS = 1_000
+"""Up to here what is new is read in well under a millisecond, wherever that happens."""
+_SHORT_CHARACTERS = 64
+_SHORT_MOST = 50_000
 _BATCH_STEPS = 4
 """Steps between two looks at the clock: at 28 ms a step the most that runs on for nothing."""
 
@@ -89,6 +96,9 @@ class Settings:
     scorer: Scorer
     keep_ratio: float = 0.25
     k_recent: int = 2
+    lines: bool = True
+    min_tokens: int = 0
+    """A prompt below this is left alone, unless the window forces an edit."""
     schedule: str = "by_price"
     observations: Observations | None = None
     recall: bool = False
@@ -103,6 +113,9 @@ class Editor:
         self._settings = settings
         self._counter = _Counter()
         self._again = Again(settings.remember_bytes)
+        # New messages are read on their own there: with a recall, or a user who is the world, they
+        # say other things than behind those before them.
+        self._remembers = not settings.recall and settings.observations is None
 
     def __call__(self, job: Job) -> Edited:
         """Return the edited body, or the client's own with the reason."""
@@ -111,37 +124,74 @@ class Editor:
         except Unreadable:
             return self._doubt(job, "a value of it is not JSON")
 
+    def again(self, job: Job) -> Edited | None:
+        """Return what becomes of a body that continues one seen before, if nothing is due there.
+
+        Quick enough for the event loop: the beginning is compared and not read, and where much is
+        left to read nothing is returned, as in any doubt.
+        """
+        body, route = job.body, job.route
+        if not self._remembers:
+            return None
+        found = self._again.begins(job.tenant, route.format, body)
+        if found is None or len(found.place.sizes.steps) > _QUICK_STEPS:
+            return None
+        if len(body) - found.start - found.place.end > _QUICK_BYTES:
+            return None
+        try:
+            rest = behind(found, body, route.field)
+            if rest is None:
+                return None
+            spans, span = rest
+            read = self._read(job, spans, span)
+            if read.key != found.seen.key:
+                return None
+            others = (s for name, s in spans.items() if s != span and name not in _BESIDE)
+            if any(deeper_than(body[start:end], self._settings.depth - 1) for start, end in others):
+                return None
+            if route.field == "input" and _server_side(body, spans):
+                return None
+            return self._grown(job, found, read)
+        except Unreadable:
+            return None
+
     def _edit(self, job: Job) -> Edited:
         body = job.body
         spans = fields(body)
         if spans is None:
             return self._doubt(job, "the body is no JSON object beyond doubt")
-        model = _text(body, spans.get("model"))
         span = spans.get(job.route.field)
         if span is None or body[span[0] : span[0] + 1] != b"[":
+            model = _text(body, spans.get("model"))
             return self._doubt(job, "there is no list of messages", model=model)
+        read = self._read(job, spans, span)
         depth = self._settings.depth
         if any(
             deeper_than(body[start:end], depth - 1)
             for name, (start, end) in spans.items()
             if name != job.route.field
         ):
-            return _own(job, TOO_DEEP, model=model)
+            return _own(job, TOO_DEEP, model=read.model)
         if job.route.field == "input" and _server_side(body, spans):
-            return _own(job, Reason.SERVER_SIDE_HISTORY, model=model)
-        read = _Read(
-            spans,
-            span,
-            model,
-            _is_true(body, spans.get("stream")),
-            _key(job, spans, model),
-        )
-        compressor = self._compressor(job, job.sheet_of(model))
-        if not self._settings.recall:
-            again = self._again.find(read.key, body, span, compressor)
+            return _own(job, Reason.SERVER_SIDE_HISTORY, model=read.model)
+        if self._remembers:
+            found = self._again.find(read.key, body, span)
+            again = None if found is None else self._grown(job, found, read)
             if again is not None:
-                return _of_again(job, again, read)
-        return self._in_full(job, read, compressor)
+                return again
+        return self._in_full(job, read, self._compressor(job, job.sheet_of(read.model)))
+
+    def _read(self, job: Job, spans: dict[str, Span], span: Span) -> "_Read":
+        model = _text(job.body, spans.get("model"))
+        stream = _is_true(job.body, spans.get("stream"))
+        return _Read(spans, span, model, stream, _key(job, spans, model))
+
+    def _grown(self, job: Job, found: Found, read: "_Read") -> Edited | None:
+        compressor = self._compressor(job, job.sheet_of(read.model))
+        grown = self._again.grown(
+            found, job.body, read.spans, read.span, compressor, depth=self._settings.depth
+        )
+        return None if grown is None else _of_again(job, grown, read)
 
     def _doubt(self, job: Job, detail: str, *, model: str | None = None) -> Edited:
         deep = deeper_than(job.body, self._settings.depth)
@@ -151,7 +201,7 @@ class Editor:
         body, span, model = job.body, read.span, read.model
         slices = elements(body, span)
         messages = decode(memoryview(body)[span[0] : span[1]])
-        if _deep(messages, self._settings.depth - 1):
+        if nested(messages, self._settings.depth - 1):
             return _own(job, TOO_DEEP, model=model)
         if slices is None or len(slices) != len(messages) or not messages:
             return _own(job, UNREAD, model=model, detail="the messages are not found")
@@ -183,8 +233,11 @@ class Editor:
         if kept is None:
             return _own(job, UNREAD, model=model, detail="an edited message is not sliced")
         untouched = not compression.changed and all(keep.text is None for keep in kept)
-        if not recall and _lasts(compression):
-            self._again.remember(read.key, body, slices, compression, kept, messages, compressor)
+        if self._remembers and _lasts(compression):
+            head = {name: value for name, value in read.spans.items() if value[1] <= span[0]}
+            self._again.remember(
+                read.key, body, head, slices, compression, kept, messages, compressor
+            )
         if untouched and not (recall and beside["tools"] is not tools):
             return _unchanged(job, compression, read)
         out = [body[: span[0] + 1], body[span[0] + 1 : slices[0][0]]]
@@ -202,7 +255,9 @@ class Editor:
             budget=Budget(keep_ratio=settings.keep_ratio),
             k_recent=settings.k_recent,
             schedule="every_call" if settings.schedule == "every_call" else "by_price",
+            least_tokens=settings.min_tokens,
             sheet=sheet,
+            skeleton_share=_LINES_SHARE if settings.lines else 0.0,
             counter=self._counter,
         )
 
@@ -295,16 +350,30 @@ class TooLateError(AgoraError):
 
 
 class _Counter:
-    """Counts as the estimate does, and remembers long texts: they come back with every request."""
+    """Counts as the estimate does, and remembers: the same texts come back with every request.
 
-    __slots__ = ("_count", "_long")
+    Long ones because reading them takes long, names because there are so many of them.
+    """
+
+    __slots__ = ("_count", "_long", "_short")
 
     def __init__(self) -> None:
         self._count = EstimatedTokens().count
         self._long = Memo(self._count, 16_000_000)
+        self._short: dict[str, int] = {}
 
     def count(self, text: str) -> int:
-        return self._long(text) if len(text) > 1_000 else self._count(text)
+        size = len(text)
+        if size > _SHORT_CHARACTERS:
+            return self._long(text) if size > 1_000 else self._count(text)
+        try:
+            return self._short[text]
+        except KeyError:
+            pass
+        if len(self._short) >= _SHORT_MOST:
+            self._short = {}
+        counted = self._short[text] = self._count(text)
+        return counted
 
 
 def _kept(
@@ -325,21 +394,6 @@ def _kept(
             return None
         kept.append(Kept(position, text))
     return kept
-
-
-def _deep(value: Any, depth: int) -> bool:
-    """Tell whether lists and objects are nested more than `depth` deep."""
-    level = [value]
-    for _ in range(depth):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if type(outer) is dict else outer)
-            if type(inner) is dict or type(inner) is list
-        ]
-        if not level:
-            return False
-    return True
 
 
 def _own(job: Job, reason: str, *, model: str | None = None, detail: str = "") -> Edited:

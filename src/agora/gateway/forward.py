@@ -10,7 +10,7 @@ from typing import Any
 
 from agora.core.compression import Rung
 from agora.core.prices import PriceSheet
-from agora.gateway.body import deeper_than, encode, model_of
+from agora.gateway.body import deeper_than, encode, model_before, model_behind, model_of
 from agora.gateway.config import Config, Upstream
 from agora.gateway.edit import TOO_DEEP, Edited, Job
 from agora.gateway.logs import Exchange, log_exchange
@@ -36,8 +36,9 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _log = logging.getLogger(__name__)
 _BYTES_PER_TOKEN = 3
 """Few bodies have less: a shorter one is below the threshold without being read."""
-_PEEK_BYTES = 16 << 10
-"""Up to here a body is looked into for its model even where only the log wants to know."""
+_LINES_AT_ONCE = 64
+_LINES_AFTER_S = 0.1
+_NO_TICKET = Ticket(float("inf"))
 _REFUSED = frozenset({400, 422, 500})
 """How a broken history is refused: providers say 400 or 422, servers of open models also 500."""
 
@@ -58,7 +59,11 @@ class Forwarder:
 
     config: Config
     client: Client
+    again: Callable[[Job], Edited | None]
+    """What becomes of a body that continues one seen before, at once."""
     pool: Pool[Job, Edited]
+    by_rule: Pool[Job, Edited]
+    """The rung below, for prompts that would be refused as they are."""
     meter: Meter
     ledger: Ledger
     secret: bytes
@@ -69,6 +74,8 @@ class Forwarder:
     )
     """One for each upstream and model: open after an edited request was refused."""
     sheet_of: Callable[[Upstream, str | None], PriceSheet] = field(init=False)
+    untold: list[Exchange] = field(default_factory=list, init=False)
+    """Exchanges whose lines are not written yet."""
 
     def __post_init__(self) -> None:
         self.sheet_of = lru_cache(maxsize=1_024)(self.config.sheet_for)
@@ -82,6 +89,25 @@ class Forwarder:
             await exchange.run()
         finally:
             exchange.account()
+
+    def tell(self, exchange: Exchange) -> None:
+        """Write the line and the span of an exchange, within a moment.
+
+        A few at a time: one by one they cost as much as half of passing a request on.
+        """
+        self.untold.append(exchange)
+        if len(self.untold) >= _LINES_AT_ONCE:
+            self.tell_all()
+        elif len(self.untold) == 1:
+            asyncio.get_running_loop().call_later(_LINES_AFTER_S, self.tell_all)
+
+    def tell_all(self) -> None:
+        """Write all lines and spans that are not written yet."""
+        exchanges, self.untold = self.untold, []
+        for exchange in exchanges:
+            log_exchange(exchange, self.config.log)
+            if self.spans is not None:
+                self.spans.record(exchange)
 
     def target(self, scope: Scope) -> str:
         """Return the path and query that go on, as the client wrote them."""
@@ -107,6 +133,7 @@ class _Exchange:
     edited: Edited | None = None
     reason: str = ""
     upstream: Upstream | None = None
+    model: str | None = None
     status: int = 0
     resent: bool = False
     held: float = 0.0
@@ -190,7 +217,9 @@ class _Exchange:
         self.reason = self._why_not()
         model: str | None = None
         if not self.reason:
-            outcome = await door.pool.run(self._job)
+            outcome = self._at_once() or await door.pool.run(self._job, kind=_size(self.body))
+            if isinstance(outcome, str) and self._beyond_window():
+                outcome = await door.by_rule.run(self._job)
             if isinstance(outcome, str):
                 self.reason = outcome
             else:
@@ -200,6 +229,7 @@ class _Exchange:
                 self.edited = outcome
         if model is None:
             model = self._peek()
+        self.model = model
         self.upstream = config.upstream_for(self.route.family, model)
         if self.upstream is None:
             raise RefusedError(
@@ -244,11 +274,27 @@ class _Exchange:
             gone=ticket.is_gone,
         )
 
+    def _at_once(self) -> Edited | None:
+        """Return what is remembered; whatever goes wrong there, the pool looks at it anew."""
+        try:
+            return self.door.again(self._job(_NO_TICKET))
+        except Exception as error:
+            _log.warning("the memory of conversations failed with %s", type(error).__name__)
+            return None
+
+    def _beyond_window(self) -> bool:
+        """Tell whether the prompt would be refused as it is: then even the rule is better."""
+        config, model = self.door.config, model_of(self.body)
+        upstream = config.upstream_for(self.route.family, model)
+        window = None if upstream is None else self.door.sheet_of(upstream, model).window
+        return window is not None and len(self.body) > window * _BYTES_PER_TOKEN
+
     def _peek(self) -> str | None:
-        several = len(self.door.config.upstreams) > 1 or self.door.config.upstreams[0].models != (
-            "*",
-        )
-        return model_of(self.body) if several or len(self.body) <= _PEEK_BYTES else None
+        """Return the model, by a look at the whole body only if it says where a request goes."""
+        upstreams = self.door.config.upstreams
+        if len(upstreams) > 1 or upstreams[0].models != ("*",):
+            return model_of(self.body)
+        return model_before(self.body) or model_behind(self.body)
 
     async def _converse(self, target: str) -> None:
         """Send the body on and the answer back; once more as it came, if the edit is refused."""
@@ -280,7 +326,7 @@ class _Exchange:
         _log.warning("an edited request was refused by rule %s; sent again as it came", rule)
         door.rules.failed(key)
         door.meter.resent(self.route.name)
-        door.meter.breakers(door.rules.open_ones + door.pool.breaker.is_open)
+        door.meter.breakers(door.rules.open_ones + door.pool.open_breakers)
         self.resent, self.edited, self.reason = True, None, "resent"
         await self._give(await self._send(method, target, headers, self.body))
 
@@ -389,7 +435,7 @@ class _Exchange:
         rung = edited.rung if edited is not None and changed else Rung.UNTOUCHED
         tokens_in = edited.tokens_before if edited else 0
         tokens_out = edited.tokens_after if edited else 0
-        model = edited.model if edited else None
+        model = self.model
         door.meter.request(
             self.route.name, self.tenant, rung, self.reason, self.held, tokens_in, tokens_out
         )
@@ -451,9 +497,7 @@ class _Exchange:
             ),
             traceparent=_header(headers, b"traceparent").decode("latin-1"),
         )
-        log_exchange(exchange, door.config.log)
-        if door.spans is not None:
-            door.spans.record(exchange)
+        door.tell(exchange)
 
 
 async def say(send: Send, route: Route, refused: RefusedError) -> None:
@@ -469,6 +513,11 @@ async def say(send: Send, route: Route, refused: RefusedError) -> None:
         headers.append((b"retry-after", b"1"))
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def _size(body: bytes) -> int:
+    """Return which bodies take about as long as this one: those within a factor of four."""
+    return (len(body) >> 16).bit_length() // 2
 
 
 def _check_length(headers: list[Header], most: int) -> None:

@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any, TextIO
 
@@ -78,7 +79,15 @@ def log_exchange(exchange: Exchange, settings: Log) -> None:
     failed = exchange.status == 0 or exchange.status >= 500
     level = logging.WARNING if failed else logging.INFO
     if _requests.isEnabledFor(level):
-        _requests.log(level, "request", extra={"fields": _fields(exchange, settings)})
+        # Made here: a logger would look through the stack for who calls, at the price of the rest.
+        record = logging.LogRecord(_requests.name, level, "", 0, "request", None, None)
+        if exchange.ended_ns:
+            record.created, record.msecs = (
+                exchange.ended_ns / 1e9,
+                exchange.ended_ns // 10**6 % 1000,
+            )
+        record.fields = _fields(exchange, settings)
+        _requests.handle(record)
 
 
 def told_headers(headers: Iterable[tuple[str, str]], settings: Log) -> dict[str, str]:
@@ -98,8 +107,14 @@ def told_headers(headers: Iterable[tuple[str, str]], settings: Log) -> dict[str,
             )
             told[lower] = _KEYS.sub(REDACTED, value) if plain else REDACTED
         else:
-            told[lower] = redacted(value[:256])
+            told[lower] = _looked_over(value[:256])
     return told
+
+
+@lru_cache(maxsize=256)
+def _looked_over(value: str) -> str:
+    # Agents and types are the same in request after request.
+    return redacted(value)
 
 
 def redacted(text: str) -> str:
@@ -111,6 +126,10 @@ def redacted(text: str) -> str:
     'a_long_name_of_a_function_in_words'
     """
     return _RUNS.sub(_run, _KEYS.sub(REDACTED, text))
+
+
+_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+"""Made once: `json.dumps` makes one at every call that has settings."""
 
 
 class Formatter(logging.Formatter):
@@ -128,7 +147,7 @@ class Formatter(logging.Formatter):
         """Return the line."""
         line = _line(record)
         if self._json:
-            return json.dumps(line, ensure_ascii=True, separators=(",", ":"))
+            return _encode(line)
         rest = " ".join(
             f"{key}={_word(value)}"
             for key, value in line.items()
@@ -191,13 +210,12 @@ def _fields(exchange: Exchange, settings: Log) -> dict[str, Any]:
 def _line(record: logging.LogRecord) -> dict[str, Any]:
     ours = record.name == "agora" or record.name.startswith("agora.")
     line: dict[str, Any] = {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        + f".{int(record.msecs):03d}Z",
+        "time": f"{_second(int(record.created))}.{int(record.msecs):03d}Z",
         "level": record.levelname.lower(),
         "logger": record.name,
     }
     if ours:
-        line["message"] = redacted(record.getMessage())
+        line["message"] = redacted(record.getMessage()) if record.args else _said(str(record.msg))
     elif record.name in _LIFECYCLE and isinstance(record.msg, str):
         line["message"] = redacted(record.msg.strip())
     if not ours:
@@ -209,6 +227,15 @@ def _line(record: logging.LogRecord) -> dict[str, Any]:
     if ours and isinstance(fields, Mapping):
         line.update(fields)
     return line
+
+
+@lru_cache(maxsize=2)
+def _second(since_1970: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(since_1970))
+
+
+_said = lru_cache(maxsize=64)(redacted)
+"""Our own sentences without anything filled in: a few, again and again."""
 
 
 def _frames(traceback: Any) -> list[str]:

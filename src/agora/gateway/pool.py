@@ -161,6 +161,10 @@ class Pool(Generic[Job, Done]):
     spare_threads: int = 4
     """How many threads may be given up at a time."""
     breaker: Breaker = field(default_factory=Breaker)
+    """Open when work fails."""
+    late: Breakers = field(default_factory=lambda: Breakers(Breaker))
+    """One for each kind of work: open when it is not done in time. Large bodies that take too long
+    say nothing about small ones."""
     on_error: Callable[[BaseException], None] = lambda _: None
     _orders: "queue.SimpleQueue[_Order[Job, Done] | None]" = field(
         default_factory=queue.SimpleQueue, init=False
@@ -180,12 +184,18 @@ class Pool(Generic[Job, Done]):
         for _ in self._threads:
             self._orders.put(None)
 
-    async def run(self, make: Callable[[Ticket], Job]) -> Done | str:
+    @property
+    def open_breakers(self) -> int:
+        """How many breakers hold work back."""
+        return self.breaker.is_open + self.late.open_ones
+
+    async def run(self, make: Callable[[Ticket], Job], *, kind: object = "") -> Done | str:
         """Return what the work gave, or the reason why it gave nothing within the deadline.
 
-        When the caller is cancelled the job is told so.
+        Work of one `kind` takes about the same time. When the caller is
+        cancelled the job is told so.
         """
-        if not self.breaker.allows():
+        if not self.late.allows(kind) or not self.breaker.allows():
             return Missed.OPEN
         self._replace_stuck()
         if self._orders.qsize() >= self.waiting_most or not self._threads:
@@ -202,11 +212,14 @@ class Pool(Generic[Job, Done]):
             timer.cancel()
         if not isinstance(outcome, str):
             self.breaker.succeeded()
-        elif outcome == Missed.LATE and not ticket.started:
+            self.late.succeeded(kind)
+        elif outcome != Missed.LATE:
+            self.breaker.failed()
+        elif ticket.started:
+            self.late.failed(kind)
+        else:
             # Others were before it: too many, not broken.
             return Missed.SATURATED
-        else:
-            self.breaker.failed()
         return outcome
 
     def _add_thread(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -150,7 +151,7 @@ class Client:
             data = _in_pieces(body)
         timeout = _timeout(upstream)
         try:
-            async with asyncio.timeout(upstream.connect_timeout_s + upstream.first_byte_timeout_s):
+            async with _until_first_byte(upstream):
                 response = await self._session.request(
                     method,
                     _url(upstream, target),
@@ -183,6 +184,16 @@ def _timeout(upstream: Upstream) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(
         total=None, sock_connect=upstream.connect_timeout_s, sock_read=idle
     )
+
+
+def _until_first_byte(upstream: Upstream) -> AbstractAsyncContextManager[Any]:
+    """Return the limit of what may be waited, where that on pauses is not as short already."""
+    if upstream.first_byte_timeout_s >= upstream.idle_timeout_s:
+        return _NO_LIMIT
+    return asyncio.timeout(upstream.connect_timeout_s + upstream.first_byte_timeout_s)
+
+
+_NO_LIMIT = nullcontext()
 
 
 @lru_cache(maxsize=512)

@@ -53,19 +53,21 @@ class UsageReader:
                 return
             self._unpacked += len(piece)
             self._lost = self._unpacked > _UNPACKED_MOST
-        if len(self._head) < _HEAD:
-            self._head += piece[: _HEAD - len(self._head)]
         self._tail.append(piece)
         self._size += len(piece)
         while self._size - len(self._tail[0]) >= _TAIL:
-            self._size -= len(self._tail.popleft())
+            gone = self._tail.popleft()
+            self._size -= len(gone)
+            if len(self._head) < _HEAD:
+                self._head += gone[: _HEAD - len(self._head)]
 
     def billed(self) -> Billed | None:
         """Return the tokens that were reported, None where nothing was."""
         if self._lost:
             return None
-        first = _usage(self._head, last=False)
-        final = _usage(b"".join(self._tail), last=True)
+        tail = b"".join(self._tail)
+        first = _usage(self._head + tail[: _HEAD - len(self._head)], last=False)
+        final = _usage(tail, last=True)
         said = {**(first or {}), **{k: v for k, v in (final or {}).items() if v is not None}}
         return _billed(said) if said else None
 
@@ -95,19 +97,23 @@ def _billed(said: dict[str, Any]) -> Billed:
         prompt, output = _count(said, "prompt_tokens"), _count(said, "completion_tokens")
         details = said.get("prompt_tokens_details")
         read = _count(details, "cached_tokens") or _count(said, "prompt_cache_hit_tokens")
-        return Billed(fresh=max(0, prompt - read), read=read, output=output)
+        return _of_prompt(prompt, read, _count(details, "cache_write_tokens"), output)
     output = _count(said, "output_tokens")
     details = said.get("input_tokens_details")
     if isinstance(details, dict):
-        read = _count(details, "cached_tokens")
-        fresh = max(0, _count(said, "input_tokens") - read)
-        return Billed(fresh=fresh, read=read, output=output)
+        read, written = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
+        return _of_prompt(_count(said, "input_tokens"), read, written, output)
     return Billed(
         fresh=_count(said, "input_tokens"),
         read=_count(said, "cache_read_input_tokens"),
         written=_count(said, "cache_creation_input_tokens"),
         output=output,
     )
+
+
+def _of_prompt(prompt: int, read: int, written: int, output: int) -> Billed:
+    """Return the tokens where the prompt's count has all of them: read, written and fresh."""
+    return Billed(fresh=max(0, prompt - read - written), read=read, written=written, output=output)
 
 
 def _count(said: object, name: str) -> int:

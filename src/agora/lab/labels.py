@@ -9,6 +9,7 @@ version of that code, and hold every step as often as it has anchors.
 
 import hashlib
 import json
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -57,33 +58,53 @@ _GROUP = 64
 
 
 class Writer:
-    """Writes labels and trajectories as they come, in bounded memory."""
+    """Writes labels and trajectories as they come, and holds eight bytes of each pair."""
 
     def __init__(self, path: Path) -> None:
         """Open both files; what was in them is replaced."""
         pa, pq = _arrow()
         self._pa = pa
         self._label_schema, self._schema = _schemas(pa)
-        self._seen: set[str] = set()
+        self._seen: dict[str, dict[str, array[int]]] = {}
         self._labels = pq.ParquetWriter(path, self._label_schema, compression="zstd")
         self._trajectories = pq.ParquetWriter(beside(path), self._schema, compression="zstd")
         self._label_rows: list[dict[str, Any]] = []
         self._rows: list[dict[str, Any]] = []
 
     def add(self, trajectory: Trajectory, labels: Iterable[Label]) -> int:
-        """Write the labels of one trajectory; return how many there were.
+        """Write the labels of one trajectory; return how many were new.
 
-        A trajectory without labels is left out, and so is one that came before.
+        A trajectory may come again with other pairs, as from a second plan, and
+        is written once. Of two labels of one kind for a pair the first stands.
+        A trajectory without labels is left out.
         """
         rows = [asdict(label) for label in labels]
-        if not rows or rows[0]["data"] in self._seen:
+        if not rows:
             return 0
-        self._seen.add(rows[0]["data"])
-        self._label_rows += rows
-        self._rows.append({"data": rows[0]["data"], **asdict(trajectory)})
+        data = rows[0]["data"]
+        if data not in self._seen:
+            self._seen[data] = {}
+            self._rows.append({"data": data, **asdict(trajectory)})
+        new = self._new(self._seen[data], rows)
+        self._label_rows += new
         if len(self._rows) >= _GROUP:
             self._flush()
-        return len(rows)
+        return len(new)
+
+    def _new(
+        self, seen: dict[str, "array[int]"], rows: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Return the rows whose pair was not written yet, and remember their pairs."""
+        known = {kind: set(places) for kind, places in seen.items()}
+        new = []
+        for row in rows:
+            place = row["anchor"] << 32 | row["candidate"]
+            written = known.setdefault(row["kind"], set())
+            if place not in written:
+                written.add(place)
+                seen.setdefault(row["kind"], array("Q")).append(place)
+                new.append(row)
+        return new
 
     def _flush(self) -> None:
         table = self._pa.Table.from_pylist

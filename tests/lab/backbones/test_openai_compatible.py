@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("httpx2", reason="the extra `backbones` is not installed")
 
+from agora.lab.backbones import openai_compatible
 from agora.lab.backbones.answers import Answers
 from agora.lab.backbones.base import Answer, Messages
 from agora.lab.backbones.grammar import one_of
@@ -32,6 +33,24 @@ PROMPT: Messages = [
 def connect(server: Loopback, **given: object) -> OpenAICompatible:
     options = {"patience": QUICK, **given}
     return OpenAICompatible(server.base_url, "double", **options)  # type: ignore[arg-type]
+
+
+def answer(server: Loopback, waiting: bool, **given: object) -> Answer:
+    """Ask by the client that waits or by the one that does not: both are to do the same."""
+
+    async def ask() -> Answer:
+        options = {"patience": QUICK, **given}
+        async with AsyncOpenAICompatible(
+            server.base_url,
+            "double",
+            **options,  # type: ignore[arg-type]
+        ) as backbone:
+            return await backbone.answer(PROMPT)
+
+    return connect(server, **given).answer(PROMPT) if waiting else asyncio.run(ask())
+
+
+both_clients = pytest.mark.parametrize("waiting", [True, False], ids=["blocking", "asynchronous"])
 
 
 def test_an_answer_carries_what_the_server_counted(server: Loopback) -> None:
@@ -90,18 +109,22 @@ def test_a_refusal_is_told_in_the_servers_words_and_not_tried_again(server: Loop
     ],
     ids=["loading", "too many", "failed", "gateway", "cut off"],
 )
-def test_a_passing_failure_is_tried_again(server: Loopback, fault: Fault) -> None:
+@both_clients
+def test_a_passing_failure_is_tried_again(server: Loopback, fault: Fault, waiting: bool) -> None:
     server.faults.extend([fault, fault])
 
-    assert connect(server).answer(PROMPT).text == "heard 8 words"
+    assert answer(server, waiting).text == "heard 8 words"
     assert len(server.bodies) == 3
 
 
-def test_a_lasting_failure_ends_with_the_tries_and_says_what_was_heard(server: Loopback) -> None:
+@both_clients
+def test_a_lasting_failure_ends_with_the_tries_and_says_what_was_heard(
+    server: Loopback, waiting: bool
+) -> None:
     server.faults.extend([Fault()] * 9)
 
     with pytest.raises(BackboneError, match=r"in 6 tries and .* of 10; the last: status 503: Load"):
-        connect(server).answer(PROMPT)
+        answer(server, waiting)
 
     assert len(server.bodies) == 6
 
@@ -109,23 +132,16 @@ def test_a_lasting_failure_ends_with_the_tries_and_says_what_was_heard(server: L
 @pytest.mark.parametrize(
     "fault", [Fault(hang_s=2.0), Fault(dribble_s=0.05)], ids=["silent", "dribbling"]
 )
-@pytest.mark.parametrize("waiting", [True, False], ids=["blocking", "asynchronous"])
+@both_clients
 def test_all_tries_together_end_within_their_seconds(
     server: Loopback, fault: Fault, waiting: bool
 ) -> None:
     server.faults.extend([fault] * 20)
     patience = Patience(one_s=0.2, all_s=0.7, tries=20, first_pause_s=0.01)
 
-    async def ask() -> Answer:
-        async with AsyncOpenAICompatible(server.base_url, "double", patience=patience) as backbone:
-            return await backbone.answer(PROMPT)
-
-    def wait() -> Answer:
-        return connect(server, patience=patience).answer(PROMPT)
-
     started = time.monotonic()
     with pytest.raises(BackboneError, match=r"no (end of the )?answer after 0\.[012]"):
-        wait() if waiting else asyncio.run(ask())
+        answer(server, waiting, patience=patience)
 
     assert time.monotonic() - started < 5
 
@@ -139,11 +155,34 @@ def test_a_server_that_asks_for_more_time_than_there_is_is_not_waited_for(
         connect(server).answer(PROMPT)
 
 
-def test_a_server_that_is_not_there_is_named() -> None:
+@both_clients
+def test_a_server_that_is_not_there_is_named(server: Loopback, waiting: bool) -> None:
+    server.base_url = "http://127.0.0.1:9/v1"
+
     with pytest.raises(BackboneError, match=r"http://127\.0\.0\.1:9/v1/.* in 2 tries .*Connect"):
-        OpenAICompatible(
-            "http://127.0.0.1:9/v1", "none", patience=Patience(tries=2, first_pause_s=0.001)
-        ).answer(PROMPT)
+        answer(server, waiting, patience=Patience(tries=2, first_pause_s=0.001))
+
+
+@both_clients
+def test_a_server_that_sends_elsewhere_is_not_followed(server: Loopback, waiting: bool) -> None:
+    server.faults.append(
+        Fault(status=307, body=b"{}", headers=(("location", server.base_url + "/x"),))
+    )
+
+    with pytest.raises(BackboneError, match="status 307"):
+        answer(server, waiting)
+    assert len(server.bodies) == 1
+
+
+@both_clients
+def test_an_answer_without_end_costs_no_memory(
+    server: Loopback, waiting: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openai_compatible, "_MOST_BYTES", 1_000_000)
+    server.faults.extend([Fault(status=200, body=b" " * 3_000_000)] * 2)
+
+    with pytest.raises(BackboneError, match="more than 1,000,000 bytes"):
+        answer(server, waiting, patience=Patience(tries=2, first_pause_s=0.001))
 
 
 @pytest.mark.parametrize(
@@ -160,10 +199,14 @@ def test_an_answer_that_is_none_is_an_error_and_is_not_kept(
     assert backbone.answer(PROMPT).text == "heard 8 words"
 
 
-def test_a_key_goes_into_the_header_and_nowhere_else(server: Loopback, tmp_path: Path) -> None:
-    connect(server, api_key="secret-1", answers=Answers(tmp_path)).answer(PROMPT)
+@both_clients
+def test_a_key_goes_into_the_header_and_nowhere_else(
+    server: Loopback, tmp_path: Path, waiting: bool
+) -> None:
+    answer(server, waiting, api_key="secret-1", answers=Answers(tmp_path))
 
-    assert server.headers[0]["authorization"] == "Bearer secret-1"
+    sent = {name.lower(): value for name, value in server.headers[0].items()}
+    assert sent["authorization"] == "Bearer secret-1"
     assert b"secret-1" not in server.bodies[0]
     assert all("secret-1" not in file.read_text() for file in tmp_path.rglob("*.json"))
 

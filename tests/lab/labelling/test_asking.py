@@ -12,6 +12,7 @@ from agora.lab.labelling.answers import Answered
 from agora.lab.labelling.asking import Backbone, ask
 from agora.lab.labelling.plan import Plan, request
 from agora.lab.labelling.progress import Pace, Progress, Told, clock, total
+from tests.lab.backbones.loopback import Loopback
 from tests.lab.labelling.serving import backbone, fail_next, made_plan, serving, tally
 
 
@@ -83,12 +84,19 @@ def test_the_key_stands_in_the_environment_and_not_in_the_settings(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_KEY", "sk-canary")
-    where = Backbone(address="http://127.0.0.1:9/v1", model="m", key_variable="SOME_KEY")
-
-    client = where.connect(plan.settings, 1)
+    loopback = Loopback()
+    where = Backbone(
+        address=loopback.base_url, model="m", key_variable="SOME_KEY", samples_at_once=1
+    )
+    try:
+        answered(plan, where, kind="sample")
+    finally:
+        loopback.close()
 
     assert "canary" not in repr(where)
-    assert client._client.headers["authorization"] == "Bearer sk-canary"
+    sent = {name.lower(): value for name, value in loopback.headers[0].items()}
+    assert sent["authorization"] == "Bearer sk-canary"
+    assert b"canary" not in loopback.bodies[0]
 
 
 def test_what_askers_tell_is_added_up() -> None:

@@ -60,6 +60,8 @@ class Call:
     url: str
     body: bytes
     timeout_s: float
+    prompt_tokens: int = 0
+    """How long the prompt is, where it is sent as tokens: no server bills those that it scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ Flow: TypeAlias = Generator[Call | Pause, Heard | Silence | None, T]
 _TRY_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
 
-def ask(url: str, body: bytes, patience: Patience) -> Flow[Any]:
+def ask(url: str, body: bytes, patience: Patience, *, prompt_tokens: int = 0) -> Flow[Any]:
     """Return what the server answered, read as JSON.
 
     Raises:
@@ -102,7 +104,8 @@ def ask(url: str, body: bytes, patience: Patience) -> Flow[Any]:
     while True:
         tries += 1
         left_s = patience.all_s - (monotonic() - began)
-        heard = yield Call(url, body, max(0.001, min(patience.one_s, left_s)))
+        timeout_s = max(0.001, min(patience.one_s, left_s))
+        heard = yield Call(url, body, timeout_s, prompt_tokens)
         told_s = None
         if isinstance(heard, Heard):
             if 200 <= heard.status < 300:

@@ -33,9 +33,22 @@ from agora.lab.evaluation.statistics import Estimate, Resampled, mean, paired, w
 NO_CACHE = "no cache"
 TOKEN_LEVEL = ("selective_context", "llmlingua2", "longllmlingua")
 ABLATED = (
-    ("agora_paper", ("_no_floor", "_no_scorer", "_random_scores", "_hard_labels")),
+    (
+        "agora_paper",
+        ("_no_floor", "_no_scorer", "_random_scores", "_hard_labels", "_soft_labels"),
+    ),
     ("agora", ("_no_floor", "_no_scorer", "_random_scores", "_no_skeletons", "_every_call")),
-    ("agora_every_call", ("_no_floor", "_no_scorer", "_random_scores", "_no_skeletons")),
+    (
+        "agora_every_call",
+        (
+            "_no_floor",
+            "_no_scorer",
+            "_random_scores",
+            "_no_skeletons",
+            "_features",
+            "_exact_labels",
+        ),
+    ),
 )
 _KINDS = ("agora", "second", "third", "peer")
 

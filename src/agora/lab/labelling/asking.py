@@ -1,7 +1,6 @@
 """Ask a backbone what a plan wants to know, and write down what it answers as one row."""
 
 import contextvars
-import json
 import os
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -67,11 +66,9 @@ class CountingBackbone(AsyncOpenAICompatible):
             count.calls += 1
             if not (isinstance(heard, Heard) and 200 <= heard.status < 300):
                 count.again += 1
-            elif call.url.endswith("/completion"):
+            else:
                 # Scores come without a bill, so the prompt that was sent is counted.
-                count.scored_tokens = max(
-                    count.scored_tokens, len(json.loads(call.body).get("prompt", ()))
-                )
+                count.scored_tokens = max(count.scored_tokens, call.prompt_tokens)
         return heard
 
 

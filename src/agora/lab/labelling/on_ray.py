@@ -52,6 +52,8 @@ except ImportError as error:
 
 logger = logging.getLogger(__name__)
 
+# Made once: `json.dumps` makes a new encoder for every answer that is not written its own way.
+_write = json.JSONEncoder(separators=(",", ":")).encode
 _ASK = [field.name for field in fields(Ask)]
 _ANSWERED = [field.name for field in fields(Answered)]
 _BLOCKS_AT_ONCE = 2
@@ -483,6 +485,7 @@ class _Asker:
         self._told = Told()
         self._failed_in_a_row = 0
         self._full = False
+        self._unwritten = False
         self._parent = os.getppid()
         self._journals: set[Journal] = set()
         self._loop = asyncio.new_event_loop()
@@ -545,7 +548,12 @@ class _Asker:
             wanted = request(one, self._cases[one.case], self._plan.settings)
             came = await ask(one, wanted, self._client, at_once=self._work.backbone.samples_at_once)
             row = _row(came)
-            journal.add(json.dumps(row, separators=(",", ":")).encode("ascii"))
+            try:
+                journal.add(_write(row).encode("ascii"))
+            except OSError:
+                # What is asked after this would be paid for and lost like this one.
+                self._unwritten = True
+                raise
             answers[one.key] = row
             self._failed_in_a_row = 0
             told = self._told
@@ -578,6 +586,7 @@ class _Asker:
     def _may_ask(self) -> bool:
         return (
             not self._full
+            and not self._unwritten
             and self._failed_in_a_row < self._work.failures_in_a_row
             and self._work.landing.is_going()
             # Ray is gone, and this process does not know it yet: nobody would take the answer.

@@ -1,0 +1,109 @@
+"""LiteLLM: the one hook that runs on every asynchronous path, of the SDK and of the proxy.
+
+`async_pre_call_hook` runs in the proxy alone, before a deployment is chosen. The deployment hook
+runs for `acompletion`, `aresponses` and `anthropic_messages`, and so for the proxy's routes.
+Synchronous `litellm.completion` runs no hook at all: call the callback's own `completion`.
+"""
+
+import asyncio
+import logging
+from typing import Any
+
+from agora.adapters.request import read_request
+from agora.compressor import Compressor
+from agora.errors import MissingExtraError
+from agora.integrations.carry import FailOpen, Kept, carry, told, with_text
+
+try:
+    import litellm
+    from litellm.integrations.custom_logger import CustomLogger
+except ImportError as error:
+    raise MissingExtraError(__name__, "litellm") from error
+
+_METADATA = ("litellm_metadata", "metadata")
+_FORMATS = {
+    "completion": "openai",
+    "acompletion": "openai",
+    "responses": "responses",
+    "aresponses": "responses",
+    "anthropic_messages": "anthropic",
+}
+
+
+class AgoraLogger(CustomLogger):
+    """A callback for `litellm.callbacks = [AgoraLogger()]`, or for a proxy's `callbacks`.
+
+    What was saved stands in the request's metadata as `compression_savings`, where LiteLLM's spend
+    logs and its dashboard count it.
+    """
+
+    def __init__(self, compressor: Compressor | None = None) -> None:
+        super().__init__()
+        self._compressor = compressor or Compressor()
+        self._open = FailOpen(logging.getLogger(__name__))
+
+    async def async_pre_call_deployment_hook(
+        self, kwargs: dict[str, Any], call_type: Any
+    ) -> dict[str, Any] | None:
+        """Return the request with compressed messages, or None to leave it as it is."""
+        kind = str(getattr(call_type, "value", call_type))
+        return await asyncio.to_thread(
+            self._open, lambda: edited(self._compressor, kwargs, kind), None
+        )
+
+    def completion(self, **request: Any) -> Any:
+        """Return `litellm.completion`, which runs no hook, of the compressed messages."""
+        shorter = self._open(lambda: edited(self._compressor, request, "completion"), None)
+        return litellm.completion(**(shorter or request))
+
+
+def edited(compressor: Compressor, kwargs: dict[str, Any], kind: str) -> dict[str, Any] | None:
+    """Return a copy of the call's arguments with fewer steps, or None when nothing is elided."""
+    dicts = [kwargs[name] for name in _METADATA if isinstance(kwargs.get(name), dict)]
+    noted: dict[str, Any] = dicts[0] if dicts else {}
+    done = noted.get("compression_savings") or {}
+    if kind not in _FORMATS or (done and done.get("call") == kwargs.get("litellm_call_id")):
+        return None  # One call may pass two wrappers on its way: it is edited once.
+    request = read_request(kwargs, format=_FORMATS[kind])
+    messages = request.messages
+    if request.server_side or not isinstance(messages, list):
+        return None
+    if request.format == "openai" and any(message.get("thinking_blocks") for message in messages):
+        # Anthropic's thinking in chat completions: its own rules say what may go.
+        chat = [{**message, "thoughts": message.get("thinking_blocks", ())} for message in messages]
+        carried = carry(compressor, chat, model=request.model, tools=kwargs.get("tools") or ())
+        if carried is None:
+            return None
+        compression, shorter = carried.compression, carried.rebuild(messages, _edit)
+    else:
+        compression = compressor.compress(
+            messages,
+            model=request.model,
+            format=request.format,
+            system=request.system,
+            tools=request.tools,
+            thinking=request.thinking,
+        )
+        shorter = told(compression).messages
+    if not compression.changed:
+        return None
+    savings = {
+        "tokens_before": compression.tokens_before,
+        "tokens_after": compression.tokens_after,
+        "tokens_saved": compression.tokens_before - compression.tokens_after,
+        "source": "agora",
+        "call": kwargs.get("litellm_call_id"),
+    }
+    noted["compression_savings"] = savings  # In place: the proxy's logs hold this very dict.
+    return {**request.with_messages(shorter), **({} if dicts else {_METADATA[0]: noted})}
+
+
+def _edit(message: dict[str, Any], kept: Kept) -> list[dict[str, Any]]:
+    if kept.how == "beside":
+        return [{"role": "user", "content": "\n\n".join(kept.texts)}]
+    return [{**message, "content": with_text(message["content"], kept)}]
+
+
+agora_logger = AgoraLogger()
+"""For a proxy: `from agora.integrations.litellm import agora_logger` in a file `agora_callback.py`
+beside its configuration, and `callbacks: agora_callback.agora_logger` in that."""

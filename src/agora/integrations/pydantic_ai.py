@@ -1,0 +1,118 @@
+"""Pydantic AI: a capability that compresses what a model request carries, and no history."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from agora.compressor import Compressor
+from agora.errors import MissingExtraError
+from agora.integrations.carry import FailOpen, Kept, carry, with_text
+from agora.integrations.wire import Message, call, image_part, text_part, thought, tool
+
+try:
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
+except ImportError as error:
+    raise MissingExtraError(__name__, "pydantic-ai") from error
+
+
+class Agora(AbstractCapability[Any]):
+    """A capability for `Agent(capabilities=[Agora()])`; it is also a `CompactionStrategy`.
+
+    As a capability it edits the request alone: `all_messages()` keeps everything. As a strategy
+    of pydantic-ai-harness it gives the messages back, and what is kept is up to the harness.
+    """
+
+    def __init__(self, compressor: Compressor | None = None) -> None:
+        self._compressor = compressor or Compressor()
+        self._open = FailOpen(logging.getLogger(__name__))
+
+    async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:  # noqa: ARG002
+        """Ask the model with the compressed messages; scoring runs in a thread."""
+        own = request_context
+        return await handler(await asyncio.to_thread(self._open, lambda: self._edited(own), own))
+
+    async def compact(self, messages: list[ModelMessage], ctx: Any) -> list[ModelMessage]:
+        """Return the messages compressed for the run's model."""
+        return await asyncio.to_thread(
+            self._open, lambda: shorten(self._compressor, messages, ctx.model), messages
+        )
+
+    def _edited(self, request: Any) -> Any:
+        settings = request.model_settings or {}
+        if settings.get("openai_previous_response_id") or settings.get("openai_conversation_id"):
+            return request  # The provider holds part of the messages itself.
+        # As the model will send them: it may change schemas on the way.
+        _, asked = request.model.prepare_request(settings, request.model_request_parameters)
+        messages = shorten(
+            self._compressor,
+            request.messages,
+            request.model,
+            system="\n\n".join(part.content for part in asked.instruction_parts or ()) or None,
+            tools=[
+                tool(t.name, t.description, t.parameters_json_schema, strict=t.strict)
+                for t in (*asked.function_tools, *asked.output_tools)
+            ],
+            thinking=True if settings.get("anthropic_thinking") else None,
+        )
+        return replace(request, messages=messages)
+
+
+def shorten(
+    compressor: Compressor, messages: Sequence[ModelMessage], model: Any, **beside: Any
+) -> list[ModelMessage]:
+    """Return the messages to send to `model`. Unlike the capability it lets errors out."""
+    while hasattr(model, "wrapped"):
+        model = model.wrapped
+    format = "responses" if "Responses" in type(model).__name__ else model.system
+    format = format if format in ("responses", "anthropic") else "openai"
+    # Each part of a request is a message of its own on the wire.
+    own = [list(m.parts) if isinstance(m, ModelRequest) else [m] for m in messages]
+    parts = [(at, part) for at, some in enumerate(own) for part in some]
+    chat = [_chat(part, format) for _, part in parts]
+    carried = carry(compressor, chat, format=format, model=model.model_name, **beside)
+    if carried is None:
+        return list(messages)
+    out: dict[int, list[Any]] = {}
+    for kept in carried.kept:
+        at, part = parts[kept.position]
+        out.setdefault(at, []).append(_edit(part, kept) if kept.texts else part)
+    return [messages[n] if p == own[n] else replace(messages[n], parts=p) for n, p in out.items()]
+
+
+def _chat(part: Any, format: str) -> Message:
+    if isinstance(part, ModelResponse):
+        by_kind: dict[str, list[Any]] = {"text": [], "thinking": [], "tool-call": []}
+        for piece in part.parts:
+            by_kind.setdefault(piece.part_kind, []).append(piece)
+        thoughts = [p for p in by_kind["thinking"] if p.signature]
+        return {
+            "role": "assistant",
+            "content": "\n\n".join(p.content for p in by_kind["text"]),
+            "thoughts": [thought(format, p.content, p.signature) for p in thoughts],
+            "tool_calls": [
+                call(p.tool_call_id, p.tool_name, p.args_as_json_str())
+                for p in by_kind["tool-call"]
+            ],
+        }
+    kind, content = part.part_kind, _said(part)
+    if kind in ("tool-return", "retry-prompt") and part.tool_name:
+        return {"role": "tool", "tool_call_id": part.tool_call_id, "content": content}
+    if kind == "user-prompt" and not (isinstance(content, str) and format != "anthropic"):
+        items = [content] if isinstance(content, str) else content
+        content = [text_part(i) if isinstance(i, str) else image_part() for i in items]
+    return {"role": "system" if kind == "system-prompt" else "user", "content": content}
+
+
+def _said(part: Any) -> Any:
+    if part.part_kind == "tool-return":
+        return part.model_response_str()
+    return part.model_response() if part.part_kind == "retry-prompt" else part.content
+
+
+def _edit(part: Any, kept: Kept) -> Any:
+    if kept.how == "beside":
+        return UserPromptPart("\n\n".join(kept.texts))
+    return replace(part, content=with_text(_said(part), kept, str))

@@ -1,0 +1,120 @@
+"""Strands Agents: a model that is sent the compressed messages; the agent's messages stay whole.
+
+A conversation manager edits `agent.messages` itself, which is what the agent keeps.
+"""
+
+import asyncio
+import copy
+import json
+import logging
+from collections.abc import AsyncIterator, Sequence
+from itertools import groupby
+from typing import Any, TypeVar
+
+from agora.compressor import Compressor
+from agora.errors import MissingExtraError
+from agora.integrations.carry import FailOpen, Kept, carry
+from agora.integrations.wire import Message, call, image_part, text_part, thought, tool
+
+try:
+    from strands.models import Model
+except ImportError as error:
+    raise MissingExtraError(__name__, "strands") from error
+
+M = TypeVar("M", bound=Model)
+
+
+def compressed(model: M, compressor: Compressor | None = None) -> M:
+    """Return a model like `model`, of its type, for `Agent(model=compressed(model))`."""
+    used, fail_open = compressor or Compressor(), FailOpen(logging.getLogger(__name__))
+    kind = type(model)
+    claude = kind.__name__.startswith(("Anthropic", "Bedrock"))
+
+    async def stream(
+        self: Any,
+        messages: list[Message],
+        tool_specs: list[Message] | None = None,
+        system_prompt: str | None = None,
+        **beside: Any,
+    ) -> AsyncIterator[Any]:
+        edited = await asyncio.to_thread(
+            fail_open,
+            lambda: shorten(
+                used,
+                messages,
+                format="anthropic" if claude else "openai",
+                model=self.get_config().get("model_id"),
+                system=system_prompt,
+                tools=[_tool(spec) for spec in tool_specs or ()],
+            ),
+            messages,
+        )
+        async for event in kind.stream(self, edited, tool_specs, system_prompt, **beside):
+            yield event
+
+    wrapped = copy.copy(model)
+    wrapped.__class__ = type(kind.__name__, (kind,), {"stream": stream})
+    return wrapped
+
+
+def shorten(compressor: Compressor, messages: Sequence[Message], **beside: Any) -> list[Message]:
+    """Return the messages to send. It lets errors out. `beside` is what `carry` takes."""
+    format = beside.setdefault("format", "openai")
+    runs = [(at, run) for at, message in enumerate(messages) for run in _runs(message["content"])]
+    chat = [_chat(messages[at]["role"], run, format) for at, run in runs]
+    carried = carry(compressor, chat, **beside)
+    if carried is None:
+        return list(messages)
+    out: dict[int, list[Message]] = {}
+    for kept in carried.kept:
+        at, own = runs[kept.position]
+        out.setdefault(at, []).extend(_edit(own, kept) if kept.texts else own)
+    return [{**messages[at], "content": content} for at, content in out.items()]
+
+
+def _runs(content: list[Message]) -> list[list[Message]]:
+    """Return the blocks by message that they go out as: each result, and what stands between."""
+    numbered = groupby(enumerate(content), lambda pair: pair[0] if "toolResult" in pair[1] else -1)
+    return [[block for _, block in run] for _, run in numbered]
+
+
+def _chat(role: str, blocks: list[Message], format: str) -> Message:
+    if "toolResult" in blocks[0]:
+        result = blocks[0]["toolResult"]
+        parts = [_part(block) for block in result["content"]]
+        texts = [part["text"] for part in parts if "text" in part]
+        content = "\n".join(texts) if len(texts) == len(parts) else parts
+        return {"role": "tool", "tool_call_id": result["toolUseId"], "content": content}
+    said = [_part(b) for b in blocks if "toolUse" not in b and "reasoningContent" not in b]
+    if role == "user":
+        return {"role": "user", "content": said}
+    uses = [block["toolUse"] for block in blocks if "toolUse" in block]
+    thought_of = [block.get("reasoningContent", {}).get("reasoningText", {}) for block in blocks]
+    signed = [t for t in thought_of if t.get("signature")]
+    return {
+        "role": "assistant",
+        "content": said,
+        "thoughts": [thought(format, t["text"], t["signature"]) for t in signed],
+        "tool_calls": [call(u["toolUseId"], u["name"], json.dumps(u["input"])) for u in uses],
+    }
+
+
+def _part(block: Message) -> Message:
+    if "json" in block:
+        return text_part(json.dumps(block["json"], ensure_ascii=False))
+    return text_part(block["text"]) if "text" in block else image_part()
+
+
+def _edit(blocks: list[Message], kept: Kept) -> list[Message]:
+    texts = [{"text": text} for text in kept.texts]
+    if kept.how == "beside" or "toolResult" not in blocks[0]:
+        return texts if kept.how == "beside" else [*blocks, *texts]
+    result = blocks[0]["toolResult"]
+    content = list(result["content"]) if kept.how == "behind" else []
+    if content and "text" in content[-1]:
+        texts = [{"text": "\n\n".join([content.pop()["text"], *kept.texts])}]
+    return [{"toolResult": {**result, "content": [*content, *texts]}}]
+
+
+def _tool(spec: Message) -> Message:
+    return tool(spec["name"], spec["description"], spec["inputSchema"].get("json"))

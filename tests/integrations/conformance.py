@@ -1,0 +1,293 @@
+"""What every integration has to keep, whichever framework it is for.
+
+An agent reads files with a real tool; a strict provider on loopback plays the model. The same
+agent runs without the integration and with it. Each request with it must be what
+`Compressor.compress` makes of the request without it, on the wire, value for value: a hook that
+does not fire, fires twice or edits something else fails.
+"""
+
+import json
+import logging
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from agora.compressor import Compressor
+from agora.testing import FailingScorer
+from tests.integrations.loopback import Answer, Call, Loopback, Received, loopback
+from tests.integrations.start import START
+
+ROOT = Path(__file__).parents[2]
+MODEL = "self-hosted"
+"""A model without a discount for cached tokens: a compressor that hears its name edits at every
+call, one that does not hear it takes editing to be dear."""
+SYSTEM = "You read files and say what is in them."
+TASK = "Which of the notes names the harbour master? Read them all."
+ANSWER = "It is in note 3."
+FILES = 10
+PNG = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5Erk"
+    "Jggg=="
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One run of an agent."""
+
+    endpoint: str
+    """The API it calls: openai, responses or anthropic."""
+    call: str
+    """How it is called: sync, async, stream or astream, or what the framework has beside these."""
+    url: str = ""
+    """The provider's, without /v1."""
+    folder: Path
+    compressor: Compressor | None = None
+    """None: without the integration."""
+    image: bool = False
+    thinking: bool = False
+
+    def read_file(self, name: str) -> str:
+        """Return the text of a file of the folder, for the framework's tool."""
+        return (self.folder / name).read_text()
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of it."""
+
+    answer: str
+    history: Any
+    """What the framework keeps, or the caller's own list: as plain values, without ids and times
+    that differ from run to run."""
+    requests: Sequence[Received] = ()
+
+
+def note(number: int) -> str:
+    """Return what stands in a file: enough to be worth eliding."""
+    lines = [f"Note {number}: ledger L-{number}07, berth_{number}."]
+    lines += [
+        f"On day {day} the barge barge_{number}_{day} took {day * 13 % 37} crates to quay Q{day}."
+        for day in range(1, 36)
+    ]
+    return "\n".join(lines)
+
+
+def write_notes(folder: Path) -> None:
+    """Write the files that the agent reads."""
+    for number in range(1, FILES + 1):
+        (folder / f"note_{number}.txt").write_text(note(number))
+
+
+def script(*, thinking: bool, last: Answer | None = None) -> list[Answer]:
+    """Return the model's answers: files one by one, two at once, words before a call, the end."""
+    answers = []
+    number = 1
+    while number <= FILES:
+        together = (number, number + 1) if number in (2, 6) else (number,)
+        answers.append(
+            Answer(
+                text=f"Next comes note {number}." if number == 5 else "",
+                thought=f"I have not seen note {number} yet." if thinking else "",
+                calls=tuple(
+                    Call(f"call_{n}", "read_file", {"name": f"note_{n}.txt"}) for n in together
+                ),
+            )
+        )
+        number += len(together)
+    end = Answer(text=ANSWER, thought="That was all." if thinking else "")
+    return [*answers, last or end]
+
+
+class Conformance:
+    """The suite: a subclass says how its framework runs a case."""
+
+    ways: ClassVar[tuple[str, ...]] = ()
+    """`endpoint/call` of all that is claimed to work."""
+    rich: ClassVar[tuple[str, ...]] = ()
+    """The ways that also take thinking and images."""
+    images: ClassVar[bool] = True
+    picture: ClassVar[str] = PNG
+    """What of the image has to arrive, where a framework writes it anew."""
+    example: ClassVar[str] = ""
+    """The program in examples/integrations."""
+    prelude: ClassVar[str] = ""
+    """What has to run before it in a test, in its own process."""
+    last: ClassVar[Answer | None] = None
+    """How the model ends, where an agent does not take plain words for an answer."""
+
+    def run(self, case: Case) -> Ran:
+        """Run an agent with the tool `read_file` on `TASK` and return what came of it."""
+        raise NotImplementedError
+
+    def pytest_generate_tests(self, metafunc: Any) -> None:
+        if "way" in metafunc.fixturenames:
+            metafunc.parametrize("way", self.ways)
+        if "rich_way" in metafunc.fixturenames:
+            metafunc.parametrize("rich_way", self.rich)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def folder(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        folder = tmp_path_factory.mktemp("notes")
+        write_notes(folder)
+        return folder
+
+    def test_the_model_receives_exactly_what_the_compressor_gives(
+        self, way: str, folder: Path
+    ) -> None:
+        compressor = Compressor()
+        plain = self._ran(way, folder)
+        ran = self._ran(way, folder, compressor)
+
+        assert ran.answer == plain.answer == ANSWER
+        self._check_requests(plain, ran, compressor)
+
+    def test_the_frameworks_own_history_stays_whole(self, way: str, folder: Path) -> None:
+        plain = self._ran(way, folder)
+        ran = self._ran(way, folder, Compressor())
+
+        assert ran.history == plain.history
+        assert "elided" not in json.dumps(ran.history)
+        assert all(f"ledger L-{n}07" in json.dumps(ran.history) for n in range(1, FILES + 1))
+
+    def test_a_scorer_that_fails_changes_nothing_but_a_line_in_the_log(
+        self, way: str, folder: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        plain = self._ran(way, folder)
+        broken = Compressor(scorer=FailingScorer(RuntimeError("planted")), strict=True)
+        with caplog.at_level(logging.WARNING, logger="agora"):
+            ran = self._ran(way, folder, broken)
+
+        said = [r.getMessage() for r in caplog.records if r.name.startswith("agora")]
+        assert ran.answer == plain.answer
+        assert ran.history == plain.history
+        assert [r.body for r in ran.requests] == [r.body for r in plain.requests]
+        assert len(said) == 1
+        assert "planted" in said[0]
+
+    def test_one_rung_down_the_model_receives_what_the_rule_gives(self, folder: Path) -> None:
+        compressor = Compressor(scorer=FailingScorer(RuntimeError("planted")))
+        plain = self._ran(self.ways[0], folder)
+        ran = self._ran(self.ways[0], folder, compressor)
+
+        self._check_requests(plain, ran, compressor)
+
+    def test_where_nothing_is_elided_requests_are_as_they_were(self, folder: Path) -> None:
+        plain = self._ran(self.ways[0], folder)
+        ran = self._ran(self.ways[0], folder, Compressor(schedule="never"))
+
+        assert [r.body for r in ran.requests] == [r.body for r in plain.requests]
+
+    def test_thinking_and_images_go_through(self, rich_way: str, folder: Path) -> None:
+        compressor = Compressor()
+        plain = self._ran(rich_way, folder, rich=True, images=self.images)
+        ran = self._ran(rich_way, folder, compressor, rich=True, images=self.images)
+
+        sent = json.dumps([r.messages for r in ran.requests])
+        assert ran.answer == plain.answer == ANSWER
+        assert ran.history == plain.history
+        assert not self.images or self.picture in sent
+        if not rich_way.startswith("openai/"):
+            assert "I have not seen note" in sent
+        self._check_requests(plain, ran, compressor)
+
+    def test_the_example_finishes_and_says_what_it_saved(self, folder: Path) -> None:
+        if not self.example:
+            pytest.skip("another class runs the example")
+        with loopback(script(thinking=False, last=self.last)) as server:
+            where = ["--base-url", f"{server.url}/v1", "--model", MODEL, "--folder", str(folder)]
+            program = ROOT / "examples" / "integrations" / self.example
+            start = [str(program)]
+            if self.prelude:
+                start = ["-c", START.format(self.prelude), *start]
+            ran = subprocess.run(
+                [sys.executable, *start, *where],
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+                cwd=folder,
+            )
+
+        found = re.search(r"prompt tokens ([\d,]+) -> ([\d,]+),", ran.stdout)
+        assert found, ran.stdout + ran.stderr
+        before, after = (int(number.replace(",", "")) for number in found.groups())
+        assert ANSWER in ran.stdout
+        assert 0 < after < 0.7 * before
+
+    def _ran(
+        self,
+        way: str,
+        folder: Path,
+        compressor: Compressor | None = None,
+        *,
+        rich: bool = False,
+        images: bool = False,
+    ) -> Ran:
+        endpoint, call = way.split("/")
+        case = Case(
+            endpoint=endpoint,
+            call=call,
+            folder=folder,
+            compressor=compressor,
+            image=images,
+            thinking=rich and endpoint != "openai",
+        )
+        if compressor is None:
+            return _remembered(self, case)
+        return _served(self, case)
+
+    def _check_requests(self, plain: Ran, ran: Ran, compressor: Compressor) -> None:
+        assert len(ran.requests) == len(plain.requests) > 1
+        changed = 0
+        for before, after in zip(plain.requests, ran.requests, strict=True):
+            expected = self.expected(before, compressor)
+            changed += expected != before.messages
+            assert after.messages == expected
+            assert after.beside == before.beside
+            assert after.path == before.path
+        assert changed >= 3, "nothing to see: no request was long enough"
+        calls = [_calls(request) for request in plain.requests]
+        assert max(calls) == FILES, "every call has to be in the history"
+
+    def expected(self, before: Received, compressor: Compressor) -> Any:
+        """Return what the compressor makes of a request."""
+        return compressor.compress(
+            before.messages,
+            model=before.body["model"],
+            format=before.format,
+            system=before.system,
+            tools=before.body.get("tools"),
+            thinking=before.thinking,
+        ).messages
+
+
+def _served(suite: Conformance, case: Case) -> Ran:
+    server: Loopback
+    with loopback(script(thinking=case.thinking, last=suite.last)) as server:
+        ran = suite.run(replace(case, url=server.url))
+        assert not server.refused
+        return replace(ran, requests=tuple(server.received))
+
+
+_PLAIN: dict[tuple[str, Case], Ran] = {}
+"""What came of runs without the integration, by suite: they are asked for again and again."""
+
+
+def _remembered(suite: Conformance, case: Case) -> Ran:
+    key = (f"{type(suite).__module__}.{type(suite).__qualname__}", case)
+    if key not in _PLAIN:
+        _PLAIN[key] = _served(suite, case)
+    return _PLAIN[key]
+
+
+def _calls(request: Received) -> int:
+    text = json.dumps(request.messages)
+    return sum(f'"call_{n}"' in text or f"'call_{n}'" in text for n in range(1, FILES + 1))

@@ -1,0 +1,49 @@
+import asyncio
+import re
+from typing import Any, ClassVar
+
+import pytest
+
+pytest.importorskip("agent_framework", reason="Agent Framework has an environment of its own")
+
+from agent_framework import Agent, AgentSession, InMemoryHistoryProvider, tool
+from agent_framework.openai import OpenAIChatCompletionClient
+
+from agora.integrations.agent_framework import AgoraMiddleware
+from tests.integrations.conformance import MODEL, SYSTEM, TASK, Case, Conformance, Ran
+
+
+class TestAgentFramework(Conformance):
+    example: ClassVar = "with_agent_framework.py"
+    ways: ClassVar[tuple[str, ...]] = ("openai/async", "openai/stream")
+
+    def run(self, case: Case) -> Ran:
+        @tool(approval_mode="never_require")
+        def read_file(name: str) -> str:
+            """Return the text of a file."""
+            return case.read_file(name)
+
+        client = OpenAIChatCompletionClient(model=MODEL, base_url=f"{case.url}/v1", api_key="key")
+        history = InMemoryHistoryProvider()
+        agent = Agent(
+            client=client,
+            instructions=SYSTEM,
+            tools=[read_file],
+            middleware=[AgoraMiddleware(case.compressor)] if case.compressor else [],
+            context_providers=[history],
+        )
+
+        async def run() -> tuple[str, Any]:
+            session = AgentSession()
+            if case.call == "stream":
+                stream = agent.run(TASK, session=session, stream=True)
+                async for _ in stream:
+                    pass
+                answer = await stream.get_final_response()
+            else:
+                answer = await agent.run(TASK, session=session)
+            return answer.messages[-1].text, session.to_dict()
+
+        answer, kept = asyncio.run(run())
+        named = re.sub(r"af-call-[0-9a-f]+", "", str(kept).replace(str(kept["session_id"]), ""))
+        return Ran(answer, named)

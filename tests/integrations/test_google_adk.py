@@ -1,0 +1,82 @@
+import asyncio
+import base64
+import json
+from typing import Any, ClassVar
+
+import pytest
+
+pytest.importorskip("google.adk", reason="Google ADK has an environment of its own")
+
+from google.adk.agents import LlmAgent
+from google.adk.agents.run_config import RunConfig, StreamingMode
+from google.adk.models.lite_llm import LiteLlm
+from google.adk.runners import InMemoryRunner
+from google.genai import types
+
+from agora.compressor import Compressor
+from agora.integrations.google_adk import NOTE, AgoraPlugin
+from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran
+from tests.integrations.loopback import Received
+
+
+class TestADK(Conformance):
+    example: ClassVar = "with_google_adk.py"
+    ways: ClassVar[tuple[str, ...]] = ("openai/async", "openai/stream")
+    rich: ClassVar[tuple[str, ...]] = ("openai/async",)
+
+    def run(self, case: Case) -> Ran:
+        def read_file(name: str) -> str:
+            """Return the text of a file."""
+            return case.read_file(name)
+
+        model = LiteLlm(model=f"openai/{MODEL}", api_base=f"{case.url}/v1", api_key="key")
+        agent = LlmAgent(name="reader", model=model, instruction=SYSTEM, tools=[read_file])
+        plugins = [AgoraPlugin(case.compressor)] if case.compressor else []
+        parts = [types.Part(text=TASK)]
+        if case.image:
+            parts.append(types.Part.from_bytes(data=base64.b64decode(PNG), mime_type="image/png"))
+        mode = StreamingMode.SSE if case.call == "stream" else StreamingMode.NONE
+
+        async def run() -> tuple[str, Any]:
+            runner = InMemoryRunner(agent=agent, app_name="notes", plugins=plugins)
+            session = await runner.session_service.create_session(app_name="notes", user_id="u")
+            answer = ""
+            async for event in runner.run_async(
+                user_id="u",
+                session_id=session.id,
+                new_message=types.Content(role="user", parts=parts),
+                run_config=RunConfig(streaming_mode=mode),
+            ):
+                if event.is_final_response() and event.content:
+                    answer = event.content.parts[-1].text
+            kept = await runner.session_service.get_session(
+                app_name="notes", user_id="u", session_id=session.id
+            )
+            return answer, [e.content.model_dump(mode="json") for e in kept.events if e.content]
+
+        answer, kept = asyncio.run(run())
+        return Ran(answer, kept)
+
+    def expected(self, before: Received, compressor: Compressor) -> Any:
+        """Return the compressed messages, each marker inside the JSON that a tool's answer is."""
+        compression = compressor.compress(
+            before.messages,
+            model=before.body["model"],
+            format="openai",
+            tools=before.body["tools"],
+        )
+        if not compression.changed:
+            return before.messages
+        out = []
+        for at, new in zip(compression.positions, compression.messages, strict=True):
+            old = before.messages[at]
+            if new is not old and old["role"] == "tool":
+                text = new["content"]
+                if text.startswith(old["content"]):
+                    note = text[len(old["content"]) + 2 :]
+                    said = {**json.loads(old["content"]), NOTE: note}
+                else:
+                    said = {"result": text}
+                new = {**old, "content": json.dumps(said, ensure_ascii=False)}
+            out.append(new)
+        return out

@@ -1,0 +1,243 @@
+import asyncio
+import copy
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+pytest.importorskip("litellm.proxy.proxy_server", reason="LiteLLM has an environment of its own")
+
+import httpx
+import litellm
+import yaml
+from litellm.integrations.custom_logger import CustomLogger
+from litellm.proxy import proxy_server
+
+from agora.compressor import Compressor
+from agora.integrations.litellm import AgoraLogger, agora_logger
+from tests.integrations.conformance import (
+    ANSWER,
+    MODEL,
+    Case,
+    Conformance,
+    Ran,
+    script,
+    write_notes,
+)
+from tests.integrations.loop import Body, adrive, drive, events_of, gathered, loop, whole_of
+from tests.integrations.loopback import loopback
+
+PATHS = {
+    "openai": "/v1/chat/completions",
+    "responses": "/v1/responses",
+    "anthropic": "/v1/messages",
+}
+
+
+def provider_of(case: Case) -> Body:
+    if case.endpoint == "anthropic":
+        return {"model": f"anthropic/{MODEL}", "api_base": case.url, "api_key": "key"}
+    return {"model": f"openai/{MODEL}", "api_base": f"{case.url}/v1", "api_key": "key"}
+
+
+def dumped(answer: Any) -> Body:
+    return dict(answer) if isinstance(answer, dict) else answer.model_dump()
+
+
+class TestSDK(Conformance):
+    """`acompletion`, `aresponses`, `anthropic_messages`, and the helper for `completion`."""
+
+    example: ClassVar = "with_litellm.py"
+    ways: ClassVar[tuple[str, ...]] = (
+        "openai/async",
+        "openai/astream",
+        "openai/helper",
+        "openai/helper_stream",
+        "responses/async",
+        "responses/astream",
+        "anthropic/async",
+        "anthropic/astream",
+    )
+    rich: ClassVar[tuple[str, ...]] = ("openai/async", "responses/async", "anthropic/async")
+
+    def run(self, case: Case) -> Ran:
+        history: list[Body] = []
+        steps = loop(case, history)
+        provider = provider_of(case)
+        stream = "stream" in case.call
+        agora = AgoraLogger(case.compressor) if case.compressor else None
+        if case.call.startswith("helper"):
+
+            def complete(body: Body) -> Body:
+                asked = {**body, **provider, "stream": stream}
+                answer = agora.completion(**asked) if agora else litellm.completion(**asked)
+                if stream:
+                    return whole_of("openai", [piece.model_dump() for piece in answer])
+                return dumped(answer)
+
+            return Ran(drive(steps, complete, history), history)
+
+        asks: dict[str, Any] = {
+            "openai": litellm.acompletion,
+            "responses": litellm.aresponses,
+            "anthropic": litellm.anthropic_messages,
+        }
+
+        async def ask(body: Body) -> Body:
+            answer = await asks[case.endpoint](**{**body, **provider, "stream": stream})
+            if not stream:
+                return dumped(answer)
+            if case.endpoint == "anthropic":
+                raw = b"".join([piece async for piece in answer]).decode()
+                return whole_of("anthropic", events_of(raw))
+            return whole_of(case.endpoint, await gathered(answer))
+
+        litellm.callbacks = [agora] if agora else []
+        try:
+            return Ran(asyncio.run(adrive(steps, ask, history)), history)
+        finally:
+            litellm.callbacks = []
+            litellm.in_memory_llm_clients_cache.flush_cache()
+
+
+class TestProxy(Conformance):
+    """The proxy's three routes."""
+
+    ways: ClassVar[tuple[str, ...]] = (
+        "openai/plain",
+        "openai/stream",
+        "anthropic/plain",
+        "anthropic/stream",
+        "responses/plain",
+        "responses/stream",
+    )
+    rich: ClassVar[tuple[str, ...]] = ("openai/plain", "anthropic/plain", "responses/plain")
+
+    def run(self, case: Case) -> Ran:
+        history: list[Body] = []
+        steps = loop(case, history)
+        config = case.folder.parent / "proxy.yaml"
+        served = {"model_name": MODEL, "litellm_params": provider_of(case)}
+        config.write_text(yaml.safe_dump({"model_list": [served]}))
+        stream = case.call == "stream"
+
+        async def ask(body: Body) -> Body:
+            app = httpx.ASGITransport(proxy_server.app)
+            async with httpx.AsyncClient(transport=app, base_url="http://proxy") as client:
+                asked = {**body, "stream": True} if stream else body
+                answer = await client.post(PATHS[case.endpoint], json=asked, timeout=60)
+            assert answer.status_code == 200, answer.text
+            if stream:
+                return whole_of(case.endpoint, events_of(answer.text))
+            whole: Body = answer.json()
+            return whole
+
+        async def run() -> str:
+            await proxy_server.initialize(config=str(config))
+            litellm.callbacks = [AgoraLogger(case.compressor)] if case.compressor else []
+            return await adrive(steps, ask, history)
+
+        try:
+            return Ran(asyncio.run(run()), history)
+        finally:
+            litellm.callbacks = []
+            litellm.in_memory_llm_clients_cache.flush_cache()
+
+
+def test_what_was_saved_stands_where_the_dashboard_counts_it(tmp_path: Path) -> None:
+    counting = pytest.importorskip(
+        "litellm.proxy.spend_tracking.compression_savings", reason="counted since LiteLLM 1.100"
+    )
+    utils = pytest.importorskip("litellm.proxy.spend_tracking.spend_tracking_utils")
+    saved: list[int] = []
+
+    class Spend(CustomLogger):
+        async def async_log_success_event(
+            self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+        ) -> None:
+            row = utils.get_logging_payload(kwargs, response_obj, start_time, end_time)
+            saved.append(counting.extract_compression_saved_tokens(yaml.safe_load(row["metadata"])))
+
+    write_notes(tmp_path)
+    with loopback(script(thinking=False)) as server:
+        case = Case(endpoint="openai", call="async", folder=tmp_path, url=server.url)
+        history: list[Body] = []
+
+        async def ask(body: Body) -> Body:
+            answer = await litellm.acompletion(**{**body, **provider_of(case)})
+            await asyncio.sleep(0.1)
+            return dumped(answer)
+
+        async def run() -> str:
+            answer = await adrive(loop(case, history), ask, history)
+            await asyncio.sleep(1)
+            return answer
+
+        litellm.callbacks = [AgoraLogger(Compressor()), Spend()]
+        try:
+            assert asyncio.run(run()) == ANSWER
+        finally:
+            litellm.callbacks = []
+
+    assert len(saved) == len(server.received)
+    assert sum(count > 1_000 for count in saved) >= 3
+
+
+def test_a_callers_metadata_is_not_taken_for_that_of_another_call(tmp_path: Path) -> None:
+    write_notes(tmp_path)
+    metadata = {"project": "notes"}
+    with loopback(script(thinking=False)) as server:
+        case = Case(endpoint="openai", call="async", folder=tmp_path, url=server.url)
+        history: list[Body] = []
+
+        async def ask(body: Body) -> Body:
+            asked = {**body, **provider_of(case), "metadata": metadata}
+            return dumped(await litellm.acompletion(**asked))
+
+        litellm.callbacks = [AgoraLogger()]
+        try:
+            asyncio.run(adrive(loop(case, history), ask, history))
+        finally:
+            litellm.callbacks = []
+
+    assert sum("elided" in str(request.messages) for request in server.received) >= 3
+
+
+def test_thinking_of_anthropic_in_chat_completions_is_masked_and_not_removed(
+    tmp_path: Path,
+) -> None:
+    write_notes(tmp_path)
+    with loopback(script(thinking=True)) as server:
+        case = Case(endpoint="openai", call="async", folder=tmp_path, url=server.url)
+        provider = provider_of(Case(endpoint="anthropic", call="", folder=tmp_path, url=server.url))
+        history: list[Body] = []
+        thinking = {"type": "enabled", "budget_tokens": 1024}
+
+        async def ask(body: Body) -> Body:
+            return dumped(await litellm.acompletion(**{**body, **provider, "thinking": thinking}))
+
+        litellm.callbacks = [AgoraLogger()]
+        try:
+            answer = asyncio.run(adrive(loop(case, history), ask, history))
+        finally:
+            litellm.callbacks = []
+
+    last = server.received[-1].messages
+    thoughts = [b for m in last for b in m["content"] if isinstance(b, dict) and "signature" in b]
+    assert answer == ANSWER
+    assert "elided" in str(last)
+    assert len(thoughts) == len(server.received) - 1
+
+
+def test_a_proxys_configuration_file_can_name_the_callback(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    line = "from agora.integrations.litellm import agora_logger\n"
+    (tmp_path / "agora_callback.py").write_text(line)
+    settings = {"callbacks": ["agora_callback.agora_logger"]}
+    config.write_text(yaml.safe_dump({"model_list": [], "litellm_settings": settings}))
+    before = copy.copy(litellm.callbacks)
+    try:
+        asyncio.run(proxy_server.initialize(config=str(config)))
+        assert agora_logger in litellm.callbacks
+    finally:
+        litellm.callbacks = before

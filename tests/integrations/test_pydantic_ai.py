@@ -1,0 +1,111 @@
+import asyncio
+import base64
+import copy
+from typing import Any, ClassVar
+
+import pytest
+
+pytest.importorskip("pydantic_ai", reason="Pydantic AI has an environment of its own")
+
+from pydantic_ai import Agent, BinaryContent
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.providers.openai import OpenAIProvider
+
+from agora.integrations.pydantic_ai import Agora
+from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran
+
+
+def model_of(case: Case) -> Any:
+    if case.endpoint == "anthropic":
+        return AnthropicModel(MODEL, provider=AnthropicProvider(base_url=case.url, api_key="key"))
+    provider = OpenAIProvider(base_url=f"{case.url}/v1", api_key="key")
+    if case.endpoint == "openai":
+        return OpenAIChatModel(MODEL, provider=provider)
+    # Reasoning is sent back only to models that are known to take it.
+    profile = OpenAIModelProfile(openai_supports_encrypted_reasoning_content=True)
+    return OpenAIResponsesModel(MODEL, provider=provider, profile=profile)
+
+
+def plain(message: Any) -> Any:
+    return [
+        [part.part_kind, str(getattr(part, "content", "")), str(getattr(part, "args", ""))]
+        for part in message.parts
+    ]
+
+
+class TestPydanticAI(Conformance):
+    example: ClassVar = "with_pydantic_ai.py"
+    ways: ClassVar[tuple[str, ...]] = (
+        "openai/sync",
+        "openai/async",
+        "openai/stream",
+        "responses/async",
+        "responses/stream",
+        "anthropic/sync",
+        "anthropic/stream",
+    )
+    rich: ClassVar[tuple[str, ...]] = (
+        "openai/async",
+        "responses/async",
+        "anthropic/async",
+        "anthropic/stream",
+    )
+
+    def capabilities(self, case: Case) -> list[Any]:
+        return [] if case.compressor is None else [Agora(case.compressor)]
+
+    def run(self, case: Case) -> Ran:
+        agent = Agent(
+            model_of(case), instructions=SYSTEM, capabilities=self.capabilities(case), retries=0
+        )
+
+        @agent.tool_plain
+        def read_file(name: str) -> str:
+            """Return the text of a file."""
+            return case.read_file(name)
+
+        prompt: Any = TASK
+        if case.image:
+            prompt = [TASK, BinaryContent(base64.b64decode(PNG), media_type="image/png")]
+        before = copy.deepcopy(prompt)
+        settings: Any = {"max_tokens": 2048}
+        if case.thinking and case.endpoint == "anthropic":
+            settings["anthropic_thinking"] = {"type": "enabled", "budget_tokens": 1024}
+        if case.endpoint == "responses":
+            settings["openai_store"] = False
+
+        streamed = []
+
+        async def see(_: Any, events: Any) -> None:
+            streamed.extend([event async for event in events])
+
+        options: Any = {"model_settings": settings}
+        if case.call == "stream":
+            options["event_stream_handler"] = see
+        if case.call == "sync":
+            result = agent.run_sync(prompt, **options)
+        else:
+            result = asyncio.run(agent.run(prompt, **options))
+        assert bool(streamed) == (case.call == "stream")
+        assert prompt == before
+        return Ran(result.output, [plain(message) for message in result.all_messages()])
+
+
+class TestAsCompactionStrategy(TestPydanticAI):
+    """A tier of pydantic-ai-harness, which decides when."""
+
+    example: ClassVar = ""
+    ways: ClassVar[tuple[str, ...]] = ("openai/sync", "openai/stream")
+    rich: ClassVar[tuple[str, ...]] = ("openai/async",)
+
+    def capabilities(self, case: Case) -> list[Any]:
+        compaction = pytest.importorskip(
+            "pydantic_ai_harness.compaction", reason="pydantic-ai-harness is not installed"
+        )
+        if case.compressor is None:
+            return []
+        tiers = [Agora(case.compressor)]
+        return [compaction.TieredCompaction(tiers=tiers, target_tokens=1)]

@@ -1,0 +1,167 @@
+import ast
+import base64
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+pytest.importorskip("smolagents", reason="smolagents has an environment of its own")
+
+from PIL import Image
+from smolagents import CodeAgent, OpenAIServerModel, ToolCallingAgent, tool
+
+from agora.compressor import Compressor
+from agora.integrations.smolagents import compressed
+from tests.integrations.conformance import (
+    ANSWER,
+    FILES,
+    MODEL,
+    PNG,
+    TASK,
+    Case,
+    Conformance,
+    Ran,
+    note,
+    script,
+    write_notes,
+)
+from tests.integrations.loopback import Answer, Call, Received, loopback
+
+Body = dict[str, Any]
+
+
+def model_of(case: Case) -> Any:
+    client = {"max_retries": 0}
+    model = OpenAIServerModel(MODEL, f"{case.url}/v1", api_key="key", client_kwargs=client)
+    return model if case.compressor is None else compressed(model, case.compressor)
+
+
+def plain(step: Body) -> Body:
+    """Return a step of the memory without times and without the copy of what was sent."""
+    apart = ("timing", "model_input_messages", "model_output_message", "token_usage")
+    return {k: v for k, v in step.items() if k not in apart}
+
+
+class TestToolCallingAgent(Conformance):
+    example: ClassVar = "with_smolagents.py"
+    ways: ClassVar[tuple[str, ...]] = ("openai/run", "openai/stream", "openai/stream_outputs")
+    rich: ClassVar[tuple[str, ...]] = ("openai/run",)
+    picture: ClassVar = PNG[:40]
+    last: ClassVar = Answer(calls=(Call("call_end", "final_answer", {"answer": ANSWER}),))
+
+    def agent(self, case: Case) -> Any:
+        @tool
+        def read_file(name: str) -> str:
+            """Return the text of a file.
+
+            Args:
+                name: The file's name.
+            """
+            return case.read_file(name)
+
+        return ToolCallingAgent(
+            [read_file],
+            model_of(case),
+            max_steps=30,
+            verbosity_level=0,
+            stream_outputs=case.call == "stream_outputs",
+        )
+
+    def run(self, case: Case) -> Ran:
+        agent = self.agent(case)
+        images = [Image.open(io.BytesIO(base64.b64decode(PNG)))] if case.image else None
+        if case.call == "stream":
+            *_, last = agent.run(TASK, images=images, stream=True)
+            answer = last.output
+        else:
+            answer = agent.run(TASK, images=images)
+        kept = [plain(step) for step in agent.memory.get_full_steps()]
+        return Ran(
+            str(answer), json.loads(json.dumps(kept, default=lambda image: type(image).__name__))
+        )
+
+    def expected(self, before: Received, compressor: Compressor) -> Any:
+        """Return the wire's text messages compressed as the calls and results that they are."""
+        chat: list[Body] = []
+        for number, message in enumerate(before.messages):
+            parts = message["content"]
+            texts = len(parts) == 1
+            read: Body = {**message, "content": parts[0]["text"] if texts else parts}
+            if message["role"] == "assistant":
+                said, _, called = parts[0]["text"].partition("Calling tools:\n")
+                functions = [call["function"] for call in ast.literal_eval(called)]
+                arguments = [f["arguments"] for f in functions]
+                only = arguments if len(arguments) > 1 else arguments[0]
+                function = {"name": functions[0]["name"], "arguments": json.dumps(only)}
+                read["content"] = said.removesuffix("\n")
+                read["tool_calls"] = [
+                    {"id": f"step {number}", "type": "function", "function": function}
+                ]
+            elif any(part.get("text", "").startswith("Observation:") for part in parts):
+                read = {**read, "role": "tool", "tool_call_id": f"step {number - 1}"}
+            chat.append(read)
+        compression = compressor.compress(
+            chat, model=before.body["model"], format="openai", tools=before.body["tools"]
+        )
+        if not compression.changed:
+            return before.messages
+        out = []
+        for at, new in zip(compression.positions, compression.messages, strict=True):
+            own = before.messages[at]
+            if new is not chat[at]:
+                content = new["content"]
+                content = (
+                    [{"type": "text", "text": content}] if isinstance(content, str) else content
+                )
+                own = {**own, "content": content}
+            out.append(own)
+        return out
+
+
+def test_an_agent_that_writes_code_is_compressed_as_well(tmp_path: Path) -> None:
+    write_notes(tmp_path)
+    case = Case(endpoint="openai", call="run", folder=tmp_path, compressor=Compressor())
+
+    @tool
+    def read_file(name: str) -> str:
+        """Return the text of a file.
+
+        Args:
+            name: The file's name.
+        """
+        return case.read_file(name)
+
+    codes = [f'print(read_file("note_{n}.txt"))' for n in range(1, FILES + 1)]
+    codes.append(f'final_answer("{ANSWER}")')
+    with loopback(
+        [Answer(text=f"Thought: on.\n<code>\n{code}\n</code>") for code in codes]
+    ) as server:
+        agent = CodeAgent([read_file], model_of(replace(case, url=server.url)), verbosity_level=0)
+        answer = agent.run(TASK, max_steps=30)
+
+    last = json.dumps(server.received[-1].messages)
+    assert answer == ANSWER
+    assert " elided]" in last
+    assert "python_interpreter" in last
+    assert len(server.received) == len(codes)
+    assert sum(note(n).splitlines()[9] in last for n in range(1, FILES + 1)) < FILES - 3
+
+
+def test_a_later_task_of_the_same_agent_stays(tmp_path: Path) -> None:
+    write_notes(tmp_path)
+    again = "And which note names the pilot? Say so."
+    answers = [*script(thinking=False, last=TestToolCallingAgent.last)]
+    with loopback([*answers, *answers]) as server:
+        case = Case(
+            endpoint="openai", call="run", folder=tmp_path, compressor=Compressor(), url=server.url
+        )
+        kept = TestToolCallingAgent().agent(case)
+        kept.run(TASK)
+        kept.run(again, reset=False)
+
+    for request in server.received[len(answers) + 1 :]:
+        assert TASK in json.dumps(request.messages)
+        assert again in json.dumps(request.messages)
