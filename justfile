@@ -1,71 +1,38 @@
 # Everything runs inside the active environment; set PYTHON to use another interpreter.
+# `just` lists what is for every day. Names that stand nowhere in that list still work.
 
 python := env_var_or_default("PYTHON", "python")
+typed := "src/agora/core src/agora/adapters src/agora/scorers src/agora/compressor.py src/agora/errors.py src/agora/replay src/agora/pages src/agora/testing tests/core tests/adapters tests/scorers tests/docs tests/release"
+quick := "tests/core tests/adapters tests/scorers --ignore=tests/scorers/test_cross_encoder.py --ignore=tests/scorers/test_embedding.py tests/docs/test_links.py tests/docs/test_made_pages.py tests/docs/test_first_contribution.py tests/release/test_locks.py tests/test_by_price.py tests/test_compressor.py tests/test_errors.py tests/test_package.py tests/test_properties.py"
 
-# What must hold before a change goes in.
-check: lint types imports test
+[private]
+default:
+    @{{ just_executable() }} --justfile {{ justfile() }} --list --unsorted
+
+# What to run before a change goes in: style, types, layers, quick tests. Under three minutes.
+check: lint typed imports quick
 
 # Style and formatting.
 lint:
     {{ python }} -m ruff check .
     {{ python }} -m ruff format --check .
 
-# Types, strict, for the package, its tests and its benchmarks.
-types:
-    {{ python }} -m mypy
-
-# The layer rule: imports point one way.
-imports:
-    {{ python }} -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
-
-# The default run: no network, no GPU, nothing downloaded.
+# Every test that takes no minutes of its own: no network, no GPU, nothing downloaded.
 test *args:
     {{ python }} -m pytest -m "not long" {{ args }}
 
-# The eight properties for each format, at the size CI runs.
-properties examples="2000":
-    AGORA_EXAMPLES={{ examples }} {{ python }} -m pytest tests/test_properties.py -m "not long"
-
-# The same properties, many more examples.
-properties-long examples="100000":
-    AGORA_EXAMPLES={{ examples }} {{ python }} -m pytest tests/test_properties.py -n 2
-
-# Every legal history of up to seven messages, under every budget.
-enumerate:
-    {{ python }} -m pytest tests/test_enumeration.py -m "long or not long"
-
-# Forged markers, roles and special tokens inside tool output.
-forge:
-    {{ python }} -m pytest tests/test_forgery.py -m "long or not long"
-
-# Are the identifiers that the next action needs still in the prompt?
-bench-coverage *args:
-    {{ python }} -m benchmarks.coverage {{ args }}
-
-# The bill under each price sheet, with the prefix cache simulated.
-bench-bill *args:
-    {{ python }} -m benchmarks.bill {{ args }}
-
-# A gigabyte of generated logs: memory, and throughput against just parsing them.
-bench-replay *args:
-    {{ python }} -m benchmarks.replay {{ args }}
-
-# Time against size, and against json.loads of the same bytes.
-bench-time *args:
-    {{ python }} -m benchmarks.time {{ args }}
+# The suites that take minutes, by name: properties, enumerate, forge.
+long suite *args:
+    @{{ just_executable() }} --justfile {{ justfile() }} {{ if suite == "properties" { "properties-long" } else { suite } }} {{ args }}
 
 # Branch coverage; core, adapters and the compressor must be at 100 %.
 coverage:
     {{ python }} -m pytest -m "not long and not timing" --cov --cov-report=
     {{ python }} -m coverage report --include="*/agora/core/*,*/agora/adapters/*,*/agora/compressor.py" --fail-under=100
 
-# What the gateway promises, figure by figure; `--quick` for smaller sizes.
-gateway-goals *args:
-    {{ python }} -m benchmarks.gateway {{ args }}
-
-# Labels on Ray: exactly once under kills, calls a second against a bare client, growth.
-bench-labelling *args:
-    {{ python }} -m benchmarks.labelling {{ args }}
+# A benchmark by name: bill, coverage, gateway, labelling, peers, replay, scorer, time.
+bench name *args:
+    {{ python }} -m benchmarks.{{ name }} {{ args }}
 
 # The site, a warning being an error.
 docs:
@@ -80,3 +47,88 @@ docs-made:
 # Each framework in an environment of its own, newest and oldest; writes docs/integrations.
 integrations *args:
     {{ python }} -m tests.integrations.environments {{ args }}
+
+# Wheel and sdist in dist/, built twice and compared, with a list of parts; then tried in clean environments.
+release *only: _build _parts
+    {{ python }} -m tests.release.environments dist/agora_context-*.whl {{ if only == "" { "" } else { "--only " + only } }}
+
+# --- Parts of the above, and names that the documentation uses.
+
+# Types, strict, of everything: as CI has it, with every extra installed.
+[private]
+types:
+    {{ python }} -m mypy
+
+# Types of what stands on the group `dev` alone.
+[private]
+typed:
+    {{ python }} -m mypy {{ typed }}
+
+[private]
+imports:
+    {{ python }} -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+[private]
+quick *args:
+    AGORA_EXAMPLES="${AGORA_EXAMPLES:-20}" {{ python }} -m pytest -q -n 2 -m "not long and not timing" {{ quick }} {{ args }}
+
+# The eight properties for each format, at the size CI runs.
+[private]
+properties examples="2000":
+    AGORA_EXAMPLES={{ examples }} {{ python }} -m pytest tests/test_properties.py -m "not long"
+
+[private]
+properties-long examples="100000":
+    AGORA_EXAMPLES={{ examples }} {{ python }} -m pytest tests/test_properties.py -n 2
+
+# Every legal history of up to seven messages, under every budget.
+[private]
+enumerate:
+    {{ python }} -m pytest tests/test_enumeration.py -m "long or not long"
+
+# Forged markers, roles and special tokens inside tool output.
+[private]
+forge:
+    {{ python }} -m pytest tests/test_forgery.py -m "long or not long"
+
+[private]
+bench-coverage *args: (bench "coverage" args)
+
+[private]
+bench-bill *args: (bench "bill" args)
+
+[private]
+bench-replay *args: (bench "replay" args)
+
+[private]
+bench-time *args: (bench "time" args)
+
+[private]
+bench-labelling *args: (bench "labelling" args)
+
+[private]
+gateway-goals *args: (bench "gateway" args)
+
+# The hash-pinned locks: what develops and checks, and what builds a release.
+[private]
+locks:
+    uv pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --extra cli --extra testing --extra gateway --extra telemetry --group dev --group oracles --group docs --upgrade --output-file locks/dev.txt
+    uv pip compile --quiet locks/release.in --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --upgrade --output-file locks/release.txt
+
+# Dated by the last commit, so that the same commit gives the same bytes.
+_build:
+    rm -rf dist build/again
+    SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) {{ python }} -m build --no-isolation --outdir dist
+    SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) {{ python }} -m build --no-isolation --outdir build/again
+    cd dist && sha256sum -- *.whl *.tar.gz > ../build/sums
+    cd build/again && sha256sum --check ../sums
+
+# The base has no parts; what the gateway's image holds has some.
+_parts:
+    rm -rf build/parts build/parts-gateway
+    {{ python }} -m venv --without-pip build/parts
+    {{ python }} -m venv --without-pip build/parts-gateway
+    {{ python }} -m pip --python build/parts install --quiet dist/agora_context-*.whl
+    {{ python }} -m pip --python build/parts-gateway install --quiet "$(echo dist/agora_context-*.whl)[cli,gateway,telemetry]"
+    cyclonedx-py environment build/parts --pyproject pyproject.toml --output-format JSON --output-file build/agora-context.cdx.json
+    cyclonedx-py environment build/parts-gateway --pyproject pyproject.toml --output-format JSON --output-file build/agora-context-gateway.cdx.json

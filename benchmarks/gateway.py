@@ -24,12 +24,18 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from agora.adapters import Context
+from agora.adapters.openai_chat import OpenAIChat
+from agora.compressor import Compressor
+from agora.core.select import Past
+from agora.core.tokens import EstimatedTokens
+from agora.scorers.features import FeaturesScorer
 from benchmarks.gateway_results import Figures, put
 from tests.gateway.histories import chat
 from tests.gateway.loopback import free_port
@@ -164,7 +170,7 @@ def cpu(quick: bool) -> Figures:
                 Case("by recency without lines, never seen before", least, least_pid, new=True),
                 Case("compressed, never seen before", door, pid, new=True),
             ]
-            asyncio.run(_play(cases, tokens, rounds))
+            asyncio.run(_play(cases, tokens, rounds, time.monotonic() + MOST_SECONDS / 3))
             floor = statistics.mean(cases[0].seconds)
             size = statistics.mean(cases[0].sizes) / 1024
             print(f"  {tokens:,} tokens, {size:.0f} KiB, {len(cases[0].sizes)} requests each")
@@ -200,9 +206,11 @@ def _interval(values: list[float], floor: list[float]) -> tuple[float, float]:
     return ratios[25], ratios[974]
 
 
-async def _play(cases: list[Case], tokens: int, rounds: int) -> None:
+async def _play(cases: list[Case], tokens: int, rounds: int, until: float) -> None:
     async with aiohttp.ClientSession() as client:
         for turn in range(-1, rounds):
+            if turn > 1 and time.monotonic() > until:
+                return
             for case in cases:
                 await case.play(client, tokens, turn + 1)
             if turn < 0:
@@ -272,6 +280,37 @@ def _livez(mode: str, seconds: int) -> Figures:
         "max_ms": round(times[-1] * 1e3, 2),
         "own_lag_p99_ms": round(lags[at] * 1e3, 2),
     }
+
+
+def rule(quick: bool) -> Figures:
+    """G12: the rule's choice in a conversation of 334 steps, one step more at each call."""
+    calls, first = 20 if quick else 200, 334
+    # At the first of these calls it has 200,000 tokens; what is there beyond is for the others.
+    whole = conversation(200_000 + 1_000 * calls, 1, seed=7)[0]
+    context = Context(counter=EstimatedTokens())
+    trajectory = OpenAIChat().parse(json.loads(whole)["messages"], context).trajectory
+    scorer = FeaturesScorer()
+    times: dict[str, list[float]] = {"scores": [], "choice": [], "choice without lines": []}
+    with_lines = Compressor(scorer=scorer, schedule="every_call", least_tokens=0)
+    without = replace(with_lines, skeleton_share=0.0)
+    for epoch in range(first, first + calls):
+        past = Past.of(trajectory, epoch, newest=True)
+        began = time.thread_time()
+        scorer.score(past.anchor, past.steps)
+        times["scores"].append(time.thread_time() - began)
+        for name, compressor in (("choice without lines", without), ("choice", with_lines)):
+            began = time.thread_time()
+            compressor.decide(trajectory, epoch)
+            times[name].append(time.thread_time() - began)
+    tokens = Past.of(trajectory, first, newest=True).tokens
+    figures: Figures = {"steps": first, "tokens": tokens, "calls": calls - 1}
+    for name, values in times.items():
+        # The first reads all texts; those after it read one.
+        values = sorted(values[1:])
+        p50, p99 = values[len(values) // 2], values[int(len(values) * 0.99)]
+        print(f"  {first} steps, {name}: p50 {p50 * 1e3:.2f} ms, p99 {p99 * 1e3:.2f} ms")
+        figures[name] = {"p50_ms": round(p50 * 1e3, 3), "p99_ms": round(p99 * 1e3, 3)}
+    return figures
 
 
 def first_byte(quick: bool) -> Figures:
@@ -552,6 +591,7 @@ PARTS: dict[str, tuple[str, Callable[[bool], Figures]]] = {
     "faults": ("G21 faults", _goal("faults", 0, 0)),
     "conformance": ("G20 requests made up by schemathesis", conformance),
     "cpu": ("G11 CPU per request", cpu),
+    "rule": ("G12 the rule's choice", rule),
     "livez": ("G13 /livez under load", livez),
 }
 

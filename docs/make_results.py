@@ -16,6 +16,7 @@ FILES = {
         "what the gateway promises, figure by figure",
         "python -m benchmarks.gateway --out docs/results/gateway.json",
     ),
+    "integrations.json": ("agents before a real server", "just integrations --real URL"),
     "label-forms.json": ("forms of labels, compared", "python -m benchmarks.label_forms"),
     "labelling.json": ("labels on Ray: exactly once, rate, growth", "just bench-labelling"),
     "labels-qwen.json": ("labels by a language model", "agora label quality"),
@@ -23,6 +24,15 @@ FILES = {
     "labels-qwen-likelihood.parquet": ("those labels, by likelihood", "agora label make"),
     "lpft-mpnet.json": ("an encoder trained as in the paper", "python -m benchmarks.encoders"),
     "lpft-mpnet.jsonl": ("its learning curve", "python -m benchmarks.encoders"),
+    "first-minutes.json": (
+        "the quickstart typed by somebody who has nothing",
+        "python -m tests.release.first_minutes WHEEL",
+    ),
+    "peers.json": ("released peers on the same conversations", "just bench peers"),
+    "release.json": (
+        "the wheel in clean environments",
+        "python -m tests.release.environments WHEEL",
+    ),
     "scorer-features.json": ("how well scorers rank needed steps", "python -m benchmarks.scorer"),
 }
 
@@ -41,11 +51,35 @@ def _lines() -> Iterator[str]:
         "stands in the [log](log.md)."
     )
     yield ""
+    yield from _episodes()
+    yield ""
     yield from _scorers()
     yield ""
     yield from _coverage()
     yield ""
     yield "## Bills"
+    yield ""
+    yield (
+        "The same long conversations through released peers and through AGORA: input cost as a "
+        "ratio to sending everything, mean of three made-up tool-calling conversations of 120 "
+        "steps (173,000 to 206,000 tokens at the end, by our estimate), with the provider's cache "
+        "simulated; in brackets the worst. Read and write prices stand beside the models. Every "
+        "call is shortened anew from the whole history, as a stateless hook does, and nothing is "
+        "said about what the agent can still do. Our validator found no illegal request by any of "
+        "them."
+    )
+    yield ""
+    yield from peers()
+    yield ""
+    yield (
+        "Set-ups: versions of the packages stand in the run file. *Defaults* are the peers' own; "
+        "LiteLLM's, which begins at 200,000 tokens by its own count, changed nothing. LangChain's "
+        "edit keeps the newest three results and replaces the others. LiteLLM's tool for getting "
+        "messages back is left out; its schema changes with what was stubbed, which would cost "
+        "more. Headroom is its library alone, without the proxy and without its model for plain "
+        "text, which is a download: it shortens JSON in new results and leaves the history as it "
+        "is. For claude-sonnet-5 the system text and the newest message are marked."
+    )
     yield ""
     yield (
         "[The bill](concepts/bill.md) has the schedules by price sheet (`just bench-bill`), "
@@ -57,10 +91,75 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "| file | what it holds | made by |"
     yield "|---|---|---|"
-    for name in sorted(path.name for path in FOLDER.iterdir() if path.suffix != ".md"):
+    for name in sorted(path.name for path in FOLDER.iterdir() if path.is_file()):
         about, command = FILES.get(name, ("", ""))
         made = f"`{command}`" if command else ""
         yield f"| [{name}](results/{name}) | {about} | {made} |"
+
+
+RUNS = {
+    "readers": ("all methods, 300 tasks a world, the goals, the paper's findings", "readers"),
+    "remedies": ("what was tried against the newest steps, on validation tasks", "remedies"),
+    "ablations": ("one part taken away at a time", "ablations"),
+    "sensitivity": ("one setting at a time, with pictures", "sensitivity"),
+    "peers": ("released peers from their own packages", "peers"),
+    "llm": ("a language model of 1.5 billion weights", "llm"),
+}
+"""Folders of reports: what each compares, and the grid it was played from."""
+SHOWN = (
+    "none",
+    "floor",
+    "floor_matched",
+    "random_step",
+    "observation_mask",
+    "observation_mask_matched",
+    "agora_paper",
+    "agora_every_call",
+    "agora_novel",
+    "agora",
+)
+
+
+def _episodes() -> Iterator[str]:
+    report = json.loads(_read("readers/report.json"))
+    worlds = list(dict.fromkeys(cell["environment"] for cell in report["cells"]))
+    yield "## Whole episodes"
+    yield ""
+    yield (
+        "Reward of agents that act only on what their prompt says (*readers*: an instrument, not "
+        "a language model), test tasks of three text worlds; behind it tokens of `none` / its own, "
+        "call by call, and the bill as a ratio to `none` by claude-sonnet-4-5's sheet. "
+        "`floor_matched` is the newest steps that fit the same budget. **The default (`agora`) "
+        "leaves prompts this short alone: it keeps the reward because it edits nothing. Editing at "
+        "every call loses reward, and its choice of steps is no better than the newest, except in "
+        "ScienceWorld with `agora_novel`.** Goals that were missed are listed in the report."
+    )
+    yield ""
+    yield "| method | " + " | ".join(worlds) + " |"
+    yield "|---|" + "---|" * len(worlds)
+    cells = {(cell["method"], cell["environment"]): cell for cell in report["cells"]}
+    for method in SHOWN:
+        found = [cells[method, world] for world in worlds]
+        yield f"| `{method}` | " + " | ".join(_cell(cell) for cell in found) + " |"
+    yield ""
+    yield "| report | what it compares | made by |"
+    yield "|---|---|---|"
+    for name, (about, grid) in RUNS.items():
+        if (FOLDER / name / "report.json").exists():
+            cells_of = json.loads(_read(f"{name}/report.json"))["cells"]
+            episodes = sum(cell["episodes"] for cell in cells_of)
+            yield (
+                f"| [{name}](results/{name}/report.md), {episodes:,} episodes | {about} | "
+                f"`agora lab grid grids/{grid}.toml` |"
+            )
+
+
+def _cell(cell: dict[str, Any]) -> str:
+    reward, bill = cell["reward"], cell["bills"]["claude-sonnet-4-5"]["ratio_to_none"]
+    return (
+        f"{reward['value']:.3f} [{reward['low']:.2f}, {reward['high']:.2f}], n = {reward['n']}; "
+        f"{cell['compression_by_call']['value']:.2f}x; bill {bill['value']:.2f}"
+    )
 
 
 def _scorers() -> Iterator[str]:
@@ -108,6 +207,36 @@ def _coverage() -> Iterator[str]:
         calls = next(iter(found.values()))["calls"]
         cells = [_interval([found[s]["covered"], *found[s]["interval"]]) for s in shares]
         yield f"| {domain} ({calls}) | {stays} | {' | '.join(cells)} |"
+
+
+PEERS = {
+    "agora": "**AGORA**, default",
+    "agora_every_call": "AGORA, every call",
+    "newest_24000": "the newest steps that fit 24,000 tokens",
+    "langchain_defaults": "LangChain `ClearToolUsesEdit`, defaults (from 100,000 tokens)",
+    "langchain_24000": "the same, from 24,000",
+    "litellm_defaults": "LiteLLM `compress()`, defaults (from 200,000)",
+    "litellm_24000": "the same, from 24,000 to 12,000",
+    "headroom_library": "Headroom `compress()`, library alone",
+}
+SHEETS = {
+    "gpt-5": "gpt-5 (0.1 / 1)",
+    "claude-sonnet-5": "claude-sonnet-5 (0.1 / 1.25)",
+    "deepseek-v4-flash": "deepseek-v4-flash (0.02 / 1)",
+    "self-hosted": "no cache (1 / 1)",
+}
+
+
+def peers() -> Iterator[str]:
+    """Yield the table against peers; the README has the same."""
+    rows = json.loads(_read("peers.json"))["methods"]
+    yield f"| | {' | '.join(SHEETS.values())} | calls that break the prefix |"
+    yield "|---" * (len(SHEETS) + 2) + "|"
+    for name, title in PEERS.items():
+        bills = [rows[name]["bill"][sheet] for sheet in SHEETS]
+        cells = [f"{sum(bill) / len(bill):.2f} ({max(bill):.2f})" for bill in bills]
+        broken = rows[name]["prefix_broken"]["gpt-5"]
+        yield f"| {title} | {' | '.join(cells)} | {sum(broken) / len(broken):.0%} |"
 
 
 def _interval(values: list[float]) -> str:

@@ -65,15 +65,24 @@ def compressor_for(asked: argparse.Namespace) -> Compressor:
     )
 
 
+_LEFT: list[str] = []
+"""The files of the task that have not been read yet."""
+
+
 def task(folder: Path, most: int) -> str:
     """Return the task with the names of the files."""
     names = sorted(path.name for path in folder.iterdir() if path.suffix in (".md", ".txt"))
-    return f"{TASK}\n\nThe files: {', '.join(names[:most])}"
+    _LEFT[:] = names[:most]
+    return f"{TASK}\n\nThe files: {', '.join(_LEFT)}"
 
 
 def read_file(folder: Path, name: str) -> str:
-    """Return the text of a file of the folder, and of no other."""
+    """Return the text of a file of the folder, and of no other, and which one is next."""
     path = (folder / name).resolve()
     if path.parent != folder.resolve() or not path.is_file():
         return f"There is no file {name!r}."
-    return path.read_text(encoding="utf-8")
+    if name in _LEFT:
+        _LEFT.remove(name)
+    # A small model reads the first file for ever, if it is not told.
+    next_ = f"Now read {_LEFT[0]} with read_file." if _LEFT else "That was the last. Answer now."
+    return f"{path.read_text(encoding='utf-8')}\n\n{next_}"

@@ -12,6 +12,7 @@ AgoraError
 ├── LabelsError          a file that holds no labels, or labels that nothing can be learnt from
 ├── IllegalInputError    what went in breaks a provider's rule already
 ├── GuardError           what came out would not be accepted where what went in is
+├── UnknownClientError   what was to be wrapped is no client of openai or anthropic
 └── MissingExtraError    an optional dependency is absent (also an ImportError)
 
 An error takes its facts as arguments and writes its sentence in `__str__`, so
@@ -154,6 +155,17 @@ class GuardError(AgoraError):
 
     def __str__(self) -> str:
         return f"the compressed messages would be refused: {'; '.join(self.broken)}"
+
+
+class UnknownClientError(AgoraError):
+    """What was to be wrapped is no client of openai or anthropic."""
+
+    def __init__(self, found: str) -> None:
+        super().__init__(found)
+        self.found = found
+
+    def __str__(self) -> str:
+        return f"{self.found} cannot be wrapped; give a client of the packages openai or anthropic"
 
 
 class MissingExtraError(AgoraError, ImportError):

@@ -4,10 +4,6 @@ import pytest
 
 from tests.docs.pages import DOCS, ROOT, anchors, links, name_of, navigation, pages
 
-OUTSIDE = ("docs/guides/gateway.md", "docs/integrations/")
-"""Pages that link to files beside `docs/`: good where the source is read, dead on the site until
-it has an address to link to."""
-
 
 def internal(page: Path) -> list[str]:
     found = links(page.read_text(encoding="utf-8"))
@@ -30,8 +26,6 @@ def test_every_internal_link_leads_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=name_of)
 def test_a_page_of_the_site_links_to_nothing_outside_of_it(page: Path) -> None:
-    if name_of(page).startswith(OUTSIDE):
-        pytest.skip("it links to examples and manifests beside the documentation")
     leaving = [
         target
         for target in internal(page)

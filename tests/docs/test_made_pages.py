@@ -42,6 +42,12 @@ def test_the_page_of_results_is_what_the_run_files_hold() -> None:
     assert text == maker("make_results.py").page(), "run: python docs/make_results.py"
 
 
+def test_the_readme_has_the_table_against_peers_as_it_was_measured() -> None:
+    readme = Path(DOCS.parent, "README.md").read_text(encoding="utf-8")
+
+    assert "\n".join(maker("make_results.py").peers()) in readme, "copy it from docs/results.md"
+
+
 def test_doctests_are_fenced_and_everything_else_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = ModuleType("griffe")
     fake.Extension = object  # type: ignore[attr-defined]

@@ -119,6 +119,8 @@ class Conformance:
     """The program in examples/integrations."""
     prelude: ClassVar[str] = ""
     """What has to run before it in a test, in its own process."""
+    middle: ClassVar[int] = 5_000
+    """A size in tokens that a run reaches about half-way."""
     last: ClassVar[Answer | None] = None
     """How the model ends, where an agent does not take plain words for an answer."""
 
@@ -147,6 +149,23 @@ class Conformance:
         ran = self._ran(way, folder, compressor)
 
         assert ran.answer == plain.answer == ANSWER
+        self._check_requests(plain, ran, compressor)
+
+    def test_compression_that_starts_in_the_middle_of_a_run_leaves_the_history_whole(
+        self, way: str, folder: Path
+    ) -> None:
+        compressor = Compressor(least_tokens=self.middle)
+        plain = self._ran(way, folder)
+        ran = self._ran(way, folder, compressor)
+
+        pairs = zip(plain.requests, ran.requests, strict=True)
+        edited = [before.messages != after.messages for before, after in pairs]
+        start = edited.index(True)
+        assert start >= 3, "the first calls are too short to be worth an edit"
+        assert "elided" not in json.dumps([r.body for r in ran.requests[:start]])
+        assert sum(edited[start:]) >= 3, "and from then on calls are compressed"
+        assert ran.answer == plain.answer == ANSWER
+        assert ran.history == plain.history
         self._check_requests(plain, ran, compressor)
 
     def test_the_frameworks_own_history_stays_whole(self, way: str, folder: Path) -> None:

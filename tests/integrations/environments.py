@@ -1,177 +1,96 @@
-"""One virtual environment per framework and end of its range; the suite run in each; the table.
+"""Build an environment per framework, run its suite there, and write what was found.
 
+    python -m tests.integrations.environments                  # the first ones, newest and oldest
+    python -m tests.integrations.environments --check          # the same, and write nothing: CI
     python -m tests.integrations.environments --only langchain --end newest
+    python -m tests.integrations.environments --move           # newer releases, if they pass
     python -m tests.integrations.environments --real http://127.0.0.1:8080/v1 --model MODEL
     python -m tests.integrations.environments --table
 
-Frameworks pin each other out, so each has environments of its own. What came out is kept in
-docs/integrations/results.json, one entry per environment, and the table is written from it.
-`--real` runs each example against a real server instead, once as it is and once compressed.
+Frameworks pin each other out, so each has environments of its own. What is installed stands to the
+last release in locks/; `--move` takes what is newest today, and writes the lock if the suite
+passes. What came out is kept in docs/integrations/results.json, one entry per environment, and the
+table is written from it. `--real` runs each example before a real server instead, once as it is
+and once compressed.
 """
 
 import argparse
+import contextlib
 import json
-import os
 import platform
 import re
-import subprocess
+import shutil
+import signal
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests.integrations.commands import Ended, run, stop_all
 from tests.integrations.forced import forced
-from tests.integrations.start import START
+from tests.integrations.frameworks import ENDS, FRAMEWORKS, ROOT, Framework
+from tests.integrations.pages import write
 
-ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "integrations" / "results.json"
-REAL = ROOT / "docs" / "integrations" / "real.json"
-TABLE = ROOT / "docs" / "integrations" / "compatibility.md"
-ENDS = ("newest", "oldest")
-COUNTS = "tests.integrations.counts"
-
-
-@dataclass(frozen=True, slots=True)
-class Framework:
-    """What is installed for a framework, newest and oldest, and how it is tested.
-
-    The oldest release stands with provider clients of its time: it does not know later ones.
-    """
-
-    name: str
-    title: str
-    newest: tuple[str, ...]
-    oldest: tuple[str, ...]
-    packages: tuple[str, ...]
-    """Whose versions the table shows; the first is the framework itself."""
-    first: bool = True
-    """Whether CI builds it."""
-    start: tuple[str, ...] = ()
-    """What stands before the example's name on the command line, before a real server."""
-    options: tuple[str, ...] = ()
-    """What stands behind it there."""
-
-    @property
-    def test(self) -> str:
-        return f"tests/integrations/test_{self.name}.py"
-
-
-FRAMEWORKS = (
-    Framework(
-        "clients",
-        "OpenAI and Anthropic clients",
-        ("openai", "anthropic"),
-        ("openai==2.0.0", "anthropic==0.70.0"),
-        ("openai", "anthropic"),
-    ),
-    Framework(
-        "langchain",
-        "LangChain, LangGraph",
-        ("langchain", "langgraph", "langchain-openai", "langchain-anthropic"),
-        (
-            "langchain==1.1.0",
-            "langgraph==1.0.2",
-            "langgraph-prebuilt==1.0.2",
-            "langchain-openai==1.1.0",
-            "langchain-anthropic==1.2.0",
-            "openai<3",
-            "anthropic<1",
-        ),
-        ("langchain", "langgraph", "langchain-core"),
-    ),
-    Framework(
-        "openai_agents",
-        "OpenAI Agents SDK",
-        ("openai-agents",),
-        ("openai-agents==0.4.0", "openai==2.6.0"),
-        ("openai-agents", "openai"),
-    ),
-    Framework(
-        "pydantic_ai",
-        "Pydantic AI",
-        ("pydantic-ai-slim[openai,anthropic]", "pydantic-ai-harness"),
-        ("pydantic-ai-slim[openai,anthropic]==2.0.0", "openai<3", "anthropic<1"),
-        ("pydantic-ai-slim", "pydantic-ai-harness"),
-    ),
-    Framework(
-        "litellm",
-        "LiteLLM",
-        ("litellm[proxy]",),
-        ("litellm[proxy]==1.83.0",),
-        ("litellm",),
-    ),
-    Framework(
-        "inspect_ai",
-        "Inspect AI",
-        ("inspect-ai", "openai", "anthropic"),
-        ("inspect-ai==0.3.180", "openai==2.17.0", "anthropic==0.80.0"),
-        ("inspect-ai",),
-        # Its encoding is a download; a count by characters does for a threshold.
-        options=("--least-tokens", "375"),
-        start=(
-            "-c",
-            START.format(f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {COUNTS}"),
-        ),
-    ),
-    Framework(
-        "smolagents",
-        "smolagents",
-        ("smolagents[openai]",),
-        ("smolagents[openai]==1.21.0",),
-        ("smolagents",),
-    ),
-    Framework(
-        "strands",
-        "Strands Agents",
-        ("strands-agents[openai]",),
-        ("strands-agents[openai]==1.10.0", "openai<3"),
-        ("strands-agents", "openai"),
-        first=False,
-    ),
-    Framework(
-        "agent_framework",
-        "Microsoft Agent Framework",
-        ("agent-framework-core", "agent-framework-openai"),
-        (),
-        ("agent-framework-core", "agent-framework-openai"),
-        first=False,
-    ),
-    Framework(
-        "google_adk",
-        "Google ADK",
-        ("google-adk", "litellm[proxy]"),
-        ("google-adk==2.0.0", "litellm[proxy]"),
-        ("google-adk", "litellm"),
-        first=False,
-    ),
-    Framework(
-        "mcp",
-        "MCP server (recall)",
-        ("mcp",),
-        ("mcp==2.0.0",),
-        ("mcp",),
-        first=False,
-    ),
+REAL = ROOT / "docs" / "results" / "integrations.json"
+INSTALL_S = 420
+SUITE_S = 600
+"""A suite takes half a minute; one that takes this long hangs."""
+HAVE = (
+    "import importlib.metadata as m\n"
+    "have = {d.metadata['Name'].lower().replace('_', '-'): d.version for d in m.distributions()}\n"
+    "own = ('agora-context', 'pip', 'setuptools', 'wheel')\n"
+    "print(*sorted(f'{n}=={v}' for n, v in have.items() if n not in own), sep='\\n')"
 )
 
 
-def build(framework: Framework, end: str, folder: Path) -> Path:
-    """Return the environment's interpreter; it is made if it is not there."""
+class InstallError(Exception):
+    """An environment that could not be built."""
+
+
+def build(framework: Framework, end: str, folder: Path, *, locked: bool = True) -> Path:
+    """Return the environment's interpreter; it is made if it is not there.
+
+    Raises:
+        InstallError: it could not be made, at the second attempt either.
+    """
     home = folder / f"{framework.name}-{end}"
     python = home / "bin" / "python"
     wanted = framework.newest if end == "newest" else framework.oldest
+    lock = framework.lock(end)
+    locked = locked and lock.exists()
     mark = home / "installed.txt"
-    if mark.exists() and mark.read_text() == "\n".join(wanted):
+    text = "\n".join([*wanted, lock.read_text() if locked else "not locked"])
+    if mark.exists() and mark.read_text() == text:
         return python
-    _run([sys.executable, "-m", "venv", str(home)])
-    pip = [str(python), "-m", "pip", "install", "--quiet"]
-    _run([*pip, "--upgrade", "pip>=25.1"])
-    _run([*pip, "--editable", str(ROOT), "pytest>=8.4", *wanted])
-    mark.write_text("\n".join(wanted))
-    return python
+    what = ["--editable", str(ROOT), "pytest>=8.4", *wanted]
+    what += ["--constraint", str(lock)] if locked else []
+    for attempt in (1, 2):
+        ended = _installed(home, python, what)
+        if ended.ok:
+            mark.write_text(text)
+            return python
+        if attempt == 1:
+            time.sleep(5)
+    raise InstallError(ended.output.strip()[-2_000:])
+
+
+def _installed(home: Path, python: Path, what: Sequence[str]) -> Ended:
+    # Many times as quick as pip, and it shares its downloads among the environments.
+    beside = Path(sys.executable).with_name("uv")
+    uv = str(beside) if beside.exists() else shutil.which("uv")
+    if uv:
+        made = run([uv, "venv", "-q", "--clear", "--python", sys.executable, home], seconds=120)
+        command = [uv, "pip", "install", "-q", "--python", str(python), *what]
+    else:
+        made = run([sys.executable, "-m", "venv", "--clear", home], seconds=120)
+        command = [str(python), "-m", "pip", "install", "-qq", *what]
+    return run(command, seconds=INSTALL_S, cwd=ROOT) if made.ok else made
 
 
 def suite(framework: Framework, end: str, python: Path) -> dict[str, Any]:
@@ -179,15 +98,21 @@ def suite(framework: Framework, end: str, python: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", framework.test]
-        environment = {**os.environ, "OPENAI_AGENTS_DISABLE_TRACING": "1"}
-        ran = subprocess.run(
-            [*command, f"--junitxml={report}"], cwd=ROOT, env=environment, check=False
+        ran = run(
+            [*command, f"--junitxml={report}"],
+            seconds=SUITE_S,
+            cwd=ROOT,
+            env={"OPENAI_AGENTS_DISABLE_TRACING": "1"},
         )
-        cases = list(ET.parse(report).iter("testcase"))  # noqa: S314 - written by pytest just now
+        cases: list[ET.Element] = []
+        with contextlib.suppress(OSError, ET.ParseError):  # Killed before it could write one.
+            cases = list(ET.parse(report).iter("testcase"))  # noqa: S314 - written by pytest
     failed = [c for c in cases if c.find("failure") is not None or c.find("error") is not None]
     skipped = [c for c in cases if c.find("skipped") is not None]
     ways = {way for case in cases if case not in skipped for way in _ways(case)}
     broken = {way for case in failed for way in _ways(case)}
+    if not ran.ok:
+        sys.stdout.write(f"{ran.output[-20_000:]}\n")
     return {
         "framework": framework.name,
         "end": end,
@@ -198,33 +123,40 @@ def suite(framework: Framework, end: str, python: Path) -> dict[str, Any]:
         "failed": [case.attrib["name"] for case in failed],
         "skipped": len(skipped),
         "ways": {way: way not in broken for way in sorted(ways)},
-        "ok": ran.returncode == 0,
+        "ok": ran.ok,
     }
 
 
-def real(framework: Framework, python: Path, url: str, model: str, files: int) -> dict[str, Any]:
+def real(framework: Framework, python: Path, asked: argparse.Namespace) -> dict[str, Any]:
     """Return what the server read when the example ran plain and when it ran compressed."""
     folder = ROOT / "docs" / "decisions"
-    names = sorted(path.name for path in folder.glob("*.md"))[:files]
+    names = sorted(path.name for path in folder.glob("*.md"))[: asked.files]
     program = ROOT / "examples" / "integrations" / f"with_{framework.name}.py"
-    result: dict[str, Any] = {"framework": framework.name, "model": model, "files": len(names)}
+    result: dict[str, Any] = {
+        "framework": framework.name,
+        "versions": _versions(framework, python),
+        "model": asked.model,
+        "date": datetime.now(UTC).date().isoformat(),
+        "files": len(names),
+        "forced": asked.forced,
+    }
     for kind in ("plain", "compressed"):
-        with forced(url, names) as door, tempfile.TemporaryDirectory() as here:
-            command = [str(python), *framework.start, str(program)]
-            command += ["--base-url", door.url, "--model", model, *framework.options]
-            command += ["--folder", str(folder), "--files", str(len(names))]
+        made = names if asked.forced else ()
+        with forced(asked.real, made) as door, tempfile.TemporaryDirectory() as here:
+            command = [python, *framework.start, program, "--base-url", door.url]
+            command += ["--model", asked.model, "--folder", folder, "--files", len(names)]
+            command += ["--least-tokens", asked.least_tokens, *framework.options]
             command += ["--plain"] if kind == "plain" else []
-            ran = subprocess.run(
-                command, cwd=here, capture_output=True, text=True, check=False, timeout=3_000
-            )
+            ran = run([str(word) for word in command], seconds=3_000, cwd=Path(here))
         result[kind] = {
-            "finished": ran.returncode == 0 and door.calls > len(names),
+            "finished": ran.ok and door.calls > door.read >= len(names),
             "calls": door.calls,
-            "prompt_tokens": door.prompt_tokens,
-            "largest_prompt": door.largest_prompt,
+            "prompt_tokens": sum(door.prompts),
+            "largest_prompt": max(door.prompts, default=0),
+            "answer": door.last.strip()[:300],
         }
-        if ran.returncode:
-            result[kind]["error"] = (ran.stderr.strip().splitlines() or [""])[-1][:200]
+        if not ran.ok:
+            result[kind]["error"] = (ran.output.strip().splitlines() or [""])[-1][:200]
     return result
 
 
@@ -233,18 +165,13 @@ def _ways(case: ET.Element) -> list[str]:
     return [f"{case.attrib['classname'].rpartition('.')[2]}: {found[1]}"] if found else []
 
 
+def _releases(python: Path) -> list[str]:
+    return run([python, "-c", HAVE], seconds=120).output.split()
+
+
 def _versions(framework: Framework, python: Path) -> dict[str, str]:
-    code = (
-        "import importlib.metadata as m, json, sys\n"
-        "name = lambda d: d.metadata['Name'].lower().replace('_', '-')\n"
-        "have = {name(d): d.version for d in m.distributions()}\n"
-        "print(json.dumps({n: have[n] for n in sys.argv[1:] if n in have}))"
-    )
-    out = subprocess.run(
-        [str(python), "-c", code, *framework.packages], check=True, capture_output=True, text=True
-    )
-    versions: dict[str, str] = json.loads(out.stdout)
-    return versions
+    have = dict(line.split("==") for line in _releases(python))
+    return {name: have[name] for name in framework.packages if name in have}
 
 
 def keep(result: dict[str, Any], file: Path, *key: str) -> None:
@@ -257,124 +184,84 @@ def keep(result: dict[str, Any], file: Path, *key: str) -> None:
     file.write_text(json.dumps(results, indent=1) + "\n")
 
 
-_ABOUT = (
-    "Written by `python -m tests.integrations.environments --table` from results.json. Each row is "
-    "a virtual environment with the newest or the oldest release we claim, in which the "
-    "[suite](../../tests/integrations/conformance.py) ran: the request on the wire has to be "
-    "exactly what `Compressor.compress` makes of the request without us."
-)
+def tested(framework: Framework, end: str, asked: argparse.Namespace) -> dict[str, Any] | None:
+    """Return what the suite gave, or nothing where the environment could not be built."""
+    start = time.monotonic()
+    try:
+        python = build(framework, end, asked.folder, locked=not asked.move)
+    except InstallError as error:
+        _say(f"{framework.name} {end}: could not be installed\n{error}")
+        return None
+    built = time.monotonic()
+    result = suite(framework, end, python)
+    took = f"built in {built - start:.0f} s, suite in {time.monotonic() - built:.0f} s"
+    count = f"{result['passed']} passed, {result['skipped']} skipped"
+    bad = f", FAILED: {', '.join(result['failed']) or 'no report'}" if not result["ok"] else ""
+    _say(f"{framework.name} {end}: {count}{bad}; {took}")
+    if asked.move and result["ok"]:
+        lock = framework.lock(end)
+        lock.parent.mkdir(exist_ok=True)
+        lock.write_text("".join(f"{line}\n" for line in _releases(python)))
+    return result
 
 
-_REAL = (
-    "The programs of [examples/integrations](../../examples/integrations) before a llama.cpp "
-    "server: an agent reads files of docs/decisions one by one and answers. The tokens are "
-    "those that the server says it read. So small a model calls no tools of its own accord: a "
-    "[door](../../tests/integrations/forced.py) makes it, by the server's own grammar. That the "
-    "loop finishes is shown by this; what the answers are worth is not."
-)
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
-def table(results: list[dict[str, Any]]) -> str:
-    """Return the page with the table of what was run.
-
-    >>> print(table([]).splitlines()[0])
-    # What was tested with what
-    """
-    titles = {framework.name: framework.title for framework in FRAMEWORKS}
-    lines = [
-        "# What was tested with what",
-        "",
-        _ABOUT,
-        "",
-        "| framework | releases | paths that passed | tests | Python, day |",
-        "|---|---|---|---|---|",
-    ]
-    for result in results:
-        versions = ", ".join(f"{n} {v}" for n, v in result["versions"].items())
-        good = _paths([way for way, ok in result["ways"].items() if ok])
-        bad = _paths([way for way, ok in result["ways"].items() if not ok])
-        passed = f"{result['passed']} passed"
-        if result["failed"]:
-            passed += f", **{len(result['failed'])} failed**"
-        if result["skipped"]:
-            passed += f", {result['skipped']} skipped"
-        paths = good + (f"; **not** {bad}" if bad else "")
-        row = (titles[result["framework"]], versions, paths, passed)
-        lines.append(f"| {' | '.join(row)} | {result['python']}, {result['date']} |")
-    return "\n".join(lines) + "\n"
-
-
-def real_table(results: list[dict[str, Any]]) -> str:
-    """Return the table of what a real server read, or nothing."""
-    if not results:
-        return ""
-    titles = {framework.name: framework.title for framework in FRAMEWORKS}
-    lines = [
-        "",
-        "## Before a real server",
-        "",
-        _REAL,
-        "",
-        "| framework | model | calls | prompt tokens, as it is | compressed | largest prompt |",
-        "|---|---|---|---|---|---|",
-    ]
-    for result in results:
-        plain, compressed = result["plain"], result["compressed"]
-        read = [_read(plain), _read(compressed)]
-        largest = f"{plain['largest_prompt']:,} -> {compressed['largest_prompt']:,}"
-        row = (titles[result["framework"]], result["model"], str(plain["calls"]), *read, largest)
-        lines.append(f"| {' | '.join(row)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _read(run: dict[str, Any]) -> str:
-    tokens = f"{run['prompt_tokens']:,}"
-    return tokens if run["finished"] else f"{tokens}, **not finished**"
-
-
-def _paths(ways: list[str]) -> str:
-    grouped: dict[str, list[str]] = {}
-    for way in ways:
-        group, _, path = way.partition(": ")
-        endpoint, _, call = path.partition("/")
-        grouped.setdefault(f"{group.removeprefix('Test')} {endpoint}", []).append(call)
-    return "; ".join(f"{name}: {', '.join(calls)}" for name, calls in grouped.items())
-
-
-def _run(command: list[str]) -> None:
-    subprocess.run(command, check=True)
+def tested_all(frameworks: Sequence[Framework], asked: argparse.Namespace) -> bool:
+    """Return whether every suite passed; so many run side by side as there are jobs."""
+    good = True
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        ends = [asked.end] if asked.end else ENDS
+        wanted = [(f, end) for f in frameworks for end in ends if end in f.ends()]
+        try:
+            for future in as_completed([pool.submit(tested, f, end, asked) for f, end in wanted]):
+                result = future.result()
+                good = good and result is not None and result["ok"]
+                if result is not None and not asked.check:
+                    keep(result, RESULTS, "framework", "end")
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            stop_all()
+            raise
+    return good
 
 
 def main() -> int:
     """Build, run, keep and write, as asked."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", action="append", choices=[f.name for f in FRAMEWORKS])
+    parser.add_argument("--all", action="store_true", help="not only those that CI builds")
     parser.add_argument("--end", choices=ENDS, help="both if not given")
     default = Path(tempfile.gettempdir()) / "agora-integrations"
     parser.add_argument("--folder", type=Path, default=default, help="of the environments")
-    parser.add_argument("--table", action="store_true", help="write the table and run nothing")
+    parser.add_argument("--jobs", type=int, default=2, help="environments at the same time")
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("--move", action="store_true", help="take newer releases, and lock them")
+    parser.add_argument("--table", action="store_true", help="write the pages and run nothing")
     parser.add_argument("--real", metavar="URL", help="run the examples before this server instead")
     parser.add_argument("--model", default="self-hosted", help="its model's name")
-    parser.add_argument("--files", type=int, default=6, help="how many files the agent reads")
+    parser.add_argument("--files", type=int, default=4, help="how many files the agent reads")
+    parser.add_argument("--least-tokens", type=int, default=700, help="left alone below")
+    parser.add_argument("--forced", action="store_true", help="make the model call its tool")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    names = asked.only or [f.name for f in FRAMEWORKS if f.first or asked.all]
+    frameworks = [f for f in FRAMEWORKS if f.name in names]
     good = True
-    for framework in () if asked.table else FRAMEWORKS:
-        if framework.name not in (asked.only or [f.name for f in FRAMEWORKS if f.first]):
-            continue
-        if asked.real:
-            python = build(framework, "newest", asked.folder)
-            result = real(framework, python, asked.real, asked.model, asked.files)
+    if asked.real:
+        for framework in [f for f in frameworks if f.loop]:
+            result = real(framework, build(framework, "newest", asked.folder), asked)
+            _say(json.dumps(result))
             keep(result, REAL, "framework", "model")
             good = good and result["plain"]["finished"] and result["compressed"]["finished"]
-            continue
-        for end in [asked.end] if asked.end else ENDS:
-            if end == "oldest" and not framework.oldest:
-                continue  # Only the newest is claimed.
-            result = suite(framework, end, build(framework, end, asked.folder))
-            keep(result, RESULTS, "framework", "end")
-            good = good and result["ok"]
-    texts = [file.read_text() if file.exists() else "[]" for file in (RESULTS, REAL)]
-    TABLE.write_text(table(json.loads(texts[0])) + real_table(json.loads(texts[1])))
+    elif not asked.table:
+        good = tested_all(frameworks, asked)
+    if not asked.check:
+        write(RESULTS, REAL)
     return 0 if good else 1
 
 

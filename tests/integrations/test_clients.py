@@ -11,7 +11,8 @@ pytest.importorskip("anthropic", reason="the clients have an environment of thei
 import anthropic
 import openai
 
-from agora.integrations.clients import UnknownClientError, wrap
+from agora.errors import UnknownClientError
+from agora.integrations.clients import wrap
 from tests.integrations.conformance import (
     ANSWER,
     MODEL,

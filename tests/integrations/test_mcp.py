@@ -1,5 +1,6 @@
 import asyncio
 import json
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,8 @@ from agora.compressor import Compressor
 from agora.integrations.mcp import recall_server
 from agora.integrations.wire import call
 from agora.testing import sample
+from tests.docs.pages import blocks
+from tests.integrations.frameworks import ROOT
 
 Message = dict[str, Any]
 
@@ -86,3 +89,30 @@ def test_it_runs_as_a_command(tmp_path: Path) -> None:
     command = StdioServerParameters(command=sys.executable, args=arguments)
 
     assert "room 2 has" in asyncio.run(recalled(stdio_client(command), 2))
+
+
+def ran(*command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_example_brings_an_elided_step_back() -> None:
+    said = ran(str(ROOT / "examples" / "integrations" / "with_mcp.py"))
+
+    summary, step, first = said.splitlines()[:3]
+    assert "9 steps kept" in summary
+    assert step.startswith("step ")
+    assert "look" in first
+
+
+def test_the_program_of_the_page_runs() -> None:
+    [program] = [
+        block.text
+        for block in blocks(ROOT / "docs" / "integrations" / "mcp.md")
+        if block.language == "python"
+    ]
+
+    assert "a key lies here" in ran("-c", program)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from agora.core.identifiers import identifiers, weight
+from agora.core.identifiers import identifiers, listed, weight
 from agora.core.memo import Memo
 from agora.core.recall import TOOL_NAME
 from agora.core.tokens import TokenCounter
@@ -142,15 +142,19 @@ def _identifiers_of(texts: Iterable[str]) -> set[str]:
     return known
 
 
-def _read_names(text: str) -> tuple[str, ...]:
+def _names(text: str) -> tuple[str, ...]:
     """Return the identifiers of a text; of a very long one, those of its two ends."""
+    return listed(text) if len(text) <= _READ_CHARACTERS else _long_names(text)
+
+
+def _read_long(text: str) -> tuple[str, ...]:
     if len(text) <= 2 * _READ_CHARACTERS:
         return identifiers(text)
     ends = (text[:_READ_CHARACTERS], text[-_READ_CHARACTERS:])
-    return tuple(dict.fromkeys(name for end in ends for name in identifiers(end)))
+    return tuple(dict.fromkeys(name for end in ends for name in listed(end)))
 
 
-_names = Memo(_read_names, 4_000_000)
+_long_names = Memo(_read_long, 4_000_000)
 
 
 def _brought(step: Step, head: str, known: set[str]) -> list[str]:

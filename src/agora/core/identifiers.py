@@ -9,6 +9,8 @@ import re
 from functools import lru_cache
 from unicodedata import category, normalize
 
+from agora.core.memo import Memo
+
 MAX_IDENTIFIER = 80
 """The longest identifier in characters; a longer token is a blob."""
 MAX_PATH = 120
@@ -22,6 +24,7 @@ _MAX_LETTERS = 40
 _MAX_UNSPACED = 12
 _MAX_REMEMBERED = 64
 """Longer pieces are read anew each time, so that what is remembered stays small."""
+_MOST_REMEMBERED = 8_192
 _MAX_RUN = 400
 _MIN_ORDER = len("DoNotAll")
 
@@ -113,6 +116,9 @@ _QUOTES = "\"'`“”„‘’‚«»‹›「」『』《》〈〉"
 _BLANK = "\t\r\v\f"
 _LEFT = _QUOTES + _BLANK + "([{<*,;:!?|=>&^。，、；：！？（【"
 _RIGHT = _QUOTES + _BLANK + ")]}>*,;:!?.|=<&^…。，、；：！？）】"
+_AROUND = _LEFT + _RIGHT
+_AMOUNTS = "-$€£¥0123456789"
+"""What an amount begins with."""
 
 _LOWER = "a-zß-öø-ÿα-ωа-џ"
 _UPPER = "A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я"
@@ -164,12 +170,11 @@ _INVISIBLE = re.compile(
 # digits, N P Q for one of three to five. w: a lower-case word. s: a common one. c: one with a
 # comma. k: a key. K: a key that is data. d: a word that defines the next one. b: nothing. i: what
 # stands alone.
-_ALONE = frozenset("iK")
 _KEYS = frozenset("kK")
 _COUNTS = frozenset("nNrQ")
 _MID_SENTENCE = frozenset("wscC")
 _NOTHING: dict[str, None] = {}
-_RUNS = re.compile(r"[LTpPnNRXCrQdiK](?<![kK][nr])(?:(?<=[LTpPnN])[TnN]*+[RCrQ]?+)?+")
+_RUNS = re.compile(r"[LTpPnNRXCrQd](?<![kK][nr])(?:(?<=[LTpPnN])[TnN]*+[RCrQ]?+)?+")
 
 
 def identifiers(text: str) -> tuple[str, ...]:
@@ -186,32 +191,32 @@ def identifiers(text: str) -> tuple[str, ...]:
     ('economy', 'HAT136', '2024-05-20')
     """
     pieces = _pieces(text)
-    kinds: dict[str, str] = {}
-    listed: dict[str, dict[str, None]] = {}
-    for piece in dict.fromkeys(pieces):
-        kinds[piece], inside = _remembered(piece) if len(piece) <= _MAX_REMEMBERED else _read(piece)
-        if inside:
-            listed[piece] = inside
+    kinds, inside = _kinds_of(pieces)
     line = "".join(map(kinds.__getitem__, pieces))
+    telling = [at for at, piece in enumerate(pieces) if piece in inside]
     found: dict[str, None] = {}
+    told = 0
     for run in _RUNS.finditer(line):
         start, end = run.span()
-        kind = line[start]
-        if kind in _ALONE:
-            found.update(listed.pop(pieces[start], _NOTHING))
-            continue
         before = line[start - 1 : start]
+        kind = line[start]
         if kind == "d":
             end += 1
         elif before == "w" and end - start == 1 and _counts(kind, line[end : end + 1]):
             start -= 1
-        for piece in pieces[start:end]:
-            if piece in listed:
-                found.update(listed.pop(piece))
+        while told < len(telling) and telling[told] < end:
+            found.update(inside[pieces[telling[told]]])
+            told += 1
         phrase = " ".join(pieces[start:end])
         if len(phrase) <= _MAX_RUN:
             found.update(_named(run[0], phrase, before))
+    for at in telling[told:]:
+        found.update(inside[pieces[at]])
     return tuple(found)
+
+
+listed = Memo(identifiers, 4_000_000)
+"""`identifiers`, remembered for a while: a scorer and a skeleton read the same texts."""
 
 
 def _counts(kind: str, after: str) -> bool:
@@ -229,10 +234,55 @@ def _pieces(text: str) -> list[str]:
     return spaced.replace("\n", " \n ").split(" ")
 
 
-@lru_cache(maxsize=8192)
-def _remembered(piece: str) -> tuple[str, dict[str, None]]:
-    # The observations of one agent are small and use the same words again and again.
-    return _read(piece)
+class _Pieces:
+    """What was read of pieces: the kind of each, and the identifiers inside those that have any."""
+
+    __slots__ = ("inside", "kinds")
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, str] = {}
+        self.inside: dict[str, dict[str, None]] = {}
+
+    def read(self, piece: str) -> None:
+        """Read one piece more."""
+        kind, listed = _read(piece)
+        # First, since whoever finds a kind takes the rest to be there.
+        if listed:
+            self.inside[piece] = listed
+        self.kinds[piece] = kind
+
+
+_remembered = _Pieces()
+"""The observations of one agent are small and use the same words again and again."""
+
+
+def _kinds_of(pieces: list[str]) -> tuple[dict[str, str], dict[str, dict[str, None]]]:
+    """Return the kind of every piece, and the identifiers inside those that have any.
+
+    When much is remembered all of it is forgotten. That needs no lock: who still
+    works with the old one has it whole.
+    """
+    global _remembered
+    known = _remembered
+    missing = set(pieces).difference(known.kinds)
+    if missing:
+        if len(known.kinds) + len(missing) > _MOST_REMEMBERED:
+            known = _Pieces()
+            missing = set(pieces)
+            if len(missing) <= _MOST_REMEMBERED:
+                _remembered = known
+        long = {piece for piece in missing if len(piece) > _MAX_REMEMBERED}
+        for piece in missing - long:
+            known.read(piece)
+        if long:
+            apart = _Pieces()
+            apart.kinds = {piece: known.kinds[piece] for piece in {*pieces} - long}
+            found = apart.kinds.keys() & known.inside.keys()
+            apart.inside = {piece: known.inside[piece] for piece in found}
+            for piece in long:
+                apart.read(piece)
+            known = apart
+    return known.kinds, known.inside
 
 
 def _read(piece: str) -> tuple[str, dict[str, None]]:
@@ -285,8 +335,8 @@ def _inside(piece: str) -> list[str]:
     if "://" in piece:
         urls = [_capped(url) for url in _URL.findall(piece)]
         return [url for url in urls if url] + _inside(_URL.sub(" ", piece).replace("://", " "))
-    stripped = piece.strip(_LEFT + _RIGHT)
-    if _GROUPED.fullmatch(stripped) or _AMOUNT.fullmatch(stripped):
+    stripped = piece.strip(_AROUND)
+    if stripped[:1] in _AMOUNTS and (_GROUPED.fullmatch(stripped) or _AMOUNT.fullmatch(stripped)):
         return [stripped] if len(stripped) <= MAX_IDENTIFIER else []
     if "\\" in piece and not _DRIVE.search(piece):
         piece = _ESCAPE.sub(" ", piece.replace('\\"', '"')).replace("\\", " ")

@@ -15,10 +15,12 @@ from agora.core.scorer import Scorer
 from agora.errors import AgoraError, BundleError
 from agora.gateway.config import Compression, Config
 from agora.gateway.edit import Edited, Editor, Job, Settings
-from agora.gateway.forward import Forwarder, Receive, RefusedError, Scope, Send, say
+from agora.gateway.forward import Forwarder, Receive, RefusedError, Scope, Send, read_body, say
 from agora.gateway.metrics import CONTENT_TYPE, Meter
-from agora.gateway.pool import Pool
+from agora.gateway.pool import Pool, Ticket
 from agora.gateway.route import OTHER, Header, route_of
+from agora.gateway.score import PATH as SCORE
+from agora.gateway.score import Judge, Judged, Question
 from agora.gateway.telemetry import spans_for
 from agora.gateway.tenants import Ledger
 from agora.gateway.upstream import Client
@@ -30,6 +32,8 @@ _SWITCH_SECONDS = 0.001
 is five times that. Chosen by reasoning, not yet by measurement."""
 _RULE_SECONDS = 2.0
 """What may be waited for the rule where the prompt would be refused without it."""
+_JUDGE_SECONDS = 2.0
+"""What may be waited for scores that were asked for: no request of an agent is held up by it."""
 
 
 def make_app(
@@ -61,6 +65,16 @@ def make_app(
         deadline_seconds=_RULE_SECONDS,
         on_error=_tell,
     )
+    judge: Pool[Question, Judged] = Pool(
+        work=Judge(
+            scorer=settings.scorer,
+            counter=editor.counter,
+            k_recent=settings.k_recent,
+            depth=settings.depth,
+        ),
+        deadline_seconds=_JUDGE_SECONDS,
+        on_error=_tell_of_judge,
+    )
     secret = os.environ.get(config.tenants.secret_env, "").encode() or secrets.token_bytes(32)
     forwarder = Forwarder(
         config=config,
@@ -73,7 +87,7 @@ def make_app(
         secret=secret,
         clock=clock,
     )
-    return App(config=config, forwarder=forwarder)
+    return App(config=config, forwarder=forwarder, judge=judge)
 
 
 def uvicorn_settings(config: Config) -> dict[str, Any]:
@@ -102,6 +116,7 @@ class App:
 
     config: Config
     forwarder: Forwarder
+    judge: Pool[Question, Judged]
     draining: bool = False
     open_requests: int = field(default=0, init=False)
 
@@ -140,7 +155,10 @@ class App:
         self.open_requests += 1
         meter.opened()
         try:
-            await self.forwarder(scope, receive, send)
+            if scope["path"] == SCORE:
+                await self._score(scope, receive, send)
+            else:
+                await self.forwarder(scope, receive, send)
         finally:
             self.open_requests -= 1
             meter.closed()
@@ -159,6 +177,39 @@ class App:
         forwarder.meter.breakers(forwarder.rules.open_ones + forwarder.pool.open_breakers)
         forwarder.meter.resting(forwarder.ledger.resting(forwarder.clock()))
         await _plain(send, 200, forwarder.meter.render(), CONTENT_TYPE.encode())
+
+    async def _score(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Judge the steps in a body; nothing is sent on."""
+        began = time.monotonic()
+        judged, reason = Judged(), "judged"
+        try:
+            judged = await self._judged(scope, receive)
+            await _plain(send, 200, judged.body, b"application/json")
+        except RefusedError as refused:
+            reason = refused.reason
+            if refused.status != 499:
+                await say(send, OTHER, refused)
+        finally:
+            seconds = time.monotonic() - began
+            self.forwarder.meter.request("score", "", judged.rung, reason, seconds)
+
+    async def _judged(self, scope: Scope, receive: Receive) -> Judged:
+        if scope["method"] != "POST":
+            found = scope["method"]
+            raise RefusedError(405, "method", f"{SCORE} takes POST and not {found}")
+        body = await read_body(scope, receive, self.config.limits.body_bytes)
+        if body is None:
+            raise RefusedError(499, "client_left", "")
+
+        def question(ticket: Ticket) -> Question:
+            return Question(body=body, until=ticket.until, gone=ticket.is_gone)
+
+        judged = await self.judge.run(question, kind=len(body).bit_length() // 2)
+        if isinstance(judged, str):
+            raise RefusedError(503, judged, f"there are no scores ({judged}); ask again")
+        if judged.problem:
+            raise RefusedError(400, "unread", judged.problem)
+        return judged
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -184,12 +235,14 @@ class App:
         self.forwarder.spans = spans_for(self.config.telemetry)
         self.forwarder.pool.start()
         self.forwarder.by_rule.start()
+        self.judge.start()
         await self.forwarder.client.start()
 
     async def stop(self) -> None:
         """Let go of threads and connections."""
         self.forwarder.pool.close()
         self.forwarder.by_rule.close()
+        self.judge.close()
         await self.forwarder.client.close()
         self.forwarder.tell_all()
         if self.forwarder.spans is not None:
@@ -218,3 +271,7 @@ def _scorer(settings: Compression) -> Scorer:
 
 def _tell(error: BaseException) -> None:
     _log.warning("a request goes on as it came: compressing failed with %s", type(error).__name__)
+
+
+def _tell_of_judge(error: BaseException) -> None:
+    _log.warning("steps were not judged: scoring failed with %s", type(error).__name__)

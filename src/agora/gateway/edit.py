@@ -111,7 +111,7 @@ class Editor:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._counter = _Counter()
+        self.counter = _Counter()
         self._again = Again(settings.remember_bytes)
         # New messages are read on their own there: with a recall, or a user who is the world, they
         # say other things than behind those before them.
@@ -258,7 +258,7 @@ class Editor:
             least_tokens=settings.min_tokens,
             sheet=sheet,
             skeleton_share=_LINES_SHARE if settings.lines else 0.0,
-            counter=self._counter,
+            counter=self.counter,
         )
 
 

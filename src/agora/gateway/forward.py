@@ -183,25 +183,13 @@ class _Exchange:
             raise
 
     async def _read_body(self) -> None:
-        most = self.door.config.limits.body_bytes
-        _check_length(self.scope["headers"], most)
-        pieces: list[bytes] = []
-        size = 0
-        while True:
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                self.client_left = True
-                self.error = "client_left"
-                raise RefusedError(499, "client_left", "")
-            piece = message.get("body", b"")
-            if piece:
-                size += len(piece)
-                if size > most:
-                    raise _too_long(most)
-                pieces.append(piece)
-            if not message.get("more_body", False):
-                break
-        self.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        limits = self.door.config.limits
+        body = await read_body(self.scope, self.receive, limits.body_bytes)
+        if body is None:
+            self.client_left = True
+            self.error = "client_left"
+            raise RefusedError(499, "client_left", "")
+        self.body = body
 
     async def _watch(self, task: "asyncio.Task[Any]") -> None:
         """End the exchange when the client leaves."""
@@ -498,6 +486,29 @@ class _Exchange:
             traceparent=_header(headers, b"traceparent").decode("latin-1"),
         )
         door.tell(exchange)
+
+
+async def read_body(scope: Scope, receive: Receive, most: int) -> bytes | None:
+    """Return the whole body of a request; None when the client left before its end.
+
+    Raises:
+        RefusedError: it has more than `most` bytes.
+    """
+    _check_length(scope["headers"], most)
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        piece = message.get("body", b"")
+        if piece:
+            size += len(piece)
+            if size > most:
+                raise _too_long(most)
+            pieces.append(piece)
+        if not message.get("more_body", False):
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 async def say(send: Send, route: Route, refused: RefusedError) -> None:

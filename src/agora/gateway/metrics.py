@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import agora
 from agora.errors import MissingExtraError
@@ -48,6 +49,7 @@ class Meter:
         self._clock = clock
         self._slowest: dict[str, _Slowest] = {}
         self._lock = threading.Lock()
+        self._found: dict[tuple[Any, tuple[str, ...]], Any] = {}
         self._requests = self._counter(
             "requests", "Requests, by what became of them.", "route", "tenant", "rung", "reason"
         )
@@ -132,12 +134,12 @@ class Meter:
             tokens_out: tokens of the prompt as it went on.
         """
         route, name = self._routes.of(route), self._tenants.known(tenant)
-        self._requests.labels(route, name, str(int(rung)), self._reasons.of(str(reason))).inc()
-        self._held.labels(route, str(int(rung))).observe(seconds)
+        self._of(self._requests, route, name, str(int(rung)), self._reasons.of(str(reason))).inc()
+        self._of(self._held, route, str(int(rung))).observe(seconds)
         if tokens_in > 0:
-            self._tokens_in.labels(route, name).inc(tokens_in)
+            self._of(self._tokens_in, route, name).inc(tokens_in)
         if tokens_in > tokens_out > 0:
-            self._removed.labels(route, name).inc(tokens_in - tokens_out)
+            self._of(self._removed, route, name).inc(tokens_in - tokens_out)
         with self._lock:
             slowest = self._slowest.setdefault(route, _Slowest())
             slowest.add(seconds, self._clock())
@@ -147,9 +149,9 @@ class Meter:
     ) -> None:
         """Count an answer: its status (0 where none came), and the seconds to its first byte."""
         route = self._routes.of(route)
-        self._answers.labels(route, str(status) if 100 <= status < 600 else "none").inc()
+        self._of(self._answers, route, str(status) if 100 <= status < 600 else "none").inc()
         if seconds is not None:
-            self._waited.labels(route).observe(seconds)
+            self._of(self._waited, route).observe(seconds)
         if tenant is not None and 200 <= status < 300:
             self._tenants.of(tenant)
 
@@ -172,19 +174,19 @@ class Meter:
             ("output", output),
         ):
             if tokens > 0:
-                self._usage.labels(route, name, kind).inc(tokens)
+                self._of(self._usage, route, name, kind).inc(tokens)
         if dollars_saved > 0:
-            self._gained.labels(route, name).inc(dollars_saved)
+            self._of(self._gained, route, name).inc(dollars_saved)
         elif dollars_saved < 0:
-            self._lost.labels(route, name).inc(-dollars_saved)
+            self._of(self._lost, route, name).inc(-dollars_saved)
 
     def resent(self, route: str) -> None:
         """Count an edited request that was refused and went again as it came."""
-        self._resent.labels(self._routes.of(route)).inc()
+        self._of(self._resent, self._routes.of(route)).inc()
 
     def stand_down(self, tenant: str) -> None:
         """Count a tenant for whom compressing stops."""
-        self._stand_downs.labels(self._tenants.known(tenant)).inc()
+        self._of(self._stand_downs, self._tenants.known(tenant)).inc()
 
     def opened(self) -> None:
         """Note that a request is being served."""
@@ -220,6 +222,18 @@ class Meter:
     def snapshot(self) -> "Snapshot":
         """Return everything as values."""
         return read_metrics(self.render().decode("utf-8"))
+
+    def _of(self, metric: Any, *labels: str) -> Any:
+        """Return the counter for some labels, found once: to look for it costs more than to count.
+
+        Labels have few values, so that few are kept.
+        """
+        key = (metric, labels)
+        try:
+            return self._found[key]
+        except KeyError:
+            found = self._found[key] = metric.labels(*labels)
+            return found
 
     def _counter(self, name: str, words: str, *labels: str) -> Counter:
         return Counter(f"agora_{name}", words, labels, registry=self._registry)

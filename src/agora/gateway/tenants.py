@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -134,16 +134,13 @@ class Account:
         if not self.may_compress(now):
             # Sent before the stand-down and billed after it: the window is closed.
             return self
-        account = self
-        if account.rests_until is not None:
-            account = Account(rests=self.rests)
-        account = replace(account, dollars=account.dollars + dollars, requests=account.requests + 1)
-        part = max(1, settings.window_requests // _BUCKETS)
-        if account.requests < part:
-            return account
-        full = (*account.full, account.dollars)[-_BUCKETS:]
+        account = self if self.rests_until is None else Account(rests=self.rests)
+        dollars, requests = account.dollars + dollars, account.requests + 1
+        if requests < max(1, settings.window_requests // _BUCKETS):
+            return Account(account.full, dollars, requests, None, account.rests)
+        full = (*account.full, dollars)[-_BUCKETS:]
         if len(full) < _BUCKETS:
-            return replace(account, full=full, dollars=0.0, requests=0)
+            return Account(full, rests=account.rests)
         if sum(full) >= 0:
             return Account(full=full)
         rest = min(settings.rest_seconds * 2 ** min(self.rests, 60), settings.longest_rest_seconds)

@@ -14,6 +14,8 @@ from agora.gateway.tenants import Billed
 
 _HEAD = 8 << 10
 _TAIL = 32 << 10
+_TRIM = 64 << 10
+"""From here on what is before the end is let go of: not at every piece, most of them are small."""
 _UNPACKED_MOST = 64 << 20
 _MARK = b'"usage"'
 _decoder = json.JSONDecoder()
@@ -43,7 +45,7 @@ class UsageReader:
 
     def feed(self, piece: bytes) -> None:
         """Take in the next piece."""
-        if self._lost or not piece:
+        if self._lost:
             return
         if self._inflate is not None:
             try:
@@ -55,6 +57,10 @@ class UsageReader:
             self._lost = self._unpacked > _UNPACKED_MOST
         self._tail.append(piece)
         self._size += len(piece)
+        if self._size > _TRIM:
+            self._trim()
+
+    def _trim(self) -> None:
         while self._size - len(self._tail[0]) >= _TAIL:
             gone = self._tail.popleft()
             self._size -= len(gone)
@@ -66,8 +72,10 @@ class UsageReader:
         if self._lost:
             return None
         tail = b"".join(self._tail)
-        first = _usage(self._head + tail[: _HEAD - len(self._head)], last=False)
         final = _usage(tail, last=True)
+        if not self._head and tail.count(_MARK) < 2:
+            return _billed(final) if final else None
+        first = _usage(self._head + tail[: _HEAD - len(self._head)], last=False)
         said = {**(first or {}), **{k: v for k, v in (final or {}).items() if v is not None}}
         return _billed(said) if said else None
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from agora.adapters.request import read_request
 from agora.compressor import Compressor
-from agora.errors import AgoraError
+from agora.errors import UnknownClientError
 from agora.integrations.carry import FailOpen, told
 
 C = TypeVar("C")
@@ -18,17 +18,6 @@ _FORMATS = {
     "/messages": "anthropic",
     "/messages/count_tokens": "anthropic",
 }
-
-
-class UnknownClientError(AgoraError):
-    """What was to be wrapped is no client of these two packages."""
-
-    def __init__(self, found: str) -> None:
-        super().__init__(found)
-        self.found = found
-
-    def __str__(self) -> str:
-        return f"{self.found} cannot be wrapped; give a client of the packages openai or anthropic"
 
 
 def wrap(client: C, compressor: Compressor | None = None) -> C:

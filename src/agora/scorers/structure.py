@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
+from string import ascii_lowercase, ascii_uppercase, digits
 from typing import NamedTuple
 
-from agora.core.identifiers import identifiers, weight
+from agora.core.identifiers import listed, weight
 from agora.core.memo import Memo
 from agora.core.trajectory import Anchor, Step
 from agora.scorers.atoms import act
@@ -81,7 +82,8 @@ _ERROR = re.compile(
     "error|exception|traceback|not found|nothing happens|invalid|failed|no such|denied|timed out"
 )
 _WORD = re.compile("[a-z]{3,40}")
-_ANY_WORD = re.compile(r"\w{3,40}")
+_LONGEST_WORD = 40
+_ANY_WORD = re.compile(rf"\w{{3,{_LONGEST_WORD}}}")
 _FIRST_WORD = re.compile("[a-z]{1,40}")
 _LOOKS = """
     get search list find read open cat ls look examine select show describe check view grep fetch
@@ -98,10 +100,13 @@ _KINDS: Mapping[str, int] = {
     for word in words.split()
 }
 """What a word for an action does: looks (1), changes (2), neither (3). Others are 0."""
-_DIGITS = re.compile("[0-9]+")
-_LOWER = re.compile("[a-z]+")
-_UPPER = re.compile("[A-Z]+")
 _MOST_SHAPE = 40
+_SIGNS = str.maketrans(digits + ascii_lowercase + ascii_uppercase, "0" * 10 + "a" * 26 + "A" * 26)
+_TWICE = (("00", "0"), ("aa", "a"), ("AA", "A"))
+_APART = str.maketrans(
+    {sign: " " for sign in map(chr, range(128)) if not (sign.isalnum() or sign == "_")}
+)
+"""What parts words in ASCII."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +122,17 @@ class _Text:
 
 
 def _read(text: str) -> _Text:
-    listed = identifiers(text[:_READ_CHARACTERS])
-    names = [name for name in listed if weight(name) >= _LEAST_WEIGHT][:_MOST_NAMES]
+    weights = {name: weight(name) for name in listed(text[:_READ_CHARACTERS])}
+    names = [name for name, weighs in weights.items() if weighs >= _LEAST_WEIGHT][:_MOST_NAMES]
     return _Text(
         names=frozenset(names),
-        builds={name: (_class(name), shape(name), _words(name)) for name in names},
+        builds={name: (_class(weights[name]), shape(name), _words(name)) for name in names},
         words=_all_words(text),
         error=int(_ERROR.search(text[:_ERROR_CHARACTERS].lower()) is not None),
     )
 
 
-def _class(name: str) -> int:
-    weighs = weight(name)
+def _class(weighs: float) -> int:
     return 0 if weighs == 1 else 1 if weighs >= 0.6 else 2
 
 
@@ -137,7 +141,21 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _all_words(text: str) -> frozenset[str]:
-    return frozenset(_ANY_WORD.findall(text[:_READ_CHARACTERS].lower()))
+    text = text[:_READ_CHARACTERS]
+    words: set[str] = set()
+    if not text.isascii():
+        # Line by line: one word of another script must not make all the others slow.
+        lines = text.split("\n")
+        text = "\n".join([line for line in lines if line.isascii()])
+        for line in lines:
+            if not line.isascii():
+                words.update(_ANY_WORD.findall(line.lower()))
+    text = text.lower()
+    found = set(text.translate(_APART).split())
+    if max(map(len, found), default=0) > _LONGEST_WORD:
+        found = set(_ANY_WORD.findall(text))
+    words.update([word for word in found if len(word) > 2])
+    return frozenset(words)
 
 
 @lru_cache(maxsize=8192)
@@ -147,8 +165,11 @@ def shape(name: str) -> str:
     >>> shape("HAT136"), shape("credit_card_8003957"), shape("2024-05-20")
     ('A0', 'a_a_0', '0-0-0')
     """
-    short = _UPPER.sub("A", _LOWER.sub("a", name[:_MOST_SHAPE]))
-    return _DIGITS.sub("0", short)
+    short = name[:_MOST_SHAPE].translate(_SIGNS)
+    for twice, once in _TWICE:
+        while twice in short:
+            short = short.replace(twice, once)
+    return short
 
 
 @lru_cache(maxsize=1024)

@@ -28,7 +28,7 @@ class Said:
 
     def html(self) -> str:
         """Return it with its kind as a class."""
-        text = escape(self.text).replace("\n", "<br>")
+        text = _coded(self.text).replace("\n", "<br>")
         return f'<span class="is-{self.kind}">{text}</span>' if self.kind else text
 
 
@@ -59,10 +59,8 @@ class Text:
         return self.text
 
     def html(self) -> str:
-        """Return it as HTML; what stands between backticks is code."""
-        parts = escape(self.text).split("`")
-        joined = "".join(f"<code>{p}</code>" if n % 2 else p for n, p in enumerate(parts))
-        return f"<p>{joined}</p>"
+        """Return it as HTML."""
+        return f"<p>{_coded(self.text)}</p>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +107,12 @@ class Figure:
             f'<figure><div class="wide">{self.svg}</div>'
             f"<figcaption>{escape(self.caption)}</figcaption></figure>"
         )
+
+
+def _coded(text: str) -> str:
+    """Return a text as HTML; what stands between backticks is code."""
+    parts = escape(text).split("`")
+    return "".join(f"<code>{p}</code>" if n % 2 else p for n, p in enumerate(parts))
 
 
 Block = Heading | Text | Table | Figure

@@ -176,6 +176,11 @@ def _agora(preset: str, *, scorer: str = "", **changed: Any) -> Callable[[Settin
     return make
 
 
+def _related(settings: Settings) -> Any:
+    found = importlib.import_module("agora.lab.methods.relations")
+    return found.RelatedAgora(_agora("every_call")(settings))
+
+
 def _random(settings: Settings) -> Any:
     own = {"keep_ratio": settings.keep_ratio, "seed": settings.seed}
     return _make("random_step", "RandomStep", settings, **own)
@@ -221,5 +226,8 @@ _MAKERS: Mapping[str, Callable[[Settings], Any]] = {
     "agora_no_scorer": _agora("by_price", scorer="recency"),
     "agora_random_scores": _agora("by_price", scorer="random"),
     "agora_no_skeletons": _agora("by_price", skeleton_share=0.0),
+    "agora_related_skeletons": _related,
+    # What did best of the orders that were tried against the newest steps (grids/remedies.toml).
+    "agora_novel": _agora("every_call", scorer="novel_per_token", skeleton_share=0.0),
 }
 NAMES = tuple(_MAKERS)

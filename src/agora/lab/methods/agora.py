@@ -11,6 +11,7 @@ from agora.core.scorer import Scorer
 from agora.core.trajectory import Anchor, Step
 from agora.errors import BundleError
 from agora.lab.methods.base import Messages, Shortened, SkipMethod
+from agora.lab.methods.orders import ORDERS
 from agora.scorers import load_scorer
 
 RANDOM = "random"
@@ -94,13 +95,15 @@ def made(
 
 
 def scorer_named(name: str, seed: int = 0) -> Scorer:
-    """Return a scorer by the name that `load_scorer` knows, a bundle's folder, or `random`.
+    """Return a scorer by a name of `load_scorer` or of `orders`, a bundle's folder, or `random`.
 
     Raises:
         SkipMethod: there is none.
     """
     if name == RANDOM:
         return ByLot(seed)
+    if name in ORDERS:
+        return ORDERS[name]
     try:
         return load_scorer(name)
     except BundleError as error:

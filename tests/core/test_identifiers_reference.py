@@ -1,0 +1,106 @@
+"""What is remembered and taken at once changes nothing: the plain way to read gives the same."""
+
+import re
+import threading
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from agora.core import identifiers as module
+from agora.core.elide import Elided, skeletons
+from agora.core.identifiers import identifiers, listed
+from agora.core.tokens import Characters
+from agora.core.trajectory import Step
+from tests.core.test_identifiers import SAMPLES, SYNTAX
+
+words = st.sampled_from(SAMPLES) | st.sampled_from(SYNTAX) | st.text(max_size=6)
+long_words = st.sampled_from(["x" * 65, "src/" + "a/" * 40 + "b.py", "(fn_1234)" * 8, "Aa" * 33])
+texts = (
+    st.lists(words, max_size=40).map("".join)
+    | st.lists(words | long_words, max_size=40).map(" ".join)
+    | st.lists(words, max_size=40).map("\n".join)
+)
+
+_ALONE = frozenset("iK")
+_RUNS = re.compile(r"[LTpPnNRXCrQdiK](?<![kK][nr])(?:(?<=[LTpPnN])[TnN]*+[RCrQ]?+)?+")
+
+
+def plainly(text: str) -> tuple[str, ...]:
+    """Return the identifiers of a text by one look at each piece, in order, nothing remembered."""
+    pieces = module._pieces(text)
+    kinds: dict[str, str] = {}
+    inside: dict[str, dict[str, None]] = {}
+    for piece in pieces:
+        kinds[piece], names = module._read(piece)
+        if names:
+            inside[piece] = names
+    line = "".join(kinds[piece] for piece in pieces)
+    found: dict[str, None] = {}
+    for run in _RUNS.finditer(line):
+        start, end = run.span()
+        kind, before = line[start], line[start - 1 : start]
+        if kind in _ALONE:
+            found.update(inside.pop(pieces[start], {}))
+            continue
+        if kind == "d":
+            end += 1
+        elif before == "w" and end - start == 1 and module._counts(kind, line[end : end + 1]):
+            start -= 1
+        for piece in pieces[start:end]:
+            found.update(inside.pop(piece, {}))
+        phrase = " ".join(pieces[start:end])
+        if len(phrase) <= module._MAX_RUN:
+            found.update(module._named.__wrapped__(run[0], phrase, before))
+    return tuple(found)
+
+
+@settings(deadline=None)
+@given(texts)
+@example('"n": 12345, "x": 12 def fn_1(x): class CamelCase(Base): apple 1')
+@example("def CamelCase(x) def New York 12 def")
+def test_the_same_identifiers_come_in_the_same_order_as_when_read_plainly(text: str) -> None:
+    assert identifiers(text) == plainly(text)
+    assert listed(text) == identifiers(text)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(texts, min_size=1, max_size=8), st.integers(0, 12))
+def test_how_much_is_remembered_changes_nothing(several: list[str], most: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_MOST_REMEMBERED", most)
+        patch.setattr(module, "_remembered", module._Pieces())
+
+        assert [identifiers(text) for text in several] == [plainly(text) for text in several]
+        assert len(module._remembered.kinds) <= most
+
+
+def test_threads_that_forget_for_each_other_read_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_MOST_REMEMBERED", 50)
+    several = [" ".join(f"fn_{n}{k}(x) New York_{n}" for k in range(30)) for n in range(40)]
+    expected = [plainly(text) for text in several]
+    wrong: list[str] = []
+
+    def read() -> None:
+        for text, names in zip(several * 3, expected * 3, strict=True):
+            if identifiers(text) != names:
+                wrong.append(text)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert not wrong
+
+
+@pytest.mark.parametrize("characters", [100, 40_000, 70_000])
+def test_a_long_observation_is_read_at_both_ends(characters: int) -> None:
+    filler = "so it went on " * (characters // 14)
+    step = Step(number=1, action="look", observation=f"HAT136 {filler}JFK404", tokens=9)
+    lines = skeletons([Elided(step, 0.5)], present=[], room=99, counter=Characters())
+
+    assert lines == {1: "-> HAT136 JFK404"}

@@ -1,0 +1,106 @@
+import email
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LARGEST = 40_000_000
+BUILD = """
+import sys
+from hatchling.build import build_sdist, build_wheel
+print((build_wheel if sys.argv[1] == "wheel" else build_sdist)(sys.argv[2]))
+"""
+
+
+def built(kind: str, folder: Path) -> Path:
+    """Return a freshly built file, dated as a release dates it."""
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD, kind, str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"},
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / done.stdout.split()[-1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if find_spec("hatchling") is None:
+        pytest.skip("hatchling builds the wheel: the group dev")
+    return built("wheel", tmp_path_factory.mktemp("wheel") / "first")
+
+
+def metadata(wheel: Path) -> email.message.Message:
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        return email.message_from_bytes(archive.read(name))
+
+
+def test_two_builds_give_the_same_wheel_byte_for_byte(wheel: Path, tmp_path: Path) -> None:
+    again = built("wheel", tmp_path / "second")
+
+    assert again.name == wheel.name
+    assert (
+        hashlib.sha256(again.read_bytes()).digest() == hashlib.sha256(wheel.read_bytes()).digest()
+    )
+
+
+def test_the_wheel_is_small(wheel: Path) -> None:
+    assert wheel.stat().st_size <= LARGEST
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+
+    assert {name.partition("/")[0].split("-")[0] for name in names} == {"agora", "agora_context"}
+    assert "agora/py.typed" in names
+    assert "agora/scorers/shipped/weights.json" in names
+    assert [name for name in names if name.endswith((".pyc", ".pkl", ".onnx", ".parquet"))] == []
+
+
+def test_the_base_requires_nothing(wheel: Path) -> None:
+    requirements = metadata(wheel).get_all("Requires-Dist") or []
+
+    assert [line for line in requirements if "extra ==" not in line] == []
+
+
+def test_every_package_that_an_extra_names_has_its_reason_in_the_documentation() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    named = [*settings["project"]["optional-dependencies"].values()]
+    named += [settings["dependency-groups"][group] for group in ("dev", "docs")]
+    packages = {re.split(r"[<>=!;\[ ]", line)[0].lower() for lines in named for line in lines}
+    reasons = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8").lower()
+    # The page names some by the name they are known by.
+    known = {name: name.removesuffix("-slim").removesuffix("-core") for name in packages}
+    known |= {
+        "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
+        "strands-agents": "strands",
+    }
+    known["opentelemetry-sdk"] = "opentelemetry"
+
+    assert sorted(n for n in packages - {"agora-context"} if known[n] not in reasons) == []
+
+
+def test_the_source_distribution_holds_what_the_tests_need_and_no_other_project(
+    wheel: Path, tmp_path: Path
+) -> None:
+    import tarfile
+
+    with tarfile.open(built("sdist", tmp_path / "sdist")) as archive:
+        names = [name.partition("/")[2] for name in archive.getnames()]
+
+    assert {"pyproject.toml", "README.md", "LICENSE", "tests/test_package.py"} <= set(names)
+    assert [name for name in names if name.startswith("bundles/")] == []
