@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from agora.core.prices import PriceSheet, sheet_for
@@ -190,7 +191,8 @@ class _Crew:
             self._pool = _hire(self._task, self._workers)
         batch.pool = self._pool
         try:
-            batch.future = self._pool.submit(_work, batch.recordings)
+            with _held_back():
+                batch.future = self._pool.submit(_work, batch.recordings)
         except BrokenProcessPool:
             batch.future = None
 
@@ -216,7 +218,9 @@ def _alone(task: _Task, recording: Recording) -> Outcome:
     """Replay one recording in a process of its own, which it may kill."""
     with _hire(task, 1) as pool:
         try:
-            return pool.submit(_work, [recording]).result()[0]
+            with _held_back():
+                future = pool.submit(_work, [recording])
+            return future.result()[0]
         except BrokenProcessPool:
             return Outcome(
                 id=recording.id,
@@ -235,6 +239,22 @@ def _hire(task: _Task, workers: int) -> ProcessPoolExecutor:
     )
 
 
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Keep Ctrl-C from this thread and from workers it starts, until they are ready for it.
+
+    A worker that is interrupted while Python starts prints a traceback.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 _TASK: list[_Task] = []
 """In a worker: what it was hired for."""
 
@@ -242,6 +262,8 @@ _TASK: list[_Task] = []
 def _begin(task: _Task) -> None:
     # Ctrl-C reaches the whole process group: workers go at once, without a traceback each.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _TASK[:] = [task]
 
 
