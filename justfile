@@ -70,7 +70,7 @@ imports:
 
 [private]
 quick *args:
-    AGORA_EXAMPLES="${AGORA_EXAMPLES:-20}" {{ python }} -m pytest -q -n 2 -m "not long and not timing" {{ quick }} {{ args }}
+    AGORA_EXAMPLES="${AGORA_EXAMPLES:-100}" {{ python }} -m pytest -q -n 2 -m "not long and not timing" {{ quick }} {{ args }}
 
 # The eight properties for each format, at the size CI runs.
 [private]

@@ -97,7 +97,7 @@ def fit_factor(counted: Sequence[int], reported: Sequence[int]) -> float:
 # in which two codes differ is what it costs to go from one class to the other; the highest bit
 # counts for every byte that has it. Since the first is a distance and a byte always adds something
 # of its own, no text is estimated below a part of it, and no two texts together above their sum
-# (but for texts of a few bytes, which never count more than their bytes).
+# (but for those that would count more than their bytes, as "0A0A" would, and are held to them).
 # Python's long integers do this for a whole block at once, where a loop over characters or a
 # regular expression would cost far more than reading the JSON did.
 #
