@@ -7,9 +7,6 @@ from agora.errors import MissingExtraError
 
 _SOURCE = Path(__file__).parent / "src"
 
-# Run inside the environments of the packages they speak for, and only there.
-collect_ignore_glob = ["src/agora/lab/methods/workers/*"]
-
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Leave out a module that cannot be imported for want of an extra, and for nothing else."""

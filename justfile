@@ -3,7 +3,7 @@
 
 python := env_var_or_default("PYTHON", "python")
 typed := "src/agora/core src/agora/adapters src/agora/scorers src/agora/compressor.py src/agora/errors.py src/agora/replay src/agora/pages src/agora/testing tests/core tests/adapters tests/scorers tests/docs tests/release"
-quick := "tests/core tests/adapters tests/scorers --ignore=tests/scorers/test_cross_encoder.py --ignore=tests/scorers/test_embedding.py tests/docs/test_links.py tests/docs/test_made_pages.py tests/docs/test_first_contribution.py tests/release/test_locks.py tests/test_by_price.py tests/test_compressor.py tests/test_errors.py tests/test_package.py tests/test_properties.py"
+quick := "tests/core tests/adapters tests/scorers --ignore=tests/scorers/test_embedding.py tests/test_imports.py tests/test_shape.py tests/docs/test_links.py tests/docs/test_made_pages.py tests/docs/test_first_contribution.py tests/release/test_locks.py tests/test_by_price.py tests/test_compressor.py tests/test_errors.py tests/test_package.py tests/test_properties.py"
 
 [private]
 default:
@@ -30,9 +30,9 @@ coverage:
     {{ python }} -m pytest -m "not long and not timing" --cov --cov-report=
     {{ python }} -m coverage report --include="*/agora/core/*,*/agora/adapters/*,*/agora/compressor.py" --fail-under=100
 
-# A benchmark by name: bill, coverage, gateway, labelling, peers, replay, scorer, time.
+# A benchmark by name: agents, bill, coverage, envoy, gateway, gateway_hostile, gateway_sessions, replay, shadow, time; of the lab labelling, peers, scorer.
 bench name *args:
-    {{ python }} -m benchmarks.{{ name }} {{ args }}
+    {{ python }} -m {{ if path_exists("lab/benchmarks/" + name + ".py") == "true" { "lab." } else { "" } }}benchmarks.{{ name }} {{ args }}
 
 # The site, a warning being an error.
 docs:
@@ -43,21 +43,32 @@ docs-made:
     {{ python }} docs/make_cli.py
     {{ python }} docs/make_results.py
     {{ python }} docs/images/make_concepts.py
+    {{ python }} docs/images/make_house.py
 
 # Each framework in an environment of its own, newest and oldest; writes docs/integrations.
 integrations *args:
     {{ python }} -m tests.integrations.environments {{ args }}
 
-# Wheel and sdist in dist/, built twice and compared, with a list of parts; then tried in clean environments.
+# Wheels and sdists of both distributions in dist/, built twice and compared, with a list of parts; then tried in clean environments.
 release *only: _build _parts
-    {{ python }} -m tests.release.environments dist/agora_context-*.whl {{ if only == "" { "" } else { "--only " + only } }}
+    {{ python }} -m tests.release.environments dist {{ if only == "" { "" } else { "--only " + only } }}
 
 # --- Parts of the above, and names that the documentation uses.
 
-# Types, strict, of everything: as CI has it, with every extra installed.
+# Types, strict, of everything: as CI has it, with every extra of both distributions installed.
 [private]
 types:
     {{ python }} -m mypy
+    {{ python }} -m mypy --config-file lab/pyproject.toml
+
+# The tests of the lab, which has to be installed: pip install -e lab.
+[private]
+test-lab *args:
+    {{ python }} -m pytest -m "not long" {{ if args == "" { "lab/tests lab/src" } else { args } }}
+
+[private]
+imports-lab:
+    {{ python }} -c "from importlinter.cli import lint_imports_command; lint_imports_command()" --config lab/pyproject.toml
 
 # Types of what stands on the group `dev` alone.
 [private]
@@ -77,9 +88,10 @@ quick *args:
 properties examples="2000":
     AGORA_EXAMPLES={{ examples }} {{ python }} -m pytest tests/test_properties.py -m "not long"
 
+# The same properties on seeded histories, 100,000 per format; goes on where it was stopped.
 [private]
-properties-long examples="100000":
-    AGORA_EXAMPLES={{ examples }} {{ python }} -m pytest tests/test_properties.py -n 2
+properties-long *args:
+    {{ python }} -m benchmarks.properties --processes 2 --out docs/results/properties.json {{ args }}
 
 # Every legal history of up to seven messages, under every budget.
 [private]
@@ -109,6 +121,10 @@ bench-labelling *args: (bench "labelling" args)
 [private]
 gateway-goals *args: (bench "gateway" args)
 
+# Real coding agents by `agora wrap`, in front of a fake provider; installs them; not for CI.
+[private]
+agents *args: (bench "agents" "--out docs/results/wrap.json --page docs/guides/coding-agents.md" args)
+
 # The hash-pinned locks: what develops and checks, and what builds a release.
 [private]
 locks:
@@ -119,7 +135,9 @@ locks:
 _build:
     rm -rf dist build/again
     SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) {{ python }} -m build --no-isolation --outdir dist
+    SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) {{ python }} -m build --no-isolation --outdir dist lab
     SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) {{ python }} -m build --no-isolation --outdir build/again
+    SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) {{ python }} -m build --no-isolation --outdir build/again lab
     cd dist && sha256sum -- *.whl *.tar.gz > ../build/sums
     cd build/again && sha256sum --check ../sums
 

@@ -187,7 +187,7 @@ def calls_of(recording: Recording) -> list[Call]:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """How much an edit leaves, and which share of that beside the floor goes to skeletons."""
+    """How much an edit leaves, and which share of that, outside the floor, goes to skeletons."""
 
     budget: Budget
     skeleton_share: float = 0.0
@@ -430,7 +430,7 @@ def measure(
         for ceiling in (*ceilings, math.inf):
             rent = RentOrBuy(sheet, budget, K_RECENT, ceiling=ceiling, least_tokens=LEAST_TOKENS)
             label = {CEILING: "agora", math.inf: "rent or buy"}.get(ceiling, f"agora {ceiling}")
-            planned = rent.edits(sizes)
+            planned = rent.edit(sizes).by_call(len(sizes.steps))
             schedules[label] = tuple(edit.epoch for edit in planned)
             rooms[label] = tuple(edit.room for edit in planned)
         for label, epochs in schedules.items():
@@ -469,7 +469,7 @@ def milliseconds(sheet: PriceSheet, steps: int = 10_000) -> float:
     schedule, best = RentOrBuy(sheet), math.inf
     for _ in range(20):
         start = time.process_time()
-        schedule.epoch(sizes)
+        schedule.edit(sizes)
         best = min(best, time.process_time() - start)
     return best * 1000
 
@@ -530,7 +530,8 @@ def plot(rows: Sequence[dict[str, Any]], path: Path) -> None:
     recording = next(r for r in generated() if r.source == "long-120")
     prompts = Prompts(recording)
     schedule = RentOrBuy(replace(shipped_sheets()["claude-opus-5"], window=None))
-    sheet, epochs = schedule.sheet, schedule.epochs(recording.sizes())
+    sheet, sizes = schedule.sheet, recording.sizes()
+    epochs = [change.epoch for change in schedule.edit(sizes).by_call(len(sizes.steps))]
     for label, due, kind, colour in (
         ("every call", lambda steps: steps, PAPER, "#c0392b"),
         ("send everything", lambda _: 0, PAPER, "#7f8c8d"),

@@ -26,11 +26,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+import agora
 from agora import Budget, Compressor
-from agora.adapters import ADAPTERS, Context
 from agora.core.floor import floor
 from agora.core.identifiers import identifiers
-from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Trajectory
 from agora.scorers import load_scorer
 from agora.scorers.lexical import LexicalScorer
@@ -143,14 +142,13 @@ def texts(trajectory: Trajectory, numbers: Sequence[int]) -> str:
 
 def anchors(path: Path, values: Callable[[str], set[str]]) -> Iterator[Anchor]:
     """Yield every recorded call that needs something from outside the floor."""
-    context = Context(counter=EstimatedTokens())
     for episode in json.loads(path.read_text()):
         messages = episode["traj"]
         for position, message in enumerate(messages):
             if not message.get("tool_calls"):
                 continue
             past = messages[:position]
-            trajectory = ADAPTERS["openai"].parse(past, context).trajectory
+            trajectory = agora.parse(past, format="openai")
             held = floor(trajectory.steps, k_recent=2)
             outside = [s.number for s in trajectory.steps if s.number not in held]
             if not outside:

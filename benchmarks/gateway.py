@@ -5,7 +5,7 @@
     python -m benchmarks.gateway cpu livez       only these
     python -m benchmarks.gateway --out docs/results/gateway.json    the figures into a file, too
 
-CPU is that of the gateway's process as /proc tells it, beside a bare pass-through on the same stack
+CPU is that of the gateway's process from /proc, compared with a bare pass-through on the same stack
 in the same run. Clients, upstream and gateway are on one machine, over loopback. No part takes more
 than `--minutes`; what was not done by then is missing from its counts.
 """
@@ -30,15 +30,14 @@ from typing import Any
 
 import aiohttp
 
-from agora.adapters import Context
-from agora.adapters.openai_chat import OpenAIChat
+from agora import parse
 from agora.compressor import Compressor
-from agora.core.select import Past
-from agora.core.tokens import EstimatedTokens
+from agora.core.past import Past
+from agora.core.schedule import Edit
 from agora.scorers.features import FeaturesScorer
-from benchmarks.gateway_results import Figures, put
-from tests.gateway.histories import chat
-from tests.gateway.loopback import free_port
+from harness.gateway.histories import chat
+from harness.gateway.loopback import free_port
+from harness.gateway.results import Figures, put
 
 PATH = "/v1/chat/completions"
 HEADERS = {"content-type": "application/json", "authorization": "Bearer sk-bench"}
@@ -287,8 +286,7 @@ def rule(quick: bool) -> Figures:
     calls, first = 20 if quick else 200, 334
     # At the first of these calls it has 200,000 tokens; what is there beyond is for the others.
     whole = conversation(200_000 + 1_000 * calls, 1, seed=7)[0]
-    context = Context(counter=EstimatedTokens())
-    trajectory = OpenAIChat().parse(json.loads(whole)["messages"], context).trajectory
+    trajectory = parse(json.loads(whole)["messages"], format="openai")
     scorer = FeaturesScorer()
     times: dict[str, list[float]] = {"scores": [], "choice": [], "choice without lines": []}
     with_lines = Compressor(scorer=scorer, schedule="every_call", least_tokens=0)
@@ -300,7 +298,7 @@ def rule(quick: bool) -> Figures:
         times["scores"].append(time.thread_time() - began)
         for name, compressor in (("choice without lines", without), ("choice", with_lines)):
             began = time.thread_time()
-            compressor.decide(trajectory, epoch)
+            compressor.decide(trajectory, Edit(epoch, sees_newest=True))
             times[name].append(time.thread_time() - began)
     tokens = Past.of(trajectory, first, newest=True).tokens
     figures: Figures = {"steps": first, "tokens": tokens, "calls": calls - 1}
@@ -340,13 +338,13 @@ def first_byte(quick: bool) -> Figures:
     for values in times.values():
         values.sort()
     at = [(share, int(len(times["bare"]) * share)) for share in (0.5, 0.99)]
-    told = ", ".join(
+    reported = ", ".join(
         f"p{share * 100:.0f} bare {times['bare'][n] * 1e3:.2f} ms, gateway "
         f"{times['gateway'][n] * 1e3:.2f} ms, added "
         f"{(times['gateway'][n] - times['bare'][n]) * 1e3:.2f} ms"
         for share, n in at
     )
-    print(f"  n={len(times['bare'])}: {told}")
+    print(f"  n={len(times['bare'])}: {reported}")
     return {
         "requests": len(times["bare"]),
         **{
@@ -501,20 +499,20 @@ def drain(quick: bool) -> Figures:
             streams = [asyncio.ensure_future(stream()) for _ in range(count)]
             await asyncio.sleep(1.5)
             os.kill(pid, signal.SIGTERM)
-            told = time.monotonic()
+            reported = time.monotonic()
             not_ready = None
-            while time.monotonic() - told < 3 and not_ready is None:
+            while time.monotonic() - reported < 3 and not_ready is None:
                 try:
                     async with client.get(f"{door}/readyz") as got:
                         ready = got.status == 200
                 except aiohttp.ClientError:
                     ready = False
                 if not ready:
-                    not_ready = time.monotonic() - told
+                    not_ready = time.monotonic() - reported
                 await asyncio.sleep(0.02)
             whole = sum(await asyncio.gather(*streams))
         server.close()
-        return not_ready, whole, told
+        return not_ready, whole, reported
 
     with tempfile.TemporaryDirectory() as folder:
         file = f"{folder}/gateway.toml"
@@ -526,9 +524,9 @@ def drain(quick: bool) -> Figures:
         command = [sys.executable, "-m", "agora.cli", "serve", file, "--port", str(door_port)]
         started = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         try:
-            not_ready, whole, told = asyncio.run(run(started.pid))
+            not_ready, whole, reported = asyncio.run(run(started.pid))
             code = started.wait(grace + 10)
-            took = time.monotonic() - told
+            took = time.monotonic() - reported
         finally:
             started.kill()
     said = "never" if not_ready is None else f"after {not_ready:.2f} s"
@@ -548,7 +546,7 @@ def drain(quick: bool) -> Figures:
 
 def conformance(quick: bool) -> Figures:
     """G20: no server error, whatever is asked."""
-    from tests.gateway.test_conformance import conformance as ask
+    from harness.gateway.conformance import conformance as ask
 
     statuses, reasons = ask(800 if quick else 50_000, most_seconds=MOST_SECONDS)
     wrong = sum(count for status, count in statuses.items() if status >= 500)
@@ -566,7 +564,7 @@ def conformance(quick: bool) -> Figures:
 
 def _goal(name: str, full: int, small: int) -> Callable[[bool], Figures]:
     def run(quick: bool) -> Figures:
-        from tests.gateway import goals
+        from harness.gateway import goals
 
         count = small if quick else full
         outcome = getattr(goals, name)(*([count] if full else []))

@@ -1,6 +1,7 @@
 """The processes that the gateway is measured with: an upstream, and a pass-through that is bare.
 
 python -m benchmarks.gateway_processes upstream PORT
+python -m benchmarks.gateway_processes cached PORT
 python -m benchmarks.gateway_processes bare PORT UPSTREAM_URL
 python -m benchmarks.gateway_processes gateway PORT UPSTREAM_URL [MODE]
 """
@@ -13,6 +14,8 @@ import aiohttp
 import uvicorn
 from yarl import URL
 
+from harness.gateway.cached_upstream import Cached, lifespan
+
 EVENTS = [
     b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"gpt-4o","choices":'
     b'[{"index":0,"delta":{"content":"word %d"},"finish_reason":null}]}\n\n' % n
@@ -22,13 +25,6 @@ LAST = (
     b'data: {"id":"c","choices":[],"usage":{"prompt_tokens":9000,"completion_tokens":50,'
     b'"prompt_tokens_details":{"cached_tokens":8000}}}\n\ndata: [DONE]\n\n'
 )
-
-
-async def lifespan(receive: Any, send: Any) -> None:
-    """Answer what the server asks at its start and its end."""
-    for _ in range(2):
-        message = await receive()
-        await send({"type": f"{message['type']}.complete"})
 
 
 async def upstream(scope: Any, receive: Any, send: Any) -> None:
@@ -108,7 +104,9 @@ def gateway(base: str, mode: str) -> tuple[Any, dict[str, Any]]:
             lines=mode != "least",
         ),
         limits=Limits(
-            compress_deadline_ms=5_000 if mode in ("patient", "least") else 150,
+            compress_deadline_ms=5_000
+            if mode in ("patient", "least")
+            else Limits().compress_deadline_ms,
             concurrent=5_000,
             drain_seconds=10,
         ),
@@ -124,7 +122,9 @@ def main() -> None:
     settings: dict[str, Any] = {"loop": "uvloop", "http": "httptools", "access_log": False}
     settings["timeout_keep_alive"] = 75
     app: Any = upstream
-    if kind == "bare":
+    if kind == "cached":
+        app = Cached()
+    elif kind == "bare":
         app = Bare(rest[0])
     elif kind == "gateway":
         app, settings = gateway(rest[0], rest[1] if len(rest) > 1 else "")

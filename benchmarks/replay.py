@@ -3,6 +3,12 @@
     python -m benchmarks.replay                     1 GB of generated logs
     python -m benchmarks.replay --megabytes 100     less
     python -m benchmarks.replay --keep FOLDER       leave the logs there, and use them if they are
+    python -m benchmarks.replay --steps             one trajectory of 250 to 2,000 steps instead
+    python -m benchmarks.replay --steps 500 --out FILE
+
+With `--steps` each length is replayed on its own under all policies, by its model's own prices:
+CPU seconds and peak memory of the whole command, the start of Python included. The bar is 20 s for
+2,000 steps. With `--page` a page is made too, which compares the prices of other families.
 
 Four shapes in equal parts: finished chat trajectories, one request per call in the Messages
 format with several agents interleaved, Responses items, and Claude Code transcripts.
@@ -17,9 +23,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import agora
 
 WORDS = (
     "account batch booking cache column commit config currency customer daemon deploy export field "
@@ -29,6 +37,8 @@ WORDS = (
 ).split()
 MODELS = ("claude-sonnet-5", "claude-opus-5-5", "gpt-5", "gpt-4o")
 LIMIT_MB = 500
+LENGTHS = (250, 500, 1_000, 2_000)
+BAR_STEPS, BAR_SECONDS = 2_000, 20
 _INTERLEAVED = 6
 
 
@@ -64,18 +74,23 @@ def chat(rng: random.Random) -> Iterator[str]:
     """Yield finished chat trajectories, one per line."""
     while True:
         agent = Agent(rng)
-        messages: list[dict[str, Any]] = [
-            {"role": "system", "content": agent.system},
-            {"role": "user", "content": agent.task},
-        ]
-        for number in range(agent.steps):
-            tool, arguments, result = agent.step()
-            function = {"name": tool, "arguments": json.dumps(arguments)}
-            call = {"id": f"call_{number}", "type": "function", "function": function}
-            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-            messages.append({"role": "tool", "tool_call_id": f"call_{number}", "content": result})
-        messages.append({"role": "assistant", "content": "Done."})
+        messages = _chat_messages(agent, agent.steps)
         yield json.dumps({"model": rng.choice(MODELS[2:]), "messages": messages})
+
+
+def _chat_messages(agent: Agent, steps: int) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": agent.system},
+        {"role": "user", "content": agent.task},
+    ]
+    for number in range(steps):
+        tool, arguments, result = agent.step()
+        function = {"name": tool, "arguments": json.dumps(arguments)}
+        call = {"id": f"call_{number}", "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"call_{number}", "content": result})
+    messages.append({"role": "assistant", "content": "Done."})
+    return messages
 
 
 def anthropic(rng: random.Random) -> Iterator[str]:
@@ -206,13 +221,68 @@ def resident_bytes(root: int) -> int:
         family |= more
 
 
+def time_against_length(lengths: Sequence[int], out: Path | None, *, page: bool) -> None:
+    """Replay one trajectory of each length, and print and write what it took."""
+    rows = []
+    print(f"{'steps':>6} {'log':>9} {'CPU':>8} {'memory':>8}   of each step")
+    for steps in lengths:
+        row = _one_length(steps, page=page)
+        rows.append(row)
+        print(
+            f"{steps:>6,} {row['log_bytes'] / 1e6:>6.1f} MB {row['cpu_seconds']:>6.1f} s "
+            f"{row['peak_bytes'] / 1e6:>5.0f} MB   {row['cpu_seconds'] / steps * 1e3:.1f} ms",
+            flush=True,
+        )
+    if out:
+        found = {
+            "version": agora.__version__,
+            "page": page,
+            "bar_seconds": BAR_SECONDS,
+            "lengths": rows,
+        }
+        out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    if any(row["steps"] <= BAR_STEPS and row["cpu_seconds"] > BAR_SECONDS for row in rows):
+        sys.exit(f"a trajectory of {BAR_STEPS:,} steps takes more than {BAR_SECONDS} s")
+
+
+def _one_length(steps: int, *, page: bool) -> dict[str, Any]:
+    agent = Agent(random.Random(f"{steps} steps"))
+    line = json.dumps({"model": MODELS[0], "messages": _chat_messages(agent, steps)})
+    with tempfile.TemporaryDirectory() as scratch:
+        log, report = Path(scratch, "log.jsonl"), Path(scratch, "report.json")
+        log.write_text(line + "\n", encoding="utf-8")
+        command = [sys.executable, "-m", "agora.cli", "replay", "--workers", "1", str(log)]
+        command += ["--json", str(report)]
+        command += ["--html", str(Path(scratch, "page.html"))] if page else []
+        replay = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(replay.pid, 0)
+        replay.returncode = os.waitstatus_to_exitcode(status)
+        if replay.returncode:
+            sys.exit(f"the replay of {steps:,} steps ended with {replay.returncode}")
+        read = json.loads(report.read_text(encoding="utf-8"))
+    if read["steps"] != steps:
+        sys.exit(f"of {steps:,} steps {read['steps']:,} were seen")
+    return {
+        "steps": steps,
+        "log_bytes": len(line) + 1,
+        "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
+        "peak_bytes": used.ru_maxrss * 1024,
+    }
+
+
 def main() -> None:
     """Generate, parse, replay, and print what it took."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--megabytes", type=int, default=1_000)
     options.add_argument("--keep", type=Path)
     options.add_argument("--workers", type=int)
+    options.add_argument("--steps", type=int, nargs="*", help="time one trajectory of each length")
+    options.add_argument("--page", action="store_true", help="with --steps: make a page too")
+    options.add_argument("--out", type=Path, help="with --steps: write what was measured as JSON")
     given = options.parse_args()
+    if given.steps is not None:
+        time_against_length(given.steps or LENGTHS, given.out, page=given.page)
+        return
     with tempfile.TemporaryDirectory() as scratch:
         folder = given.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)

@@ -145,7 +145,7 @@ def report(folder: Path | None) -> None:
 
 
 def speed() -> None:
-    """Print how fast the estimate is, beside `json.loads` of the same text."""
+    """Print how fast the estimate is, compared with `json.loads` of the same text."""
     counter = tokens.EstimatedTokens()
     samples = _read(SAMPLES)
 

@@ -1,6 +1,6 @@
 """Writes `docs/cli/`: a page for each command, from what the commands say of themselves.
 
-Run with all extras installed: python docs/make_cli.py
+Run with all extras and the lab installed: python docs/make_cli.py
 """
 
 from collections.abc import Iterator
@@ -8,16 +8,16 @@ from pathlib import Path
 
 import click
 
-from agora.cli.group import agora
+from agora.cli.group import WORDS, agora
 
 FOLDER = Path(__file__).with_name("cli")
 _WIDTH = 88
 
 
 def pages() -> dict[str, str]:
-    """Return the text of each page by its file name."""
+    """Return the text of each page by its file name, of those commands that are installed."""
     context = _context(agora, None, "agora")
-    found = {"index.md": _index(context)}
+    found = {"index.md": _index()}
     for name in agora.list_commands(context):
         command = agora.get_command(context, name)
         assert command is not None  # noqa: S101 - it is on the list
@@ -25,14 +25,13 @@ def pages() -> dict[str, str]:
     return found
 
 
-def _index(context: click.Context) -> str:
+def _index() -> str:
     lines = ["# Commands", "", _prose(agora.help or ""), "", "```sh"]
     lines += ["pip install 'agora-context[cli]'", "agora --help", "```", ""]
     lines += ["| command | what it does |", "|---|---|"]
-    for name in agora.list_commands(context):
-        command = agora.get_command(context, name)
-        assert command is not None  # noqa: S101 - it is on the list
-        lines.append(f"| [`agora {name}`]({name}.md) | {_cell(_first_sentence(command))} |")
+    for name, words in sorted(WORDS.items()):
+        lines.append(f"| [`agora {name}`]({name}.md) | {_cell(words)} |")
+    lines += ["", "`lab`, `label`, `scorer` and `train` come with `pip install agora-lab`."]
     lines += ["", "Made from the commands themselves by `docs/make_cli.py`; a test compares them."]
     return "\n".join(lines) + "\n"
 
@@ -41,15 +40,21 @@ def _page(command: click.Command, parent: click.Context, name: str) -> Iterator[
     yield f"# agora {name}"
     yield ""
     yield from _section(command, parent, name)
+    yield from _below(command, parent, name, f"agora {name}")
+
+
+def _below(command: click.Command, parent: click.Context, name: str, words: str) -> Iterator[str]:
+    """Yield the sections of a group's commands, and of theirs if they are groups."""
     if isinstance(command, click.Group):
         context = _context(command, parent, name)
         for sub in command.list_commands(context):
             below = command.get_command(context, sub)
             assert below is not None  # noqa: S101 - it is on the list
             yield ""
-            yield f"## agora {name} {sub}"
+            yield f"## {words} {sub}"
             yield ""
             yield from _section(below, context, sub)
+            yield from _below(below, context, sub, f"{words} {sub}")
 
 
 def _section(command: click.Command, parent: click.Context, name: str) -> Iterator[str]:
@@ -83,10 +88,6 @@ def _prose(text: str) -> str:
     return "\n\n".join(_plain(" ".join(part.split())) for part in paragraphs)
 
 
-def _first_sentence(command: click.Command) -> str:
-    return " ".join((command.help or "").strip().split("\n\n")[0].split())
-
-
 def _plain(text: str) -> str:
     # Brackets side by side would be read as a link.
     return text.replace("<", "&lt;").replace("[", "\\[").replace("]", "\\]")
@@ -106,7 +107,7 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     written = pages()
     for old in FOLDER.glob("*.md"):
-        if old.name not in written:
+        if old.name != "index.md" and old.stem not in WORDS:
             old.unlink()
     for name, text in written.items():
         (FOLDER / name).write_text(text, encoding="utf-8")

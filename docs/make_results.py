@@ -16,24 +16,72 @@ FILES = {
         "what the gateway promises, figure by figure",
         "python -m benchmarks.gateway --out docs/results/gateway.json",
     ),
+    "cache-fit.json": (
+        "a best-effort prefix cache, fitted to a real bill",
+        "python -m benchmarks.cache_fit",
+    ),
+    "gateway-hostile.json": (
+        "10,000 made-up requests against the gateway",
+        "python -m benchmarks.gateway_hostile --out docs/results/gateway-hostile.json",
+    ),
+    "gateway-sessions.json": (
+        "many large sessions through one gateway",
+        "python -m benchmarks.gateway_sessions",
+    ),
+    "agents.json": ("real coding agents through the gateway, before `agora wrap`", ""),
+    "wrap.json": (
+        "real coding agents by `agora wrap`, 100 sessions at once, from nothing to a session",
+        "just agents",
+    ),
+    "envoy.json": (
+        "the filter in a real Envoy, on a machine with a load average above 20",
+        "python -m benchmarks.envoy --out docs/results/envoy.json",
+    ),
+    "litellm-proxy.json": (
+        "LiteLLM's released proxy with the gateway as its compressor",
+        "python -m benchmarks.litellm_proxy --out docs/results/litellm-proxy.json",
+    ),
+    "shadow.json": (
+        "bodies that go on byte for byte in shadow mode",
+        "python -m benchmarks.shadow --out docs/results/shadow.json",
+    ),
     "integrations.json": ("agents before a real server", "just integrations --real URL"),
-    "label-forms.json": ("forms of labels, compared", "python -m benchmarks.label_forms"),
+    "label-forms.json": ("forms of labels, compared", "python -m lab.benchmarks.label_forms"),
     "labelling.json": ("labels on Ray: exactly once, rate, growth", "just bench-labelling"),
     "labels-qwen.json": ("labels by a language model", "agora label quality"),
     "labels-qwen-counterfactual.parquet": ("those labels, counterfactual", "agora label make"),
     "labels-qwen-likelihood.parquet": ("those labels, by likelihood", "agora label make"),
-    "lpft-mpnet.json": ("an encoder trained as in the paper", "python -m benchmarks.encoders"),
-    "lpft-mpnet.jsonl": ("its learning curve", "python -m benchmarks.encoders"),
+    "lpft-mpnet.json": ("an encoder trained as in the paper", "python -m lab.benchmarks.encoders"),
+    "lpft-mpnet.jsonl": ("its learning curve", "python -m lab.benchmarks.encoders"),
     "first-minutes.json": (
         "the quickstart typed by somebody who has nothing",
         "python -m tests.release.first_minutes WHEEL",
     ),
     "peers.json": ("released peers on the same conversations", "just bench peers"),
-    "release.json": (
-        "the wheel in clean environments",
-        "python -m tests.release.environments WHEEL",
+    "read-logs.json": (
+        "how much of each recorded folder is read",
+        "python -m benchmarks.read_logs --out docs/results/read-logs.json",
     ),
-    "scorer-features.json": ("how well scorers rank needed steps", "python -m benchmarks.scorer"),
+    "properties.json": (
+        "every property on drawn histories of seven formats, violations counted",
+        "just long properties",
+    ),
+    "replay-time.json": (
+        "CPU seconds and memory of a replay against its length",
+        "python -m benchmarks.replay --steps --out docs/results/replay-time.json",
+    ),
+    "replay-swe-bench.json": (
+        "500 recorded coding runs, billed and simulated",
+        "agora replay AGORA_DATA/swe-bench-gemini --json FILE",
+    ),
+    "release.json": (
+        "both wheels in clean environments, and their sizes",
+        "python -m tests.release.environments dist",
+    ),
+    "scorer-features.json": (
+        "how well scorers rank needed steps",
+        "python -m lab.benchmarks.scorer",
+    ),
 }
 
 
@@ -57,14 +105,15 @@ def _lines() -> Iterator[str]:
     yield ""
     yield from _coverage()
     yield ""
+    yield from fidelity(json.loads(_read("fidelity/fidelity.json")))
     yield "## Bills"
     yield ""
     yield (
         "The same long conversations through released peers and through AGORA: input cost as a "
         "ratio to sending everything, mean of three made-up tool-calling conversations of 120 "
         "steps (173,000 to 206,000 tokens at the end, by our estimate), with the provider's cache "
-        "simulated; in brackets the worst. Read and write prices stand beside the models. Every "
-        "call is shortened anew from the whole history, as a stateless hook does, and nothing is "
+        "simulated; in brackets the worst. Read and write prices are given with each model. Every "
+        "call is shortened again from the whole history, as a stateless hook does, and nothing is "
         "said about what the agent can still do. Our validator found no illegal request by any of "
         "them."
     )
@@ -84,7 +133,7 @@ def _lines() -> Iterator[str]:
     yield (
         "[The bill](concepts/bill.md) has the schedules by price sheet (`just bench-bill`), "
         "[one story](guides/story.md) an agent in WebShop with and without AGORA "
-        "(`python examples/story.py --conversations 10`)."
+        "(`python lab/examples/story.py --conversations 10`)."
     )
     yield ""
     yield "## Run files"
@@ -150,7 +199,7 @@ def _episodes() -> Iterator[str]:
             episodes = sum(cell["episodes"] for cell in cells_of)
             yield (
                 f"| [{name}](results/{name}/report.md), {episodes:,} episodes | {about} | "
-                f"`agora lab grid grids/{grid}.toml` |"
+                f"`agora lab grid lab/grids/{grid}.toml` |"
             )
 
 
@@ -207,6 +256,37 @@ def _coverage() -> Iterator[str]:
         calls = next(iter(found.values()))["calls"]
         cells = [_interval([found[s]["covered"], *found[s]["interval"]]) for s in shares]
         yield f"| {domain} ({calls}) | {stays} | {' | '.join(cells)} |"
+
+
+def fidelity(report: dict[str, Any]) -> Iterator[str]:
+    """Yield what each method recovers, by source; nothing from a report that is not the judge's."""
+    if "verdict" not in report:
+        return
+    rows = [one for one in report["shares"] if (one["target"], one["keep"]) == ("action", 0.25)]
+    sources = {one["source"]: one for one in report["passed"] if one["compared"]}
+    yield "## What a prompt is worth to a language model"
+    yield ""
+    yield (
+        f"{report['model']}, {report['half']} half: share of what the floor loses on the next "
+        "action that each method wins back with 25 % of the tokens outside the floor; behind it "
+        f"the share really sent. **{report['verdict']}.** [Report](results/fidelity/fidelity.md), "
+        "`agora lab fidelity report RUN`."
+    )
+    yield ""
+    heads = [f"{name} ({one['compared']} anchors)" for name, one in sources.items()]
+    yield f"| method | {' | '.join(heads)} |"
+    yield "|---" * (len(heads) + 1) + "|"
+    for method in dict.fromkeys(one["method"] for one in rows):
+        own = {one["group"]: one for one in rows if one["method"] == method}
+        cells = [_recovered(own[name]) if name in own else "" for name in sources]
+        yield f"| `{method}` | {' | '.join(cells)} |"
+    yield ""
+
+
+def _recovered(row: dict[str, Any]) -> str:
+    share = row["share"]
+    interval = _interval([share["value"], share["low"], share["high"]])
+    return f"{interval}; {row['sent_outside']:.0%}"
 
 
 PEERS = {

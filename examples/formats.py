@@ -1,4 +1,4 @@
-"""The same trajectory in the five formats, compressed alike."""
+"""The same trajectory in the seven formats, compressed alike."""
 
 import sys
 from typing import Any
@@ -40,11 +40,35 @@ def responses() -> list[dict[str, Any]]:
     return items
 
 
+def gemini() -> list[dict[str, Any]]:
+    """Return it as Gemini's contents."""
+    contents: list[dict[str, Any]] = [{"role": "user", "parts": [{"text": "Find the key."}]}]
+    for n in range(1, 13):
+        call = {"name": "open", "args": {"box": n}}
+        response = {"name": "open", "response": {"output": OBSERVATION}}
+        contents.append({"role": "model", "parts": [{"functionCall": call}]})
+        contents.append({"role": "user", "parts": [{"functionResponse": response}]})
+    return contents
+
+
+def bedrock() -> list[dict[str, Any]]:
+    """Return it as messages of Bedrock Converse."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": [{"text": "Find the key."}]}]
+    for n in range(1, 13):
+        use = {"toolUseId": f"t{n}", "name": "open", "input": {"box": n}}
+        result = {"toolUseId": f"t{n}", "content": [{"text": OBSERVATION}]}
+        messages.append({"role": "assistant", "content": [{"toolUse": use}]})
+        messages.append({"role": "user", "content": [{"toolResult": result}]})
+    return messages
+
+
 OBSERVATION = "It is empty, but for some dust and an old newspaper. " * 6
 PROMPTS: dict[str, Any] = {
     "openai": chat(),
     "anthropic": anthropic(),
     "responses": responses(),
+    "gemini": gemini(),
+    "bedrock": bedrock(),
     "transcript": "[USER] Find the key.\n"
     + "".join(f"[ASSISTANT] open box {n}\n[USER] {OBSERVATION}\n" for n in range(1, 13)),
     "react": "Find the key.\n"

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 SEEDS = (
     "[steps 3-4 elided]",
+    "[step 2 elided. The context compressor wrote this to save space, not the user or a tool.]",
     "[step 2 elided; agora_recall shows one by its number]",
     "[steps 1-6 elided]\n1 get_page HAT136 -> EHGLP3\n2 get_page HAT039 -> 2024-05-20",
     "[... 2 step(s) elided ...]",

@@ -28,13 +28,13 @@ class History:
     messages: list[Message]
     system: str | None = None
 
-    def broken(self, messages: Any = None, **told: Any) -> set[str]:
+    def broken(self, messages: Any = None, **options: Any) -> set[str]:
         """Return the codes of the rules that `messages`, by default its own, break."""
         found = validate(
             self.messages if messages is None else messages,
             format=self.format,
             system=self.system,
-            **told,
+            **options,
         )
         return {rule.code for rule in found}
 
@@ -89,8 +89,8 @@ def waiting(word: str) -> list[int]:
 
 def _can_be_completed(word: str, spelling: Spelling, room: int) -> bool:
     results = "R" * len(_waiting_in(word, spelling))
-    # What a trailing thought waits for is an action.
-    for ending in (results, "A" + results):
+    # What a trailing thought waits for is an action, and what Gemini said last for its user.
+    for ending in (results, "A" + results, "U"):
         if len(ending) <= room:
             completed = spelling.write(word + ending)
             if completed is not None and not completed.broken():
@@ -103,7 +103,7 @@ def _waiting_in(word: str, spelling: Spelling) -> list[int]:
 
 
 def observation(number: int) -> str:
-    """Return what call `number` gave: as long as it is told apart, no two of one length."""
+    """Return what call `number` gave, distinct from all others: no two have the same length."""
     size = _OBSERVATION_CHARACTERS + 37 * number
     said = f"record R{number}00{number} of flight HAT{number}36 is open, page {number}. "
     return (said * (size // len(said) + 1))[:size]
@@ -249,6 +249,90 @@ def _anthropic_blocks(symbol: str, at: int, ids: list[int]) -> list[Message]:
     ]
 
 
+def _write_gemini(word: str, *, merged: bool, signed: bool) -> History | None:
+    """Spell a word in contents. The results of one turn always share a content: the API asks it.
+
+    `merged` puts what the user says next to them too, as clients that join
+    contents of one role do. Without `signed` only thinking leaves a signature.
+    """
+    contents: list[Message] = []
+    system = None
+    for at, symbol in enumerate(word):
+        ids = _ids(word, at)
+        if ids is None:
+            return None
+        if symbol == "S":
+            if at:
+                return None
+            system = "Be brief."
+            continue
+        role = "user" if symbol in "URL" else "model"
+        parts = _gemini_parts(symbol, at, ids, signed=signed)
+        joins = merged or (symbol in "RL" and word[at - 1] in "RL")
+        if joins and role == "user" and contents and contents[-1]["role"] == "user":
+            contents[-1]["parts"] += parts
+        else:
+            contents.append({"role": role, "parts": parts})
+    return History(word, "gemini", contents, system)
+
+
+def _gemini_parts(symbol: str, at: int, ids: list[int], *, signed: bool) -> list[Message]:
+    if symbol == "U":
+        return [{"text": f"Please look at booking {at}."}]
+    if symbol == "A":
+        return [{"text": f"It is open, as of {at}."}]
+    if symbol in "RL":
+        said = [{"name": "get_reservation", "response": {"output": observation(n)}} for n in ids]
+        return [{"functionResponse": one} for one in said]
+    calls: list[Message] = [
+        {"functionCall": {"name": "get_reservation", "args": _arguments(n)}} for n in ids
+    ]
+    if signed or symbol == "T":
+        calls[0]["thoughtSignature"] = f"sig{at}"
+    thought = {"text": "Read it first.", "thought": True}
+    return [thought, *calls] if symbol == "T" else calls
+
+
+def _write_bedrock(word: str) -> History | None:
+    """Spell a word in messages that alternate, as Converse asks: a role's blocks share one."""
+    messages: list[Message] = []
+    system = None
+    for at, symbol in enumerate(word):
+        ids = _ids(word, at)
+        if ids is None:
+            return None
+        if symbol == "S":
+            if at:
+                return None
+            system = "Be brief."
+            continue
+        role = "user" if symbol in "URL" else "assistant"
+        blocks = _bedrock_blocks(symbol, at, ids)
+        if messages and messages[-1]["role"] == role:
+            messages[-1]["content"] += blocks
+        else:
+            messages.append({"role": role, "content": blocks})
+    return History(word, "bedrock", messages, system)
+
+
+def _bedrock_blocks(symbol: str, at: int, ids: list[int]) -> list[Message]:
+    if symbol == "U":
+        return [{"text": f"Please look at booking {at}."}]
+    if symbol == "A":
+        return [{"text": f"It is open, as of {at}."}]
+    if symbol in "RL":
+        results = [{"toolUseId": call_id(n), "content": [{"text": observation(n)}]} for n in ids]
+        return [{"toolResult": result} for result in results]
+    reasoning: list[Message] = []
+    if symbol == "T":
+        shown = {"text": "Read it first.", "signature": f"sig{at}"}
+        reasoning = [{"reasoningContent": {"reasoningText": shown}}]
+    uses = [
+        {"toolUseId": call_id(n), "name": "get_reservation", "input": _arguments(n)} for n in ids
+    ]
+    return reasoning + [{"toolUse": use} for use in uses]
+
+
 CHAT = Spelling("openai", "openai", _write_chat)
 RESPONSES = Spelling("responses", "responses", _write_responses)
 ANTHROPIC = Spelling("anthropic", "anthropic", lambda word: _write_anthropic(word, merged=False))
@@ -257,4 +341,19 @@ ANTHROPIC_MERGED = Spelling(
     "anthropic",
     lambda word: _write_anthropic(word, merged=True),
 )
-SPELLINGS = (CHAT, RESPONSES, ANTHROPIC, ANTHROPIC_MERGED)
+GEMINI = Spelling("gemini", "gemini", lambda word: _write_gemini(word, merged=False, signed=True))
+GEMINI_MERGED = Spelling(
+    "gemini, one content per side",
+    "gemini",
+    lambda word: _write_gemini(word, merged=True, signed=False),
+)
+BEDROCK = Spelling("bedrock", "bedrock", _write_bedrock)
+SPELLINGS = (
+    CHAT,
+    RESPONSES,
+    ANTHROPIC,
+    ANTHROPIC_MERGED,
+    GEMINI,
+    GEMINI_MERGED,
+    BEDROCK,
+)

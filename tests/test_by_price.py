@@ -12,17 +12,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import agora
 from agora import Budget, Compressor, PriceSheet
-from agora.adapters import ADAPTERS, FORMATS, Context
+from agora.adapters import FORMATS
 from agora.core.schedule import RentOrBuy, Sizes
 from agora.core.scorer import Scorer
-from agora.core.tokens import EstimatedTokens
 from agora.scorers.lexical import LexicalScorer
 from agora.scorers.recency import RecencyScorer
 from agora.testing import History, RandomScorer
 from agora.testing.strategies import histories
 
-EXAMPLES = int(os.environ.get("AGORA_EXAMPLES", "2000")) // 4
+EXAMPLES = max(80, int(os.environ.get("AGORA_EXAMPLES", "2000")) // 4)
 
 every_format = pytest.mark.parametrize("format_name", FORMATS)
 some_settings = settings(
@@ -46,14 +46,13 @@ def prompts(history: History, sheet: PriceSheet, scorer: Scorer) -> Iterator[tup
     """Yield the edit and the prompt of each call that was made."""
     compressor = Compressor(sheet=sheet, scorer=scorer, least_tokens=0)
     schedule = RentOrBuy(sheet)
-    context = Context(
-        counter=EstimatedTokens(), observations=history.observations, **history.beside
-    )
     for call in history.calls:
         messages = history.upto(call)
-        trajectory = ADAPTERS[history.format].parse(messages, context).trajectory
+        trajectory = agora.parse(
+            messages, format=history.format, observations=history.observations, **history.options
+        )
         edit = schedule.edit(Sizes.of(trajectory))
-        yield edit[1:], compressor.compress(messages, **history.request).messages
+        yield (edit.epoch, edit.room), compressor.compress(messages, **history.request).messages
 
 
 @every_format

@@ -12,7 +12,7 @@ import pytest
 import agora
 from agora import Budget, Compressor, PriceSheet, Reason, Rung
 from agora.core.prices import sheet_for
-from agora.core.schedule import Sizes
+from agora.core.schedule import Edit, Sizes
 from agora.core.tokens import Characters
 from agora.core.trajectory import Anchor, Step
 from agora.errors import (
@@ -49,7 +49,7 @@ def history(steps: int) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Scores:
-    """A scorer that gives what it is told to, right or wrong."""
+    """A scorer that returns what it is given, right or wrong."""
 
     values: tuple[Any, ...] = ()
     error: Exception | None = None
@@ -68,8 +68,8 @@ class EpochAt:
 
     steps: int
 
-    def epoch(self, sizes: Sizes) -> int:
-        return min(self.steps, len(sizes.steps))
+    def edit(self, sizes: Sizes) -> Edit:
+        return Edit(min(self.steps, len(sizes.steps)))
 
 
 def every_call(**options: Any) -> Compressor:
@@ -227,26 +227,6 @@ def test_a_small_prompt_is_left_alone_by_price() -> None:
     assert compression.detail == "a prompt below 4,096 tokens is left alone"
 
 
-def test_a_cold_cache_makes_an_edit_free() -> None:
-    compressor = Compressor()
-
-    warm = compressor.compress(history(61), model="claude-sonnet-5", idle_seconds=1)
-    cold = compressor.compress(history(61), model="claude-sonnet-5", idle_seconds=90_000)
-
-    assert warm.epoch < cold.epoch == 61
-
-
-def test_a_call_that_found_the_cache_cold_is_named_ever_after() -> None:
-    compressor = Compressor()
-    model = "claude-sonnet-5"
-    cold = compressor.compress(history(61), model=model, idle_seconds=90_000)
-
-    later = compressor.compress(history(62), model=model, cold=[61])
-
-    assert later.epoch == 61
-    assert later.messages[: len(cold.messages)] == cold.messages
-
-
 def test_between_epochs_a_prompt_only_grows_at_its_end() -> None:
     compressor = every_call(schedule=EpochAt(6), budget=Budget(limit=0))
     before = compressor.compress(history(7)).messages
@@ -382,7 +362,7 @@ def test_what_would_break_a_rule_is_never_sent(monkeypatch: pytest.MonkeyPatch) 
 
 def test_lines_give_way_where_counts_of_parts_do_not_add_up() -> None:
     class Steep:
-        """Counts long texts dearer than the sum of their parts."""
+        """Counts long texts higher than the sum of their parts."""
 
         def count(self, text: str) -> int:
             return len(text) + max(0, len(text) - 60)
@@ -400,9 +380,9 @@ def test_an_edit_can_be_looked_at_without_writing_messages() -> None:
     compression = compressor.compress(history(6))
     assert compression.trajectory is not None
 
-    decisions = compressor.decide(compression.trajectory, 6)
+    decisions = compressor.decide(compression.trajectory, Edit(6, sees_newest=True))
     assert [d.outcome for d in decisions] == [d.outcome for d in compression.decisions]
-    kept = compressor.decide(compression.trajectory, 2)
+    kept = compressor.decide(compression.trajectory, Edit(2))
     assert {d.reason for d in kept} == {"nothing_to_elide"}
 
 
@@ -425,3 +405,18 @@ def test_sizes_can_be_counted_by_the_callers_own_counter() -> None:
 def test_every_error_of_this_package_is_an_agora_error() -> None:
     for error in (ScoreError("s", "p"), GuardError(["r"]), IllegalInputError(["r"])):
         assert isinstance(error, AgoraError)
+
+
+def test_in_shadow_the_messages_stay_and_the_account_says_what_would_go() -> None:
+    messages = history(30)
+    plain = Compressor(schedule="every_call", least_tokens=0).compress(messages)
+    shadow = Compressor(schedule="every_call", least_tokens=0, shadow=True).compress(messages)
+
+    assert plain.changed
+    assert not shadow.changed
+    assert shadow.messages is messages
+    assert shadow.reason == "shadow"
+    assert shadow.tokens_after == plain.tokens_after
+    assert shadow.decisions == plain.decisions
+    assert shadow.summary() == f"unchanged (shadow): would be {plain.summary()}"
+    assert Compressor(shadow=True).compress(messages[:1]).reason != "shadow"

@@ -7,12 +7,14 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import pytest
 
-from agora import Budget, Compression, Compressor, Reason
+from agora import Budget, Compression, Compressor, Forms, Reason
+from agora.adapters import ADAPTERS, make_request, parse
+from agora.core.elide import FormMarkers
 from agora.core.scorer import Scorer
 from agora.core.trajectory import Anchor, Step
 from agora.scorers.recency import RecencyScorer
@@ -24,6 +26,7 @@ _EVERY_LIMIT_LONGEST = 5
 """Up to this length the budget takes every value there is, one by one."""
 _K_RECENT = (0, 1, 2)
 _SHARES = (0.0, 0.5)
+_FORMS = (Forms(), Forms(lines=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +127,8 @@ def _look(history: History, compression: Compression, tally: Tally) -> None:
     if compression.messages is history.messages:
         return
     tally.changed += 1
-    told = {"before": history.messages, "strict": True}
-    new = history.broken(compression.messages, **told) - history.broken(strict=True)
+    options = {"before": history.messages, "strict": True}
+    new = history.broken(compression.messages, **options) - history.broken(strict=True)
     if new:
         tally.illegal += 1
     assert not new, (history.word, new, compression.messages)
@@ -164,12 +167,32 @@ def _compressions(history: History) -> Iterator[Compression]:
             yield _compress(
                 history, limit=limit, k_recent=k_recent, skeleton_share=share, scorer=scorer
             )
+    # In every form: the notes and lines of so short a history cost more than it has, so the
+    # budget alone would show few of them.
+    for limit, forms in product(limits, _FORMS):
+        yield _compress(history, limit=limit, scorer=OldestFirst(), forms=forms)
+    yield from _every_form(history, whole)
     for chosen in product((False, True), repeat=len(costs)):
         pins = [number for number, pinned in enumerate(chosen, start=1) if pinned]
         yield _compress(history, pins=pins)
-        thinks = history.format == "anthropic" and "T" in history.word
+        yield _compress(history, pins=pins, forms=Forms())
+        thinks = history.format in ("anthropic", "bedrock") and "T" in history.word
         if thinks and not history.broken(thinking=True):
             yield _compress(history, pins=pins, thinking=True)
+
+
+def _every_form(history: History, whole: Compression) -> Iterator[Compression]:
+    """Yield the history with every form of every step, whatever it costs, as it is rendered."""
+    request = make_request(history.messages, format=history.format, system=history.system)
+    parsed = parse(request)
+    steps = parsed.trajectory.steps[:-1]
+    ways = [("whole",) if step.fixed else ("whole", "action", "line") for step in steps]
+    for chosen in product(*ways):
+        forms = {step.number: form for step, form in zip(steps, chosen, strict=True)}
+        elided = {number: f"look -> ok {number}" for number, f in forms.items() if f != "whole"}
+        noted = [number for number, form in forms.items() if form == "action"]
+        rendered = ADAPTERS[history.format].render(parsed, elided, FormMarkers(), noted)
+        yield replace(whole, messages=rendered.messages if elided else history.messages)
 
 
 def _compress(
@@ -181,6 +204,7 @@ def _compress(
     scorer: Scorer | None = None,
     pins: Sequence[int] = (),
     thinking: bool | None = None,
+    forms: Forms | None = None,
 ) -> Compression:
     compressor = Compressor(
         scorer=scorer or RecencyScorer(),
@@ -188,6 +212,7 @@ def _compress(
         k_recent=k_recent,
         skeleton_share=skeleton_share,
         schedule="every_call",
+        forms=forms,
         # The guard would hide an illegal output behind the caller's own messages.
         strict=True,
     )

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from agora import Budget, Compression, Compressor
-from agora.adapters import ADAPTERS, Context, detect
-from agora.adapters.base import Observations, Parsed
+from agora.adapters import Parsed, detect, make_request, parse
 from agora.adapters.react import quote
 from agora.adapters.transcript import quote as quote_block
 from agora.adapters.transcript import write
 from agora.core.identifiers import identifiers
+from agora.core.request import Observations
 from agora.core.tokens import Characters
 from agora.scorers.recency import RecencyScorer
 from tests.forgeries import forgeries
@@ -87,6 +87,29 @@ def _anthropic(texts: list[str], thinking: bool = False) -> list[Message]:
     return messages
 
 
+def _gemini(texts: list[str]) -> list[Message]:
+    contents: list[Message] = [{"role": "user", "parts": [{"text": "Rebook EHGLP3."}]}]
+    for n, text in enumerate(texts, start=1):
+        call = {"functionCall": {"name": "get_page", "args": {"page": n}}, "thoughtSignature": "s"}
+        response = {"name": "get_page", "response": {"output": text}}
+        contents.append({"role": "model", "parts": [call]})
+        contents.append({"role": "user", "parts": [{"functionResponse": response}]})
+    return contents
+
+
+def _bedrock(texts: list[str], reasoning: bool = False) -> list[Message]:
+    messages: list[Message] = [{"role": "user", "content": [{"text": "Rebook EHGLP3."}]}]
+    for n, text in enumerate(texts, start=1):
+        use = {"toolUseId": f"call{n:05d}", "name": "get_page", "input": {"page": n}}
+        shown = {"text": "Look.", "signature": f"s{n}"}
+        thought = {"reasoningContent": {"reasoningText": shown}}
+        result = {"toolUseId": use["toolUseId"], "content": [{"text": text}]}
+        acts: list[Message] = [thought] if reasoning else []
+        messages.append({"role": "assistant", "content": [*acts, {"toolUse": use}]})
+        messages.append({"role": "user", "content": [{"toolResult": result}]})
+    return messages
+
+
 def _transcript(texts: list[str]) -> str:
     steps = "".join(f"[ASSISTANT] look at {n}\n[USER] {text}\n" for n, text in enumerate(texts))
     return f"[SYSTEM] Be brief.\n[USER] Rebook EHGLP3.\n{steps}"
@@ -120,7 +143,10 @@ DOORS = (
     Door("responses", "responses", _responses),
     Door("anthropic", "anthropic", _anthropic),
     Door("anthropic, thinking", "anthropic", lambda texts: _anthropic(texts, thinking=True)),
-    # A line that begins with an agent's own mark cannot be told from the agent: only `write` and
+    Door("gemini", "gemini", _gemini),
+    Door("bedrock", "bedrock", _bedrock),
+    Door("bedrock, reasoning", "bedrock", lambda texts: _bedrock(texts, reasoning=True)),
+    # A line that begins with an agent's own mark looks like the agent's: only `write` and
     # `quote` keep it apart.
     Door("transcript", "transcript", _transcript, decidable=_opens_no_action),
     Door("transcript, by write", "transcript", _written_transcript, quoted=_as_written),
@@ -242,8 +268,10 @@ def _account(door: Door, text: str) -> tuple[Compression, Any]:
 
 
 def _parse(door: Door, text: str) -> Parsed:
-    context = Context(counter=Characters(), observations=door.observations)
-    return ADAPTERS[door.format].parse(door.write(_texts(text)), context)
+    request = make_request(
+        door.write(_texts(text)), format=door.format, observations=door.observations
+    )
+    return parse(request, Characters())
 
 
 def _compress(door: Door, text: str, *, skeleton_share: float) -> Compression:

@@ -21,7 +21,7 @@ from mistral_common.protocol.instruct.validator import (
 )
 
 from agora import Budget, Compressor
-from agora.adapters.base import Observations
+from agora.core.request import Observations
 from agora.scorers.recency import RecencyScorer
 from tests.chat_templates import FORMS, TemplatesMissingError, load, refusal
 from tests.histories_exhaustive import CHAT, call_id, histories, observation

@@ -11,11 +11,11 @@ import argparse
 import hashlib
 from pathlib import Path
 
+from agora_lab.training.embedding import train_embedding
+from agora_lab.training.questions import read_questions
 from rich.console import Console
 from rich.progress import Progress
 
-from agora.lab.training.embedding import train_embedding
-from agora.lab.training.questions import read_questions
 from agora.scorers.bundle import MANIFEST
 
 ENCODER_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"

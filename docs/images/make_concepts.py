@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from agora import Budget, Compressor, load_scorer
-from agora.adapters import ADAPTERS, Context
+from agora.adapters import make_request, parse
 from agora.core.compression import Compression
 from agora.core.scorer import Scorer
-from agora.core.tokens import EstimatedTokens
 
 FOLDER = Path(__file__).parent.parent / "concepts"
 WIDTH = 720
@@ -72,7 +71,7 @@ def short(words: str, most: int) -> str:
 def step() -> str:
     """Return how messages are read: each in its step, or in none."""
     messages = _parallel()
-    parsed = ADAPTERS["openai"].parse(messages, Context(counter=EstimatedTokens()))
+    parsed = parse(make_request(messages, format="openai"))
     parts = [text(20, 28, "Messages, and the step that each belongs to", "ink b")]
     top, high = 44, 27
     for place, (message, owner) in enumerate(zip(messages, parsed.owners, strict=True)):
@@ -236,7 +235,7 @@ def _sent(compression: Compression) -> Iterator[tuple[list[str], str]]:
     number = 0
     for message, place in zip(compression.messages, compression.positions, strict=True):
         content = message.get("content")
-        marked = isinstance(content, str) and "elided]" in content
+        marked = isinstance(content, str) and " elided" in content and "[step" in content
         if marked:
             yield str(content)[str(content).index("[step") :].splitlines(), "markers"
         elif message["role"] == "assistant":
@@ -273,7 +272,7 @@ def _trajectory() -> list[dict[str, Any]]:
     """Return the messages of `make_explain.py`, so that all pictures show the same agent."""
     path = Path(__file__).with_name("make_explain.py")
     spec = importlib.util.spec_from_file_location("make_explain", path)
-    assert spec is not None  # noqa: S101 - the file is beside this one
+    assert spec is not None  # noqa: S101 - the file is next to this one
     assert spec.loader is not None  # noqa: S101
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agora.core.prices import shipped_sheets
-from agora.replay.logs import Tally, read_logs
+from agora.logs import Tally, read_logs
 from agora.replay.page import page
 from agora.replay.report import Report
 from agora.replay.run import Pricing, run

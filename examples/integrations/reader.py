@@ -83,6 +83,6 @@ def read_file(folder: Path, name: str) -> str:
         return f"There is no file {name!r}."
     if name in _LEFT:
         _LEFT.remove(name)
-    # A small model reads the first file for ever, if it is not told.
+    # A small model reads the first file forever unless told otherwise.
     next_ = f"Now read {_LEFT[0]} with read_file." if _LEFT else "That was the last. Answer now."
     return f"{path.read_text(encoding='utf-8')}\n\n{next_}"

@@ -4,12 +4,19 @@ from collections.abc import Collection
 from importlib import import_module
 from typing import Any, TypeVar
 
-from agora.adapters import Broken, recall_tool, validate
-from agora.adapters.base import Observations
+from agora import adapters
+from agora.adapters import Broken, make_request, recall_tool, validate
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import Compression, Decision, Reason, Rung
+from agora.core.forms import Forms
 from agora.core.prices import PriceSheet
+from agora.core.request import Observations
+from agora.core.schedule import LEAST_TOKENS, Schedule
+from agora.core.scorer import Scorer
+from agora.core.tokens import EstimatedTokens, TokenCounter
+from agora.core.trajectory import Anchor, Step, Trajectory
+from agora.core.worth import StepWorth, Worth
 from agora.errors import AgoraError
 from agora.scorers import load_scorer
 
@@ -25,16 +32,23 @@ def compress(
     tools: object = None,
     pins: Collection[int] = (),
     observations: Observations | None = None,
-    idle_seconds: float | None = None,
-    cold: Collection[int] = (),
+    least_tokens: int = LEAST_TOKENS,
+    keep_tools: Collection[str] = (),
 ) -> Compression:
-    """Return the messages to send instead, compressed with the defaults. Never raises.
+    """Return the messages to send instead, compressed with the defaults.
 
-    `messages` may be in any of the five formats, which is found out. They are
-    not changed; when there is nothing to gain they come back as they are.
-    `Compressor.compress` says what the options mean.
+    `messages` may be in any of the seven formats; the format is detected. They are
+    not changed; when there is nothing to gain they are returned as they are. No
+    messages make it raise. `Compressor.compress` describes the options, and
+    `Compressor` describes `least_tokens` and `keep_tools`.
+
+    Raises:
+        SettingError: `least_tokens` is no size, or `keep_tools` are no names.
     """
-    return _DEFAULT.compress(
+    compressor = _DEFAULT
+    if least_tokens != LEAST_TOKENS or keep_tools:
+        compressor = Compressor(least_tokens=least_tokens, keep_tools=keep_tools)
+    return compressor.compress(
         messages,
         model=model,
         format=format,
@@ -42,39 +56,87 @@ def compress(
         tools=tools,
         pins=pins,
         observations=observations,
-        idle_seconds=idle_seconds,
-        cold=cold,
     )
+
+
+def parse(
+    messages: Any,
+    *,
+    format: str | None = None,
+    system: object = None,
+    tools: object = None,
+    thinking: bool | None = None,
+    observations: Observations | None = None,
+    counter: TokenCounter | None = None,
+) -> Trajectory:
+    """Return the trajectory in `messages`: the task, its steps and what was said in between.
+
+    The options are those of `Compressor.compress`. Tokens are counted by
+    `counter`, or estimated.
+
+    >>> trajectory = parse("[USER] find it [ASSISTANT] look [USER] a key lies here")
+    >>> trajectory.steps[0].observation
+    'a key lies here'
+    >>> print(trajectory.recall(1))
+    step 1
+    look
+    a key lies here
+
+    Raises:
+        UnknownFormatError: there is no such format, or none fits the messages.
+        ParseError: the messages do not read as a trajectory.
+    """
+    request = make_request(
+        messages,
+        format=format,
+        system=system,
+        tools=tools,
+        thinking=thinking,
+        observations=observations,
+    )
+    return adapters.parse(request, counter or EstimatedTokens()).trajectory
 
 
 _DEFAULT = Compressor()
 _Client = TypeVar("_Client")
 
 
-def wrap(client: _Client, compressor: Compressor | None = None) -> _Client:
+def wrap(client: _Client, compressor: Compressor | None = None, *, shadow: bool = False) -> _Client:
     """Return a client like `client`, of openai or anthropic, whose requests are compressed.
 
     Chat completions, Responses and Messages; synchronous, asynchronous and
-    streaming. The client that is given stays as it is.
+    streaming. The client passed in is not changed. With `shadow` every request is
+    sent as it is, and the log `agora.integrations` says what would have been elided.
     """
     # Not imported above: integrations stand on this module, and need packages of their own.
-    wrapped: _Client = import_module("agora.integrations.clients").wrap(client, compressor)
+    clients = import_module("agora.integrations.clients")
+    wrapped: _Client = clients.wrap(client, compressor, shadow=shadow)
     return wrapped
 
 
 __all__ = [
     "AgoraError",
+    "Anchor",
     "Broken",
     "Budget",
     "Compression",
     "Compressor",
     "Decision",
+    "Forms",
     "PriceSheet",
     "Reason",
     "Rung",
+    "Schedule",
+    "Scorer",
+    "Step",
+    "StepWorth",
+    "TokenCounter",
+    "Trajectory",
+    "Worth",
     "__version__",
     "compress",
     "load_scorer",
+    "parse",
     "recall_tool",
     "validate",
     "wrap",

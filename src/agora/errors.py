@@ -2,28 +2,30 @@
 
 AgoraError
 ├── ParseError           the messages do not read as a trajectory
-├── UnknownFormatError   no wire format fits, or the one asked for is not known
-├── BudgetError          a budget that cannot mean anything
+├── UnknownFormatError   no wire format fits, or the one asked for is unknown
+├── SettingError         a setting out of range, or an unknown word (also a ValueError)
+├── BudgetError          a budget that makes no sense (also a ValueError)
 ├── PriceSheetError      a price sheet that cannot be right
 ├── ScoreError           a scorer did not return one number in [0, 1] per step
-├── TooManyCallsError    a recorded trajectory is too long to be replayed
-├── RecallError          there is no step of that number to recall
-├── BundleError          a scorer that cannot be had: no such name, or a damaged bundle
-├── LabelsError          a file that holds no labels, or labels that nothing can be learnt from
-├── IllegalInputError    what went in breaks a provider's rule already
-├── GuardError           what came out would not be accepted where what went in is
-├── UnknownClientError   what was to be wrapped is no client of openai or anthropic
+├── TooManyCallsError    a recorded trajectory is too long to replay
+├── RecallError          no step has the number to recall
+├── BundleError          a scorer that cannot be loaded: an unknown name, or a damaged bundle
+├── LabelsError          a file without labels, or labels that nothing can be learned from
+├── IllegalInputError    the input already breaks a provider's rule
+├── GuardError           the output would be refused although the input is accepted
+├── UnknownClientError   the object to wrap is not an openai or anthropic client
 └── MissingExtraError    an optional dependency is absent (also an ImportError)
 
 An error takes its facts as arguments and writes its sentence in `__str__`, so
 it says the same thing after a worker process has pickled it home.
 """
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
 
 class AgoraError(Exception):
-    """Catch this to catch whatever Agora itself refuses to do."""
+    """Base class of every error that Agora raises on purpose."""
 
 
 class ParseError(AgoraError):
@@ -50,8 +52,36 @@ class UnknownFormatError(AgoraError):
         return f"{self.found}; the formats are {', '.join(self.known)}"
 
 
-class BudgetError(AgoraError):
-    """A budget that cannot mean anything."""
+class SettingError(AgoraError, ValueError):
+    """A setting out of range, or an unknown word.
+
+    Raised when the configured object is created, never by traffic.
+    """
+
+    def __init__(self, setting: str, found: str, needed: str, known: Sequence[str] = ()) -> None:
+        super().__init__(setting, found, needed, tuple(known))
+        self.setting = setting
+        self.found = found
+        self.needed = needed
+        self.known = tuple(known)
+
+    def __str__(self) -> str:
+        near = nearest(self.found.strip("'\""), self.known)
+        return f"{self.setting} is {self.found}; it must be {self.needed}{near}"
+
+
+def nearest(word: object, known: Iterable[str]) -> str:
+    """Return a question with what was probably meant, or an empty text.
+
+    >>> nearest("lexcal", ("lexical", "recency"))
+    ' (did you mean lexical?)'
+    """
+    near = difflib.get_close_matches(str(word), list(known), n=3, cutoff=0.6)
+    return f" (did you mean {' or '.join(near)}?)" if near else ""
+
+
+class BudgetError(AgoraError, ValueError):
+    """A budget that makes no sense."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -62,7 +92,7 @@ class BudgetError(AgoraError):
 
 
 class PriceSheetError(AgoraError):
-    """A price sheet that cannot be read, or that no provider could mean."""
+    """A price sheet that cannot be read, or whose prices cannot be right."""
 
     def __init__(self, sheet: str, problem: str) -> None:
         super().__init__(sheet, problem)
@@ -82,11 +112,13 @@ class ScoreError(AgoraError):
         self.problem = problem
 
     def __str__(self) -> str:
-        return f"{self.scorer} returned {self.problem}; one number in [0, 1] per step is needed"
+        return (
+            f"{self.scorer} returned {self.problem}; it must return one number in [0, 1] per step"
+        )
 
 
 class TooManyCallsError(AgoraError):
-    """A recorded trajectory is longer than what can be replayed in reasonable time."""
+    """A recorded trajectory is too long to replay in reasonable time."""
 
     def __init__(self, calls: int, most: int) -> None:
         super().__init__(calls, most)
@@ -94,11 +126,11 @@ class TooManyCallsError(AgoraError):
         self.most = most
 
     def __str__(self) -> str:
-        return f"it has {self.calls:,} calls; up to {self.most:,} are replayed"
+        return f"it has {self.calls:,} calls; the limit for a replay is {self.most:,}"
 
 
 class RecallError(AgoraError):
-    """There is no step of that number to recall."""
+    """No step has the number to recall."""
 
     def __init__(self, number: object, steps: int) -> None:
         super().__init__(number, steps)
@@ -112,7 +144,7 @@ class RecallError(AgoraError):
 
 
 class BundleError(AgoraError):
-    """There is no such scorer, or what lies in its folder is not what it has to be."""
+    """There is no such scorer, or its folder does not hold what it should."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(where, problem)
@@ -124,7 +156,7 @@ class BundleError(AgoraError):
 
 
 class LabelsError(AgoraError):
-    """A file that holds no labels, or labels that nothing can be learnt from."""
+    """A file without labels, or labels that nothing can be learned from."""
 
     def __init__(self, file: str, problem: str) -> None:
         super().__init__(file, problem)
@@ -136,7 +168,7 @@ class LabelsError(AgoraError):
 
 
 class IllegalInputError(AgoraError):
-    """The messages break a provider's rule before anything was done to them."""
+    """The messages break a provider's rule before any edit."""
 
     def __init__(self, broken: Sequence[str]) -> None:
         super().__init__(tuple(broken))
@@ -147,7 +179,7 @@ class IllegalInputError(AgoraError):
 
 
 class GuardError(AgoraError):
-    """What came out breaks a rule that what went in kept."""
+    """The compressed messages break a rule that the original ones kept."""
 
     def __init__(self, broken: Sequence[str]) -> None:
         super().__init__(tuple(broken))
@@ -158,23 +190,24 @@ class GuardError(AgoraError):
 
 
 class UnknownClientError(AgoraError):
-    """What was to be wrapped is no client of openai or anthropic."""
+    """The object to wrap is not an openai or anthropic client."""
 
     def __init__(self, found: str) -> None:
         super().__init__(found)
         self.found = found
 
     def __str__(self) -> str:
-        return f"{self.found} cannot be wrapped; give a client of the packages openai or anthropic"
+        return f"{self.found} cannot be wrapped; pass a client of the openai or anthropic package"
 
 
 class MissingExtraError(AgoraError, ImportError):
     """An optional dependency is absent."""
 
-    def __init__(self, module: str, extra: str) -> None:
-        super().__init__(module, extra)
+    def __init__(self, module: str, extra: str, distribution: str = "agora-context") -> None:
+        super().__init__(module, extra, distribution)
         self.module = module
         self.extra = extra
+        self.distribution = distribution
 
     def __str__(self) -> str:
-        return f"{self.module} needs an extra: pip install 'agora-context[{self.extra}]'"
+        return f"{self.module} needs an extra: pip install '{self.distribution}[{self.extra}]'"

@@ -1,12 +1,13 @@
 from typing import Any
 
 from agora.adapters.anthropic_messages import AnthropicMessages
-from agora.adapters.base import Context
-from agora.core.elide import SkeletonMarkers
+from agora.adapters.base import Parsed
+from agora.adapters.rules import validate
+from agora.core.elide import SIGNATURE, SkeletonMarkers
+from agora.core.request import Request
 from agora.core.tokens import Characters
 
 ADAPTER = AnthropicMessages()
-CONTEXT = Context(counter=Characters())
 USER = {"role": "user", "content": "Find it."}
 CACHE = {"type": "ephemeral"}
 
@@ -31,8 +32,9 @@ def text(words: str, **more: Any) -> dict[str, Any]:
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
 
 
-def parse(*messages: dict[str, Any], context: Context = CONTEXT) -> Any:
-    return ADAPTER.parse(list(messages), context)
+def parse(*messages: dict[str, Any], **options: Any) -> Parsed:
+    request = Request(messages=list(messages), format="anthropic", **options)
+    return ADAPTER.parse(request, Characters())
 
 
 def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
@@ -53,8 +55,9 @@ def test_elided_steps_leave_their_marker_in_the_user_message_before_them() -> No
     messages = (USER, acts("a"), saw(result("a")), acts("b"), saw(result("b")), acts("c"))
     out = elide(*messages, saw(result("c")), n2="look b -> x1")
 
-    assert out[2] == saw(result("a"), text("[step 2 elided]\n2 look b -> x1"))
-    assert elide(*messages, saw(result("c")), n1="")[0]["content"] == "Find it.\n\n[step 1 elided]"
+    assert out[2] == saw(result("a"), text(f"[step 2 elided{SIGNATURE}]\n2 look b -> x1"))
+    first = elide(*messages, saw(result("c")), n1="")[0]
+    assert first["content"] == f"Find it.\n\n[step 1 elided{SIGNATURE}]"
 
 
 def test_with_thinking_every_step_is_masked_and_no_assistant_block_goes() -> None:
@@ -69,9 +72,8 @@ def test_with_thinking_every_step_is_masked_and_no_assistant_block_goes() -> Non
 
 def test_the_caller_can_say_that_thinking_is_on() -> None:
     messages = (USER, acts("a"), saw(result("a")), acts("b"), saw(result("b")))
-    on = Context(counter=Characters(), thinking=True)
 
-    assert {s.form for s in parse(*messages, context=on).trajectory.steps} == {"mask"}
+    assert {s.form for s in parse(*messages, thinking=True).trajectory.steps} == {"mask"}
     assert {s.form for s in parse(*messages).trajectory.steps} == {"drop"}
 
 
@@ -137,8 +139,8 @@ def test_a_result_without_content_is_empty() -> None:
 
 def test_system_text_and_tools_are_counted() -> None:
     for system in ("x" * 100, [text("x" * 100)]):
-        context = Context(counter=Characters(), system=system, tools=[{"name": "look"}])
-        assert parse(USER, context=context).trajectory.preamble_tokens > 100
+        parsed = parse(USER, system=system, tools=[{"name": "look"}])
+        assert parsed.trajectory.preamble_tokens > 100
 
 
 def test_a_breakpoint_of_an_elided_step_moves_to_the_message_that_stays_before_it() -> None:
@@ -147,7 +149,9 @@ def test_a_breakpoint_of_an_elided_step_moves_to_the_message_that_stays_before_i
 
     out = elide(USER, acts("a"), marked, *later, n1="")
 
-    assert out[0]["content"] == [text("Find it.\n\n[step 1 elided]", cache_control=CACHE)]
+    assert out[0]["content"] == [
+        text(f"Find it.\n\n[step 1 elided{SIGNATURE}]", cache_control=CACHE)
+    ]
     assert out[1:] == list(later)
 
 
@@ -165,7 +169,7 @@ def test_a_message_with_a_breakpoint_of_its_own_keeps_it() -> None:
 
 
 def test_a_masked_observation_of_text_keeps_its_breakpoint() -> None:
-    says = {"role": "assistant", "content": "Action: open box 1"}
+    says = {"role": "assistant", "content": "Thought: hm\nAction: open box 1"}
     seen = saw(text("Observation: a key", cache_control=CACHE))
     plain = {"role": "user", "content": "Observation: a key"}
     messages = (USER, says, seen, USER, says, plain, USER, says, plain)
@@ -174,3 +178,75 @@ def test_a_masked_observation_of_text_keeps_its_breakpoint() -> None:
 
     assert out[2] == saw(text("[step 1 elided] key 1", cache_control=CACHE))
     assert out[5] == {"role": "user", "content": "[step 2 elided]"}
+
+
+SYSTEM = {"role": "system", "content": "Plan mode is on."}
+
+
+def test_system_text_inside_the_messages_stays_and_masks_the_step_before_it() -> None:
+    blocks = {"role": "system", "content": [text("Plan mode is off.")]}
+    messages = [USER, acts("a"), saw(result("a")), SYSTEM, acts("b"), saw(result("b")), blocks]
+    parsed = parse(*messages)
+
+    assert [step.form for step in parsed.trajectory.steps] == ["mask", "mask"]
+    assert [(u.text, u.after, u.by_user) for u in parsed.trajectory.utterances] == [
+        ("Plan mode is on.", 1, False),
+        ("Plan mode is off.", 2, False),
+    ]
+    out = elide(*messages, n1="", n2="")
+    assert out[3] is SYSTEM
+    assert out[6] is blocks
+    assert validate(out, format="anthropic", strict=True) == []
+
+
+def test_a_step_between_two_system_texts_goes_without_leaving_them_side_by_side() -> None:
+    steps = [m for i in "abc" for m in (acts(i), saw(result(i)))]
+    messages = [USER, SYSTEM, *steps[:4], SYSTEM, *steps[4:]]
+    out = elide(*messages, n1="", n2="")
+
+    assert validate(messages, format="anthropic", strict=True) == []
+    assert validate(out, format="anthropic", strict=True) == []
+    assert [message["role"] for message in out[:3]] == ["user", "system", "assistant"]
+
+
+def test_a_role_that_is_not_known_is_kept_in_place() -> None:
+    odd = {"role": "critic", "content": "Too slow."}
+    messages = [USER, acts("a"), saw(result("a")), odd, acts("b"), saw(result("b"))]
+    parsed = parse(*messages)
+
+    assert validate(messages, format="anthropic") == []
+    assert [step.form for step in parsed.trajectory.steps] == ["mask", "drop"]
+    assert elide(*messages, n1="", n2="")[3] is odd
+
+
+def test_a_breakpoint_never_moves_onto_system_text() -> None:
+    marked = saw(result("a", cache_control=CACHE))
+    out = elide(USER, SYSTEM, acts("a"), marked, acts("b"), saw(result("b")), n1="")
+
+    assert out[1] is SYSTEM
+    assert out[0]["content"][-1]["cache_control"] == CACHE
+
+
+def test_half_of_a_call_that_the_provider_answers_fixes_its_step() -> None:
+    asked = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
+    halves = parse(
+        USER,
+        acts("a", before=(asked,)),
+        saw(result("a")),
+        acts("b", before=(found,)),
+        saw(result("b")),
+    )
+    whole = parse(USER, acts("a", before=(asked, found)), saw(result("a")))
+
+    assert all("half of a call" in step.fixed for step in halves.trajectory.steps)
+    assert not whole.trajectory.steps[0].fixed
+
+
+def test_a_block_that_is_not_known_is_counted_and_stays_with_what_the_user_says() -> None:
+    odd = {"type": "hologram", "data": "x" * 400}
+    messages = [USER, acts("a"), saw(result("a"), odd), acts("b"), saw(result("b"))]
+    parsed = parse(*messages)
+
+    assert parsed.trajectory.utterances[0].tokens >= 100
+    assert elide(*messages, n1="", n2="")[2]["content"][1] is odd

@@ -2,9 +2,10 @@ from typing import Any
 
 import pytest
 
+from agora.adapters import make_request, parse, read_request
 from agora.adapters.detect import FORMATS, detect, known_format
 from agora.adapters.recall import offers_recall, recall_tool
-from agora.adapters.request import read_request
+from agora.core.request import Request
 from agora.errors import UnknownFormatError
 
 USER = {"role": "user", "content": "hi"}
@@ -24,6 +25,11 @@ USER = {"role": "user", "content": "hi"}
         ([{"role": "user", "content": [{"type": "text"}, {"type": "tool_result"}]}], "anthropic"),
         ([{"role": "user", "content": [{"type": "image", "source": {}}]}], "anthropic"),
         (["odd", {"role": "user", "content": ["odd"]}], "openai"),
+        ([{"role": "user", "parts": [{"text": "hi"}]}], "gemini"),
+        ([{"parts": [{"text": "hi"}]}], "gemini"),
+        ([{"role": "user", "content": [{"text": "hi"}]}], "bedrock"),
+        ([{"role": "user", "content": ["odd", {"cachePoint": {}}]}], "bedrock"),
+        ([USER, {"role": "assistant", "content": [{"toolUse": {}}]}], "bedrock"),
         ("[USER] hi [ASSISTANT] x", "transcript"),
         ("Question: x\nThought: y", "react"),
     ],
@@ -49,13 +55,25 @@ def test_formats_have_aliases_and_unknown_ones_are_refused() -> None:
         known_format("soap")
 
 
-@pytest.mark.parametrize("name", ["openai", "responses", "anthropic"])
+@pytest.mark.parametrize("name", ["openai", "responses", "anthropic", "gemini", "bedrock"])
 def test_the_recall_tool_of_a_format_is_found_among_its_tools(name: str) -> None:
     assert offers_recall(["odd", {"name": "other"}, recall_tool(name)])
+    assert offers_recall({"tools": [recall_tool(name)]})
     assert recall_tool(name) == recall_tool(name)
 
 
-@pytest.mark.parametrize("tools", [None, [], [{"function": {"name": "look"}}], "agora_recall"])
+@pytest.mark.parametrize(
+    "tools",
+    [
+        None,
+        [],
+        [{"function": {"name": "look"}}],
+        "agora_recall",
+        {"tools": None},
+        [{"functionDeclarations": ["odd", {"name": "look"}]}],
+        [{"toolSpec": {"name": "look"}}],
+    ],
+)
 def test_recall_is_not_offered_where_the_tool_is_not(tools: Any) -> None:
     assert not offers_recall(tools)
 
@@ -82,6 +100,48 @@ def test_a_body_with_system_text_beside_its_messages_is_anthropics() -> None:
     assert read_request({"messages": [USER]}, format="anthropic").format == "anthropic"
 
 
+def test_a_gemini_body_is_taken_apart_in_either_spelling() -> None:
+    contents = [{"role": "user", "parts": [{"text": "hi"}]}]
+    body = {
+        "contents": contents,
+        "systemInstruction": {"parts": [{"text": "x"}]},
+        "tools": [{"googleSearch": {}}],
+        "generationConfig": {"thinkingConfig": {"thinkingBudget": 0}},
+    }
+    request = read_request(body)
+
+    assert (request.format, request.field, request.thinking) == ("gemini", "contents", False)
+    assert (request.system, request.tools) == (body["systemInstruction"], body["tools"])
+    assert request.with_messages([]) == {**body, "contents": []}
+    snake = {"contents": contents, "system_instruction": "x", "model": "gemini-3-pro"}
+    thinks = {"generation_config": {"thinking_config": {"thinking_level": "high"}}}
+    assert read_request(snake).system == "x"
+    assert read_request(snake | thinks).thinking is True
+    assert read_request({"contents": contents, "generationConfig": {}}).thinking is None
+    assert read_request({"contents": contents, "generationConfig": 1}).thinking is None
+
+
+def test_a_converse_body_is_taken_apart() -> None:
+    messages = [{"role": "user", "content": [{"text": "hi"}]}]
+    config = {"tools": [{"toolSpec": {"name": "look"}}]}
+    request = read_request({"messages": messages, "toolConfig": config, "modelId": "nova"})
+
+    assert (request.format, request.model, request.tools) == ("bedrock", "nova", config)
+    assert read_request({"messages": messages, "system": [{"text": "x"}]}).system == [{"text": "x"}]
+    # Here no tools means that there are none, where bare messages say nothing of them.
+    assert read_request({"messages": messages}).tools == {}
+    for fields in ({"thinking": {"type": "enabled"}}, {"reasoning_config": {"type": "enabled"}}):
+        more = {"additionalModelRequestFields": fields}
+        assert read_request({"messages": [USER], **more}).thinking is True
+
+
+def test_system_blocks_with_a_type_do_not_mean_bedrock() -> None:
+    blocks = [{"type": "text", "text": "x"}]
+
+    assert read_request({"messages": [USER], "system": blocks}).format == "anthropic"
+    assert read_request({"messages": [USER], "system": [{"text": "x"}]}).format == "bedrock"
+
+
 @pytest.mark.parametrize("field", ["previous_response_id", "conversation"])
 def test_history_on_the_server_is_noticed(field: str) -> None:
     assert read_request({"input": "hi", field: "x"}).server_side
@@ -96,5 +156,18 @@ def test_bare_messages_come_back_bare() -> None:
 
 
 def test_a_body_without_messages_is_refused() -> None:
-    with pytest.raises(UnknownFormatError, match="neither messages nor input"):
+    with pytest.raises(UnknownFormatError, match="neither messages nor input nor contents"):
         read_request({"prompt": "hi"})
+
+
+def test_a_format_without_an_adapter_is_named() -> None:
+    with pytest.raises(UnknownFormatError, match="no adapter reads the format 'mistral'"):
+        parse(Request(messages=[USER], format="mistral"))
+
+
+def test_a_request_is_made_of_messages_with_their_format_detected_or_known_by_an_alias() -> None:
+    assert make_request([USER]).format == "openai"
+    assert make_request([USER], system=[{"type": "text", "text": "Hi."}]).format == "anthropic"
+    assert make_request([USER], format="messages", model="m").format == "anthropic"
+    with pytest.raises(UnknownFormatError):
+        make_request([USER], format="morse")

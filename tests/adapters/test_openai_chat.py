@@ -1,13 +1,18 @@
 from typing import Any
 
-from agora.adapters.base import Context
+from agora.adapters.base import Parsed
 from agora.adapters.openai_chat import OpenAIChat
-from agora.core.elide import SkeletonMarkers
+from agora.adapters.rules import validate
+from agora.core.elide import SIGNATURE, SkeletonMarkers
+from agora.core.request import Request
 from agora.core.tokens import Characters
 
 ADAPTER = OpenAIChat()
-CONTEXT = Context(counter=Characters())
 USER = {"role": "user", "content": "Find it."}
+
+
+def read(messages: Any, **options: Any) -> Parsed:
+    return ADAPTER.parse(Request(messages=messages, format="openai", **options), Characters())
 
 
 def call(call_id: str, arguments: str = "{}", name: str = "look") -> dict[str, Any]:
@@ -28,12 +33,12 @@ def says(content: str) -> dict[str, Any]:
 
 
 def steps_of(*messages: dict[str, Any]) -> list[tuple[str, str, str]]:
-    steps = ADAPTER.parse(list(messages), CONTEXT).trajectory.steps
+    steps = read(list(messages)).trajectory.steps
     return [(step.action, step.observation, step.form) for step in steps]
 
 
 def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
-    parsed = ADAPTER.parse(list(messages), CONTEXT)
+    parsed = read(list(messages))
     elided = {int(name[1:]): line for name, line in numbers.items()}
     rendered: list[Any] = ADAPTER.render(parsed, elided, SkeletonMarkers()).messages
     return rendered
@@ -53,19 +58,19 @@ def test_parallel_calls_and_results_in_any_order_are_one_step() -> None:
 
 
 def test_what_the_agent_says_with_its_call_belongs_to_the_step() -> None:
-    parsed = ADAPTER.parse([USER, acts("a", content="I will look."), saw("a")], CONTEXT)
+    parsed = read([USER, acts("a", content="I will look."), saw("a")])
 
     assert [step.thought for step in parsed.trajectory.steps] == ["I will look."]
 
 
 def test_what_the_agent_says_in_a_message_before_its_call_stays() -> None:
-    parsed = ADAPTER.parse([USER, says("I will look."), acts("a"), saw("a")], CONTEXT)
+    parsed = read([USER, says("I will look."), acts("a"), saw("a")])
 
     assert parsed.owners == [0, 0, 1, -1]
 
 
 def test_an_answer_to_the_user_and_the_users_text_are_never_steps() -> None:
-    parsed = ADAPTER.parse([USER, says("Which one?"), USER, acts("a"), saw("a")], CONTEXT)
+    parsed = read([USER, says("Which one?"), USER, acts("a"), saw("a")])
 
     assert [u.by_user for u in parsed.trajectory.utterances] == [False, True]
     assert parsed.owners == [0, 0, 0, 1, -1]
@@ -73,7 +78,7 @@ def test_an_answer_to_the_user_and_the_users_text_are_never_steps() -> None:
 
 def test_whatever_comes_before_the_task_is_preamble() -> None:
     system = {"role": "system", "content": "Be good."}
-    parsed = ADAPTER.parse([system, acts("a"), saw("a"), USER], CONTEXT)
+    parsed = read([system, acts("a"), saw("a"), USER])
 
     assert not parsed.trajectory.steps
     assert parsed.trajectory.task == "Find it."
@@ -81,14 +86,14 @@ def test_whatever_comes_before_the_task_is_preamble() -> None:
 
 
 def test_a_call_without_its_result_is_pending() -> None:
-    trajectory = ADAPTER.parse([USER, acts("a", "b"), saw("a")], CONTEXT).trajectory
+    trajectory = read([USER, acts("a", "b"), saw("a")]).trajectory
 
     assert not trajectory.steps
     assert trajectory.pending_tokens > 0
 
 
 def test_the_agents_last_word_is_pending() -> None:
-    trajectory = ADAPTER.parse([USER, says("Done")], CONTEXT).trajectory
+    trajectory = read([USER, says("Done")]).trajectory
 
     assert trajectory.pending_tokens == 8
 
@@ -116,20 +121,20 @@ def test_a_system_message_between_does_not_hide_the_user_text_that_follows() -> 
 
 def test_a_system_message_ends_what_the_agent_said() -> None:
     system = {"role": "system", "content": "Time passes."}
-    parsed = ADAPTER.parse([USER, says("Well."), system, acts("a"), saw("a")], CONTEXT)
+    parsed = read([USER, says("Well."), system, acts("a"), saw("a")])
 
     assert parsed.owners == [0, 0, 0, 1, -1]
 
 
 def test_a_system_message_between_call_and_result_stays_and_the_step_stays_closed() -> None:
     system = {"role": "system", "content": "Time passes."}
-    parsed = ADAPTER.parse([USER, acts("a"), system, saw("a"), acts("b"), saw("b")], CONTEXT)
+    parsed = read([USER, acts("a"), system, saw("a"), acts("b"), saw("b")])
 
     assert parsed.owners == [0, 1, 0, -1, 2, -2]
 
 
 def test_user_text_inside_an_open_step_masks_it() -> None:
-    parsed = ADAPTER.parse([USER, acts("a"), USER, saw("a"), acts("b"), saw("b")], CONTEXT)
+    parsed = read([USER, acts("a"), USER, saw("a"), acts("b"), saw("b")])
 
     assert parsed.owners == [0, 1, 0, -1, 2, -2]
     assert parsed.trajectory.steps[0].form == "mask"
@@ -139,7 +144,7 @@ def test_a_run_of_elided_steps_leaves_one_marker_in_the_message_before_it() -> N
     messages = (USER, acts("a"), saw("a"), acts("b"), saw("b"), acts("c"), saw("c"))
 
     assert elide(*messages, n1="look -> x1", n2="") == [
-        {"role": "user", "content": "Find it.\n\n[steps 1-2 elided]\n1 look -> x1"},
+        {"role": "user", "content": f"Find it.\n\n[steps 1-2 elided{SIGNATURE}]\n1 look -> x1"},
         acts("c"),
         saw("c"),
     ]
@@ -157,14 +162,14 @@ def test_content_of_parts_gets_the_marker_as_one_more_part() -> None:
 
     assert out[0]["content"] == [
         {"type": "text", "text": "Find it."},
-        {"type": "text", "text": "[step 1 elided]"},
+        {"type": "text", "text": f"[step 1 elided{SIGNATURE}]"},
     ]
 
 
 def test_an_empty_text_becomes_the_marker() -> None:
     out = elide({"role": "user", "content": ""}, acts("a"), saw("a"), acts("b"), saw("b"), n1="")
 
-    assert out[0]["content"] == "[step 1 elided]"
+    assert out[0]["content"] == f"[step 1 elided{SIGNATURE}]"
 
 
 def test_a_masked_result_of_parts_stays_a_list_of_parts() -> None:
@@ -178,7 +183,7 @@ def test_a_masked_result_of_parts_stays_a_list_of_parts() -> None:
 
 def test_a_message_that_is_not_touched_is_the_callers_own_object() -> None:
     messages = [USER, acts("a"), saw("a"), acts("b"), saw("b")]
-    parsed = ADAPTER.parse(messages, CONTEXT)
+    parsed = read(messages)
     out = ADAPTER.render(parsed, {1: ""}, SkeletonMarkers())
 
     assert out.messages[1] is messages[3]
@@ -190,14 +195,14 @@ def test_images_cost_a_constant_whatever_their_encoding_weighs() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 100_000}}
     user = {"role": "user", "content": [{"type": "text", "text": "x"}, image, "odd"]}
 
-    assert ADAPTER.parse([user], CONTEXT).trajectory.tokens < 2_000
+    assert read([user]).trajectory.tokens < 2_000
 
 
 def test_system_text_and_tools_beside_the_messages_are_counted() -> None:
-    context = Context(counter=Characters(), system="x" * 100, tools=[{"type": "function"}])
+    options: Any = {"system": "x" * 100, "tools": [{"type": "function"}]}
 
-    bare = ADAPTER.parse([USER], CONTEXT).trajectory.tokens
-    assert ADAPTER.parse([USER], context).trajectory.tokens > bare + 100
+    bare = read([USER]).trajectory.tokens
+    assert read([USER], **options).trajectory.tokens > bare + 100
 
 
 def test_calls_of_before_tool_calls_and_custom_calls_are_read_too() -> None:
@@ -218,7 +223,7 @@ def test_calls_of_before_tool_calls_and_custom_calls_are_read_too() -> None:
 def test_reasoning_in_a_message_is_the_steps_thought() -> None:
     thinks = {**acts("a"), "reasoning_content": "Perhaps here."}
     odd = {**acts("b"), "reasoning_content": ["not text"]}
-    steps = ADAPTER.parse([USER, thinks, saw("a"), odd, saw("b")], CONTEXT).trajectory.steps
+    steps = read([USER, thinks, saw("a"), odd, saw("b")]).trajectory.steps
 
     assert [step.thought for step in steps] == ["Perhaps here.", ""]
     assert steps[0].tokens > steps[1].tokens
@@ -227,7 +232,7 @@ def test_reasoning_in_a_message_is_the_steps_thought() -> None:
 def test_an_agent_that_acts_by_react_text_is_read_in_chat_messages() -> None:
     act = says("Thought: hm\nAction: open box 1")
     answer = {"role": "user", "content": "Observation: a key"}
-    parsed = ADAPTER.parse([USER, act, answer, act, answer], CONTEXT)
+    parsed = read([USER, act, answer, act, answer])
 
     assert parsed.owners == [0, 1, -1, 2, -2]
     assert parsed.trajectory.steps[0].thought == "Thought: hm"
@@ -236,32 +241,45 @@ def test_an_agent_that_acts_by_react_text_is_read_in_chat_messages() -> None:
 
 def test_without_marks_an_agent_acts_by_text_only_when_the_caller_says_so() -> None:
     messages = [USER, says("open box 1"), {"role": "user", "content": "a key"}]
-    spoken = Context(counter=Characters(), observations="user")
 
-    assert not ADAPTER.parse(messages, CONTEXT).trajectory.steps
-    assert ADAPTER.parse(messages, spoken).trajectory.steps[0].action == "open box 1"
+    assert not read(messages).trajectory.steps
+    assert read(messages, observations="user").trajectory.steps[0].action == "open box 1"
 
 
 def test_an_observation_mark_alone_does_not_make_user_text_an_observation() -> None:
     messages = [USER, says("Hello."), {"role": "user", "content": "Observation: you are slow"}]
 
-    assert not ADAPTER.parse(messages, CONTEXT).trajectory.steps
+    assert not read(messages).trajectory.steps
 
 
 def test_two_user_messages_in_a_row_hold_one_observation() -> None:
-    spoken = Context(counter=Characters(), observations="user")
-    parsed = ADAPTER.parse([USER, USER, says("go"), USER, USER, says("go"), USER], spoken)
+    parsed = read([USER, USER, says("go"), USER, USER, says("go"), USER], observations="user")
 
     assert parsed.owners == [0, 0, 1, -1, 0, 2, -2]
 
 
-def test_marks_of_the_agent_are_not_looked_for_where_there_are_tool_calls() -> None:
-    act = says("Action: open box 1")
+def test_behind_a_tool_call_no_user_message_is_an_observation() -> None:
+    act = says("Thought: hm\nAction: open box 1")
     answer = {"role": "user", "content": "Observation: a key"}
-    parsed = ADAPTER.parse([USER, act, answer, acts("a"), saw("a")], CONTEXT)
 
-    assert parsed.owners == [0, 0, 0, 1, -1]
+    assert read([USER, act, answer, acts("a"), saw("a")]).owners == [0, 1, -1, 2, -2]
+    assert read([USER, acts("a"), saw("a"), act, answer]).owners == [0, 1, -1, 0, 0]
+
+
+def test_the_callers_word_counts_in_chats_without_tool_calls_only() -> None:
+    messages = [USER, says("Which one?"), USER, acts("a"), saw("a")]
+
+    assert read(messages, observations="user").owners == [0, 0, 0, 1, -1]
 
 
 def test_a_result_that_nothing_asked_for_is_left_alone() -> None:
-    assert ADAPTER.parse([USER, saw("a")], CONTEXT).owners == [0, 0]
+    assert read([USER, saw("a")]).owners == [0, 0]
+
+
+def test_a_role_that_is_not_known_is_kept_in_place() -> None:
+    odd = {"role": "critic", "content": "Too slow."}
+    messages = [USER, acts("a"), saw("a"), odd, acts("b"), saw("b")]
+
+    assert validate(messages, format="openai") == []
+    assert [form for _, _, form in steps_of(*messages)] == ["mask", "drop"]
+    assert elide(*messages, n1="", n2="")[3] is odd

@@ -2,15 +2,20 @@ from typing import Any
 
 import pytest
 
-from agora.adapters.base import Context
+from agora.adapters.base import Parsed
 from agora.adapters.openai_responses import OpenAIResponses
-from agora.core.elide import SkeletonMarkers
+from agora.adapters.rules import validate
+from agora.core.elide import SIGNATURE, SkeletonMarkers
+from agora.core.request import Request
 from agora.core.tokens import Characters
 from agora.errors import ParseError
 
 ADAPTER = OpenAIResponses()
-CONTEXT = Context(counter=Characters())
 USER = {"role": "user", "content": [{"type": "input_text", "text": "Find it."}]}
+
+
+def read(messages: Any, **options: Any) -> Parsed:
+    return ADAPTER.parse(Request(messages=messages, format="responses", **options), Characters())
 
 
 def acts(call_id: str) -> dict[str, Any]:
@@ -27,7 +32,7 @@ def thinks(**more: Any) -> dict[str, Any]:
 
 
 def parse(*items: dict[str, Any]) -> Any:
-    return ADAPTER.parse(list(items), CONTEXT)
+    return read(list(items))
 
 
 def elide(*items: dict[str, Any], **numbers: str) -> list[Any]:
@@ -92,7 +97,7 @@ def test_a_run_leaves_its_marker_in_the_item_before_it() -> None:
     out = elide(USER, acts("a"), saw("a"), acts("b"), saw("b"), acts("c"), saw("c"), n1="", n2="")
 
     assert out == [
-        {"role": "user", "content": [*USER["content"], text("[steps 1-2 elided]")]},
+        {"role": "user", "content": [*USER["content"], text(f"[steps 1-2 elided{SIGNATURE}]")]},
         acts("c"),
         saw("c"),
     ]
@@ -115,7 +120,7 @@ def test_a_marker_passes_over_items_that_cannot_hold_it() -> None:
     seen = {"type": "computer_call_output", "call_id": "a", "output": {"type": "x"}}
     out = elide(USER, click, seen, acts("b"), saw("b"), acts("c"), saw("c"), n2="")
 
-    assert out[0]["content"][-1] == text("[step 2 elided]")
+    assert out[0]["content"][-1] == text(f"[step 2 elided{SIGNATURE}]")
     assert out[1:3] == [click, seen]
 
 
@@ -135,16 +140,16 @@ def test_a_masked_output_keeps_its_shape() -> None:
 
 
 def test_a_plain_string_is_the_task_and_comes_back_as_it_is() -> None:
-    parsed = ADAPTER.parse("Find it.", CONTEXT)
+    parsed = read("Find it.")
 
     assert parsed.trajectory.task == "Find it."
     assert ADAPTER.render(parsed, {}, SkeletonMarkers()).messages == "Find it."
 
 
 def test_instructions_and_tools_are_counted() -> None:
-    context = Context(counter=Characters(), system="x" * 100, tools=[{"type": "function"}])
+    options: Any = {"system": "x" * 100, "tools": [{"type": "function"}]}
 
-    assert ADAPTER.parse([USER], context).trajectory.preamble_tokens > 100
+    assert read([USER], **options).trajectory.preamble_tokens > 100
 
 
 def test_system_items_are_fixed_and_odd_content_is_counted() -> None:
@@ -155,3 +160,14 @@ def test_system_items_are_fixed_and_odd_content_is_counted() -> None:
     assert parsed.owners == [0, 0, 0, 1, -1]
     assert parsed.trajectory.steps[0].observation == '{"rows": [1]}'
     assert parsed.trajectory.tokens > 1_000
+
+
+def test_a_role_and_an_item_that_are_not_known_are_kept_in_place() -> None:
+    odd, new = {"role": "critic", "content": "Too slow."}, {"type": "hologram", "id": "h"}
+    items = [USER, acts("a"), saw("a"), odd, thinks(), new, acts("b"), saw("b"), acts("c")]
+    parsed = parse(*items, saw("c"))
+
+    assert validate([*items, saw("c")], format="responses") == []
+    assert [step.form for step in parsed.trajectory.steps] == ["mask", "drop", "drop"]
+    assert parsed.trajectory.steps[1].fixed == "holds a hologram item"
+    assert elide(*items, saw("c"), n1="", n3="")[3:6] == [odd, thinks(), new]

@@ -3,13 +3,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.adapters.base import Adapter, Context
+from agora.adapters.base import Adapter, Parsed
 from agora.adapters.react import ReActText, quote
 from agora.adapters.transcript import RoleTranscript, write
-from agora.core.elide import SkeletonMarkers
+from agora.core.elide import SIGNATURE, FormMarkers, SkeletonMarkers
+from agora.core.request import Request
 from agora.core.tokens import Characters
 
-CONTEXT = Context(counter=Characters())
 TRANSCRIPT = """[SYSTEM] Be good.
 [USER] Find it.
 [ASSISTANT] Thought: hm
@@ -30,18 +30,23 @@ Observation 2: a door
 Thought 3: and"""
 
 
+def read(adapter: Adapter, text: str, system: object = None) -> Parsed:
+    request = Request(messages=text, format=adapter.name, system=system)
+    return adapter.parse(request, Characters())
+
+
 def elide(adapter: Adapter, text: str, *numbers: int) -> Any:
-    parsed = adapter.parse(text, CONTEXT)
+    parsed = read(adapter, text)
     return adapter.render(parsed, dict.fromkeys(numbers, ""), SkeletonMarkers()).messages
 
 
 def steps_of(adapter: Adapter, text: str) -> list[tuple[str, str, str]]:
-    steps = adapter.parse(text, CONTEXT).trajectory.steps
+    steps = read(adapter, text).trajectory.steps
     return [(step.thought, step.action, step.observation) for step in steps]
 
 
 def test_a_transcript_reads_as_task_steps_and_thoughts() -> None:
-    trajectory = RoleTranscript().parse(TRANSCRIPT, CONTEXT).trajectory
+    trajectory = read(RoleTranscript(), TRANSCRIPT).trajectory
 
     assert trajectory.task == "Find it."
     assert steps_of(RoleTranscript(), TRANSCRIPT) == [
@@ -53,7 +58,7 @@ def test_a_transcript_reads_as_task_steps_and_thoughts() -> None:
 
 def test_an_elided_run_of_a_transcript_leaves_a_marker_between_the_blocks() -> None:
     assert elide(RoleTranscript(), TRANSCRIPT, 1, 2) == (
-        "[SYSTEM] Be good.\n[USER] Find it.\n[steps 1-2 elided]\n[ASSISTANT] go south\n"
+        f"[SYSTEM] Be good.\n[USER] Find it.\n[steps 1-2 elided{SIGNATURE}]\n[ASSISTANT] go south\n"
         "[USER] a wall\n"
     )
 
@@ -63,16 +68,16 @@ def test_a_transcript_on_one_line_is_read_by_marks_after_spaces() -> None:
 
     assert steps_of(RoleTranscript(), text) == [("", "a", "b[USER]"), ("", "c", "d")]
     assert elide(RoleTranscript(), text, 1) == (
-        "[SYSTEM] s [USER] t [step 1 elided] [ASSISTANT] c [USER] d"
+        f"[SYSTEM] s [USER] t [step 1 elided{SIGNATURE}] [ASSISTANT] c [USER] d"
     )
 
 
 def test_a_last_assistant_block_is_pending_and_a_transcript_may_have_no_steps() -> None:
-    trajectory = RoleTranscript().parse("[USER] t\n[ASSISTANT]", CONTEXT).trajectory
+    trajectory = read(RoleTranscript(), "[USER] t\n[ASSISTANT]").trajectory
 
     assert (trajectory.pending_tokens, trajectory.steps) == (11, ())
-    assert not RoleTranscript().parse("[SYSTEM] only", CONTEXT).trajectory.steps
-    assert not RoleTranscript().parse("[USER] only", CONTEXT).trajectory.steps
+    assert not read(RoleTranscript(), "[SYSTEM] only").trajectory.steps
+    assert not read(RoleTranscript(), "[USER] only").trajectory.steps
 
 
 def test_system_and_user_marks_inside_an_observation_open_nothing() -> None:
@@ -91,15 +96,14 @@ def test_a_transcript_that_was_written_reads_as_it_was_written(texts: list[tuple
 
 
 def test_system_text_beside_a_transcript_is_part_of_the_preamble() -> None:
-    context = Context(counter=Characters(), system="worked examples")
-    trajectory = ReActText().parse(REACT, context).trajectory
+    trajectory = read(ReActText(), REACT, system="worked examples").trajectory
 
     assert trajectory.preamble.startswith("worked examples\n")
     assert trajectory.preamble_tokens == len("worked examples") + len("Question: Find it.\n")
 
 
 def test_react_text_reads_as_task_steps_and_a_pending_thought() -> None:
-    trajectory = ReActText().parse(REACT, CONTEXT).trajectory
+    trajectory = read(ReActText(), REACT).trajectory
 
     assert trajectory.task == "Question: Find it."
     assert steps_of(ReActText(), REACT) == [
@@ -111,7 +115,7 @@ def test_react_text_reads_as_task_steps_and_a_pending_thought() -> None:
 
 def test_an_elided_step_of_react_text_leaves_a_marker() -> None:
     assert elide(ReActText(), REACT, 1) == (
-        "Question: Find it.\n[step 1 elided]\n" + REACT[REACT.index("Thought 2") :]
+        f"Question: Find it.\n[step 1 elided{SIGNATURE}]\n" + REACT[REACT.index("Thought 2") :]
     )
 
 
@@ -123,4 +127,18 @@ def test_an_observation_that_was_quoted_opens_no_step() -> None:
 
 
 def test_text_without_any_mark_is_all_preamble() -> None:
-    assert ReActText().parse("hello", CONTEXT).trajectory.task == "hello"
+    assert read(ReActText(), "hello").trajectory.task == "hello"
+
+
+def test_a_note_takes_the_place_of_what_was_observed_and_the_action_stays() -> None:
+    markers = FormMarkers(signed=False)
+    note = "[step 2: result removed to save space] ok"
+
+    transcript = read(RoleTranscript(), TRANSCRIPT)
+    text = RoleTranscript().render(transcript, {1: "", 2: "go -> ok"}, markers, [2]).messages
+    assert f"[ASSISTANT] go north\n[USER] {note}\n[ASSISTANT] go south" in text
+    assert "[step 1 elided. The context" in text
+
+    react = read(ReActText(), REACT.replace("a door", "\na door"))
+    text = ReActText().render(react, {2: "go -> ok"}, markers, [2]).messages
+    assert f"Observation 2: {note}\nThought 3: and" in text

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import agora
+from agora.testing import sample
 from tests.cli.conftest import EVERY_CALL, Run, Write, chat
 
 TRANSCRIPT = "[SYSTEM] Be brief. [USER] Find the key. " + "".join(
@@ -51,6 +52,35 @@ def test_the_command_gives_what_the_library_gives(run: Run, write: Write) -> Non
         scorer=_recency(),
     )
     assert json.loads(result.stdout) == compressor.compress(chat(12), pins=[2]).messages
+
+
+@pytest.mark.parametrize("scorer", ["default", "lexical", "recency", "features", "bundle"])
+def test_every_name_and_every_bundle_is_a_scorer(run: Run, write: Write, scorer: str) -> None:
+    from agora.scorers.features import SHIPPED
+
+    name = str(SHIPPED) if scorer == "bundle" else scorer
+    result = run("compress", *EVERY_CALL, write(chat(12)), "--scorer", name)
+
+    compressor = agora.Compressor(schedule="every-call", scorer=agora.load_scorer(name))
+    assert json.loads(result.stdout) == compressor.compress(chat(12)).messages
+
+
+def test_a_scorer_that_is_not_there_is_a_usage_error(run: Run, write: Write) -> None:
+    result = run("compress", write(chat(12)), "--scorer", "lexcal")
+
+    assert result.exit_code == 2
+    assert "did you mean lexical" in result.stderr
+
+
+def test_the_threshold_is_an_option(run: Run, write: Write) -> None:
+    body = write({"model": "llama-3.3-70b-on-our-own", "messages": chat(12)})
+    small = run("compress", body, "--model", "self-hosted", "--least-tokens", "1000000")
+
+    assert "a prompt below 1,000,000 tokens is left alone" in small.stderr
+    assert (
+        "steps kept"
+        in run("compress", body, "--model", "self-hosted", "--least-tokens", "0").stderr
+    )
 
 
 def _recency() -> Any:
@@ -116,12 +146,24 @@ def test_illegal_messages_are_handed_on_and_with_strict_refused(run: Run, write:
     assert "call_12" in refused.stderr
 
 
-def test_a_format_that_cannot_be_compressed_yet_is_handed_on(run: Run) -> None:
-    raw = json.dumps({"contents": [{"role": "user", "parts": [{"text": "hi"}]}]})
-    result = run("compress", *EVERY_CALL, input=raw)
+@pytest.mark.parametrize("name", ["gemini", "bedrock"])
+def test_a_body_of_gemini_or_bedrock_comes_back_shorter_and_otherwise_the_same(
+    run: Run, name: str
+) -> None:
+    history = max(sample(name, 40), key=lambda history: history.steps)
+    field = "contents" if name == "gemini" else "messages"
+    extra: dict[str, object] = (
+        {"generationConfig": {}} if name == "gemini" else {"inferenceConfig": {}}
+    )
+    if name == "bedrock":
+        extra["toolConfig"] = {"tools": [{"toolSpec": {"name": "look"}}]}
+    body = {field: history.messages, **extra}
 
-    assert result.stdout == raw
-    assert "gemini" in result.stderr
+    result = run("compress", *EVERY_CALL, input=json.dumps(body))
+
+    shorter = json.loads(result.stdout)
+    assert len(json.dumps(shorter[field])) < len(json.dumps(history.messages))
+    assert shorter | {field: []} == body | {field: []}
 
 
 def test_text_in_any_script_stays_as_it_was_even_half_a_surrogate_pair(run: Run) -> None:
@@ -159,7 +201,7 @@ def test_a_pin_beyond_the_last_step_is_pointed_out(run: Run, write: Write) -> No
     result = run("compress", *EVERY_CALL, write(chat(12)), "--pin", "99")
 
     assert result.exit_code == 0
-    assert "--pin 99: there is no such step; there are 12" in result.stderr
+    assert "--pin 99: no such step; the conversation has 12" in result.stderr
 
 
 @settings(

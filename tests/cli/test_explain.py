@@ -112,7 +112,7 @@ def test_a_step_elided_in_place_says_that_its_calls_stay() -> None:
             {"role": "user", "content": [result]},
         ]
 
-    assert any("calls stay" in line for line in picture(messages))
+    assert any("action stays" in line for line in picture(messages))
 
 
 def test_a_pending_block_is_part_of_what_is_fixed() -> None:
@@ -152,7 +152,7 @@ def test_a_prompt_that_fits_is_drawn_once(run: Run, write: Write) -> None:
 
     assert "prompt  =" in out
     assert "after" not in out
-    assert "Unchanged: the prompt fits the budget already." in out
+    assert "Unchanged: the prompt already fits the budget." in out
 
 
 def test_talk_without_steps_gets_the_hint_how_to_read_it(run: Run) -> None:
@@ -179,7 +179,7 @@ def test_a_scorer_that_fails_is_named_in_the_foot() -> None:
 
     lines = picture(chat(12), every_call(scorer=Broken()))
 
-    assert any(line.startswith("Scored by rule instead: ") for line in lines)
+    assert any(line.startswith("Scored by the fallback rule: ") for line in lines)
 
 
 def test_every_reason_has_a_sentence() -> None:

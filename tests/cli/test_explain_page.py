@@ -6,23 +6,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agora.adapters.request import read_request
+from agora.adapters import read_request
 from agora.cli import explain_page
 from agora.cli.explain_page import MOST_OF_A_TEXT, account, page, readable
 from agora.cli.options import Setup
 from agora.cli.source import Source
 from agora.compressor import Compressor
 from agora.core.budget import Budget
+from harness.html_pages import ATTACKS, Elements
 from tests.cli.conftest import EVERY_CALL, Run, Write, chat
-from tests.html_pages import ATTACKS, Elements
 
 
-def told(body: Any, **options: Any) -> dict[str, Any]:
+def said(body: Any, **options: Any) -> dict[str, Any]:
     """Return the page's data for a body, as a browser reads it."""
     setup = Setup(compressor=Compressor(**{"schedule": "every_call", **options}))
     source = Source(name="logs/request.json", request=read_request(body))
-    told = account(setup.compress(source), source, setup)
-    value: dict[str, Any] = json.loads(json.dumps(told))
+    said = account(setup.compress(source), source, setup)
+    value: dict[str, Any] = json.loads(json.dumps(said))
     return value
 
 
@@ -73,7 +73,7 @@ def test_the_page_fetches_nothing_and_its_policy_says_so() -> None:
 
 def test_the_two_sides_are_the_messages_given_and_the_messages_sent() -> None:
     messages = chat(12)
-    data = told(messages)
+    data = said(messages)
     compression = Compressor(schedule="every_call").compress(messages)
 
     assert [row["before"] for row in data["rows"]] == [readable(one) for one in messages]
@@ -83,7 +83,7 @@ def test_the_two_sides_are_the_messages_given_and_the_messages_sent() -> None:
 
 
 def test_every_message_knows_its_step_and_every_step_its_decision() -> None:
-    data = told(chat(12))
+    data = said(chat(12))
 
     assert [row["step"] for row in data["rows"][2:]] == [n for n in range(1, 13) for _ in "ab"]
     assert [step[0] for step in data["steps"]] == list(range(1, 13))
@@ -100,7 +100,7 @@ def test_every_message_knows_its_step_and_every_step_its_decision() -> None:
     ],
 )
 def test_of_a_prompt_that_is_one_text_the_two_sides_are_its_blocks(text: str) -> None:
-    data = told(text)
+    data = said(text)
     compression = Compressor(schedule="every_call").compress(text)
 
     assert "".join(row["before"] for row in data["rows"]) == text
@@ -117,30 +117,30 @@ def test_a_masked_step_keeps_its_messages_and_shows_its_marker() -> None:
             {"role": "assistant", "content": [thought, use]},
             {"role": "user", "content": [result]},
         ]
-    data = told({"messages": messages, "system": "Be brief.", "tools": [{"name": "read"}]})
+    data = said({"messages": messages, "system": "Be brief.", "tools": [{"name": "read"}]})
 
     assert [row["who"] for row in data["rows"][:2]] == ["system", "tools"]
     assert not any(row.get("gone") for row in data["rows"])
     assert any("elided" in row["after"][1] for row in data["rows"] if "after" in row)
-    assert "its calls stay, their results went" in {step[2] for step in data["steps"]}
+    assert "its action stays, its results are gone" in {step[2] for step in data["steps"]}
 
 
 def test_by_price_every_edit_so_far_is_marked_and_the_last_is_in_force() -> None:
-    data = told({"model": "claude-sonnet-5", "messages": chat(120)}, schedule="by_price")
+    data = said({"model": "claude-sonnet-5", "messages": chat(120)}, schedule="by_price")
 
     assert len(data["epochs"]) > 1
     assert data["epochs"][-1] == data["epoch"]
 
 
 def test_at_every_call_only_the_newest_edit_is_marked() -> None:
-    assert told(chat(12))["epochs"] == [12]
+    assert said(chat(12))["epochs"] == [12]
 
 
 def test_a_prompt_that_stays_says_why_and_has_no_epoch() -> None:
-    data = told(chat(12), budget=Budget(keep_ratio=1.0))
+    data = said(chat(12), budget=Budget(keep_ratio=1.0))
 
     assert not data["changed"]
-    assert data["why"] == "the prompt fits the budget already."
+    assert data["why"] == "the prompt already fits the budget."
     assert data["epochs"] == []
     assert not any("after" in row or "gone" in row for row in data["rows"])
 
@@ -155,7 +155,7 @@ def test_a_prompt_that_stays_says_why_and_has_no_epoch() -> None:
     ],
 )
 def test_what_cannot_be_shortened_is_a_page_all_the_same(body: Any) -> None:
-    data = told(body)
+    data = said(body)
 
     assert data["rows"]
     assert data["why"]
@@ -164,7 +164,7 @@ def test_what_cannot_be_shortened_is_a_page_all_the_same(body: Any) -> None:
 def test_a_very_long_message_is_cut_and_says_by_how_much() -> None:
     messages = chat(4)
     messages[3]["content"] = "x" * (MOST_OF_A_TEXT + 1_234)
-    [row] = [row for row in told(messages)["rows"] if row["before"].startswith("xxx")]
+    [row] = [row for row in said(messages)["rows"] if row["before"].startswith("xxx")]
 
     assert row["before"].endswith("\n… 1,234 more characters")
 
@@ -173,7 +173,7 @@ def test_of_a_giant_prompt_later_messages_keep_a_few_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(explain_page, "MOST_TEXT", 1_000)
-    rows = told(chat(12, lines=60))["rows"]
+    rows = said(chat(12, lines=60))["rows"]
 
     assert max(len(row["before"]) for row in rows[-4:]) < 500
     assert "more characters" in rows[-1]["before"]
@@ -188,7 +188,7 @@ def test_of_any_text_the_side_after_is_what_is_sent(texts: list[str], react: boo
     else:
         steps = [f"[ASSISTANT] {text}\n[USER] {text * 9}\n" for text in texts]
         prompt = "[USER] Find it.\n" + "".join(steps)
-    data = told(prompt)
+    data = said(prompt)
     compression = Compressor(schedule="every_call").compress(prompt)
 
     assert "".join(sent(data)) == json.loads(json.dumps(compression.messages))

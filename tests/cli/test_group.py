@@ -1,10 +1,11 @@
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 
 import pytest
 
 import agora
-from agora.cli import main
+from agora.cli import group, main
 from tests.cli.conftest import Run
 
 
@@ -60,3 +61,32 @@ def test_the_entry_point_runs_the_group_and_without_the_extra_names_it(
         main()
     assert refused.value.code == 1
     assert capsys.readouterr().err == "agora needs an extra: pip install 'agora-context[cli]'\n"
+
+
+@pytest.mark.parametrize("command", ["lab", "label", "scorer", "train"])
+def test_a_command_of_the_lab_says_what_to_install_when_it_is_not(
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr(group, "entry_points", lambda group: ())
+
+    result = run(command, "--help")
+
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"Error: `agora {command}` is part of another package: pip install agora-lab\n"
+    )
+    assert f"\n  {command} " not in run("--help").stdout
+
+
+def test_another_package_can_add_a_command_and_cannot_replace_ours(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = (
+        EntryPoint("weigh", "tests.cli.added:weigh", group.GROUP),
+        EntryPoint("compress", "tests.cli.added:weigh", group.GROUP),
+    )
+    monkeypatch.setattr(group, "entry_points", lambda group: points)
+
+    assert run("weigh").stdout == "weighed\n"
+    assert "Added by tests.cli.added." in run("--help").stdout
+    assert "--format" in run("compress", "--help").stdout

@@ -1,3 +1,4 @@
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -6,8 +7,10 @@ import pytest
 from click import ClickException
 
 from agora.cli.source import Unreadable, read_source
+from agora.logs import Tally, read_logs
 from tests.cli.conftest import Run, Write, chat
 
+FIXTURES = Path(__file__).parents[1] / "logs" / "fixtures"
 SWE_AGENT: dict[str, Any] = {
     "environment": "test",
     "history": [
@@ -32,15 +35,17 @@ def test_a_log_of_several_asks_which_and_gives_the_one_asked_for(write: Write) -
     path = write([{"task_id": n, "reward": 0.0, "traj": chat(n + 1)} for n in range(3)])
 
     with pytest.raises(
-        Unreadable, match=r"request\.json: holds 3 trajectories.*--log-index 0 to 2"
+        Unreadable, match=r"request\.json: holds 3 trajectories.*--index 0 to 2, or as .*json#0"
     ):
         read_source(path)
-    with pytest.raises(Unreadable, match="has no --log-index 3; it holds 0 to 2"):
+    with pytest.raises(Unreadable, match="has no trajectory 3; it holds 0 to 2"):
         read_source(path, log_index=3)
     source = read_source(path, log_index=1)
     assert source.request.messages == chat(2)
     assert source.place == "trajectory 1 of 3"
     assert json.loads(source.written(chat(2))) == chat(2)
+    assert read_source(f"{path}#1").request == source.request
+    assert read_source(f"{path}#1", log_index=2).request.messages == chat(3)
 
 
 def test_a_log_of_one_needs_no_index(write: Write) -> None:
@@ -48,19 +53,83 @@ def test_a_log_of_one_needs_no_index(write: Write) -> None:
     assert read_source(write([chat(1)])).request.messages == chat(1)
 
 
-def test_json_lines_hold_a_request_each_and_keep_its_body(write: Write) -> None:
-    lines = "\n".join(json.dumps({"id": n, "messages": chat(n)}) for n in (1, 2, 3)) + "\n\n"
-    source = read_source(write(lines, "log.jsonl"), log_index=2)
+def test_calls_of_one_conversation_are_one_trajectory_as_for_replay(write: Write) -> None:
+    tools = [{"type": "function", "function": {"name": "read_file"}}]
+    bodies = [{"model": "gpt-5", "messages": chat(n), "tools": tools} for n in (1, 2, 3)]
+    source = read_source(write("\n".join(map(json.dumps, bodies)) + "\n\n", "log.jsonl"))
 
     assert source.request.messages == chat(3)
-    assert json.loads(source.written([])) == {"id": 3, "messages": []}
+    assert source.request.model == "gpt-5"
+    assert source.place == "trajectory 0 of 1"
+    assert json.loads(source.written([])) == {"model": "gpt-5", "tools": tools, "messages": []}
 
 
-def test_a_broken_line_is_named(write: Write) -> None:
+def test_a_broken_line_is_said_and_the_rest_is_read(run: Run, write: Write) -> None:
     path = write(json.dumps({"messages": chat(1)}) + "\n{oops\n", "log.jsonl")
 
-    with pytest.raises(Unreadable, match=r"log\.jsonl: trajectory 1 is not JSON"):
-        read_source(path, log_index=1)
+    assert read_source(path).request.messages == chat(1)
+    result = run("validate", path)
+    assert result.exit_code == 0
+    assert "1 record could not be read: log.jsonl:2 is not JSON" in result.stderr
+
+
+LOGS = [path for path in sorted(FIXTURES.iterdir()) if path.suffix != ".md"]
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda path: path.name)
+def test_every_command_reads_what_replay_reads(run: Run, log: Path) -> None:
+    tally = Tally()
+    last = list(read_logs([log], tally))[-1]
+    at = tally.recordings - 1
+
+    source = read_source(str(log), log_index=at)
+    assert (source.request.messages, source.request.model) == (last.messages, last.model)
+    for command in ("explain", "compress", "validate"):
+        assert run(command, f"{log}#{at}").exit_code == 0
+    beyond = run("validate", str(log), "--index", str(at + 1))
+    assert beyond.exit_code == 2
+    assert f"has no trajectory {at + 1}" in beyond.stderr
+
+
+def test_a_packed_log_and_one_that_is_piped_in_are_read(run: Run, tmp_path: Path) -> None:
+    lines = "".join(json.dumps({"traj": chat(n)}) + "\n" for n in (1, 2)).encode()
+    packed = tmp_path / "log.jsonl.gz"
+    packed.write_bytes(gzip.compress(lines))
+
+    assert read_source(f"{packed}#1").request.messages == chat(2)
+    for data in (lines, gzip.compress(lines)):
+        result = run("validate", "-", "--index", "1", input=data)
+        assert result.stdout == "legal: 6 messages, openai\n"
+
+
+def test_a_log_without_a_trajectory_says_why(write: Write) -> None:
+    runs: list[dict[str, Any]] = [
+        {"id": n, "run_type": "tool", "inputs": {}, "trace_id": "t"} for n in (1, 2)
+    ]
+    with pytest.raises(Unreadable, match=r"no trajectory: the run is no call of a model \(2\)"):
+        read_source(write(runs))
+    with pytest.raises(Unreadable, match=r"that can be read: log\.json:1 holds no action"):
+        read_source(write({"history": [{"role": "user", "content": "x"}]}, "log.json"))
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("gemini-9-pro-preview", "No price sheet for gemini-9-pro-preview: priced as the family"),
+        ("nobody-knows", "No price sheet for nobody-knows nor its family"),
+        ("gpt-5", ""),
+    ],
+)
+def test_whose_prices_count_is_said_where_the_model_has_none(
+    run: Run, write: Write, model: str, said: str
+) -> None:
+    path = write({"model": model, "messages": chat(12)})
+
+    for command in ("compress", "explain"):
+        assert ("No price sheet" in run(command, path).stderr) == bool(said)
+        assert said in run(command, path).stderr
+        assert "No price sheet" not in run(command, path, "--model", "gpt-5").stderr
+        assert "No price sheet" not in run(command, path, "--schedule", "every-call").stderr
 
 
 def test_a_swe_agent_log_becomes_messages_that_a_provider_takes(run: Run, write: Write) -> None:
@@ -70,14 +139,15 @@ def test_a_swe_agent_log_becomes_messages_that_a_provider_takes(run: Run, write:
     assert run("validate", path).exit_code == 0
     assert [sorted(m) for m in source.request.messages[:2]] == [["content", "role"]] * 2
     assert [m["tool_call_id"] for m in source.request.messages[3:]] == ["c1", "c2"]
-    assert source.observations is None
+    assert source.request.observations is None
     assert source.own is None
 
 
 def test_a_swe_agent_that_acts_by_text_observes_what_the_user_role_says(write: Write) -> None:
     history = [m for m in SWE_AGENT["history"] if m["role"] in ("system", "user")]
+    history.append({"role": "assistant", "content": "I look.", "action": "ls"})
 
-    assert read_source(write({"history": history}, "one.traj")).observations == "user"
+    assert read_source(write({"history": history}, "one.traj")).request.observations == "user"
 
 
 @pytest.mark.parametrize("history", ["text", [1], None])
@@ -94,11 +164,11 @@ def test_a_history_of_another_shape_is_refused_or_left_to_the_rules(
         ("just words", "neither role marks nor ReAct lines"),
         ('{"messages": [', "as JSON it fails: Expecting value"),
         ("[" * 100_000, "as JSON it fails"),
-        ({"id": 1, "output": 2}, "found was an object with id, output"),
-        ({}, "found was an empty object"),
+        ({"id": 1, "output": 2}, "found an object with id, output"),
+        ({}, "found an empty object"),
         ({f"key_{n}": n for n in range(20)}, "key_7, …"),
-        (17, "found was an integer"),
-        ([{"task": 1, "trace": "x"}], "trajectory 0 of 1: the body has neither"),
+        (17, "found an integer"),
+        ([{"task": 1, "trace": ""}], "odd.json:1 has an empty trace"),
     ],
 )
 def test_what_was_found_instead_is_said_with_the_files_name(

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from agora.core.compression import Compression, Decision, Reason, Rung, paper_context
@@ -61,6 +63,11 @@ def test_a_recalled_step_comes_back_in_full() -> None:
 def test_a_step_that_is_not_there_cannot_be_recalled(number: int) -> None:
     with pytest.raises(RecallError, match="the steps are 1 to 2"):
         make_compression().recall(number)
+
+
+def test_what_was_never_parsed_has_no_step_to_recall() -> None:
+    with pytest.raises(RecallError, match="there are no steps"):
+        replace(make_compression(), trajectory=None).recall(1)
 
 
 def test_the_context_of_a_compression_elides_what_the_decisions_elide() -> None:

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.elide import Elided, PaperMarkers, SkeletonMarkers, skeletons
+from agora.core.elide import Elided, FormMarkers, PaperMarkers, SkeletonMarkers, skeletons
 from agora.core.tokens import Characters, EstimatedTokens
 from agora.core.trajectory import Call, Step
 
@@ -105,3 +105,28 @@ def test_markers_mention_recall_only_when_the_tool_is_offered() -> None:
 def test_the_papers_markers_count_and_nothing_else() -> None:
     assert PaperMarkers().run([(3, "a"), (4, "b")]) == "[... 2 step(s) elided ...]"
     assert PaperMarkers().mask(3, "a") == "[... 1 step(s) elided ...]"
+
+
+def test_a_note_says_how_it_went_and_what_it_brought_but_not_what_was_done() -> None:
+    markers = FormMarkers(recall=True)
+
+    assert markers.mask(3, "get id=A-1 -> ok seat=12A") == (
+        "[step 3: the context compressor removed this result to save space; "
+        "agora_recall shows one by its number] ok seat=12A"
+    )
+    assert FormMarkers(signed=False).mask(3, "") == "[step 3: result removed to save space]"
+    assert FormMarkers(signed=False).mask(3, "look") == "[step 3: result removed to save space]"
+
+
+def test_a_marker_of_forms_says_who_wrote_it_once() -> None:
+    lines = [(3, "look -> ok"), (4, "")]
+
+    assert FormMarkers().run(lines) == (
+        "[steps 3-4 elided by the context compressor]\n3 look -> ok"
+    )
+    assert FormMarkers(signed=False).run(lines) == "[steps 3-4 elided]\n3 look -> ok"
+    assert (
+        FormMarkers()
+        .run(lines, signed=True)
+        .startswith("[steps 3-4 elided. The context compressor wrote this")
+    )

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.floor import floor
-from agora.core.trajectory import Step
+from agora.core.floor import floor, kept_by_tool
+from agora.core.trajectory import Call, Step
 
 
 def make_step(number: int, **more: object) -> Step:
@@ -44,3 +44,32 @@ def test_each_step_of_the_floor_says_why_it_is_there() -> None:
         6: "recent",
         7: "current observation",
     }
+
+
+def calling(number: int, name: str, arguments: str = "{}") -> Step:
+    return make_step(number, calls=(Call(name, arguments),)) if name else make_step(number)
+
+
+def test_steps_of_a_tool_to_keep_belong_to_the_floor() -> None:
+    steps = [calling(1, "read_policy"), calling(2, "look"), calling(3, "look")]
+
+    kept = kept_by_tool(steps, ["read_policy"], known=False)
+
+    assert kept == {1: "tool to keep"}
+    assert floor(steps, k_recent=0, kept=kept) == {1: "tool to keep", 3: "current observation"}
+
+
+def test_instruction_files_that_were_read_belong_to_the_floor() -> None:
+    reads = Step(number=1, action="cat docs/AGENTS.md", observation="Be brief.", tokens=9)
+    writes = Step(number=2, action="```\nrm CLAUDE.md\n```", observation="", tokens=9)
+
+    assert kept_by_tool([reads, writes], ()) == {1: "instructions"}
+    assert kept_by_tool([reads, writes], (), known=False) == {}
+
+
+def test_of_each_tool_that_keeps_a_plan_the_newest_step_belongs_to_the_floor() -> None:
+    names = ("TodoWrite", "update_plan", "todo_write", "look")
+    steps = [calling(n, name) for n, name in enumerate(names, start=1)]
+
+    assert kept_by_tool(steps, ()) == {3: "plan", 2: "plan"}
+    assert kept_by_tool(steps, (), plans=False) == {}

@@ -2,11 +2,13 @@ import random
 import re
 import time
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import agora
 from agora.core.identifiers import (
     MAX_IDENTIFIER,
     MAX_NAME_WORDS,
@@ -379,3 +381,28 @@ def test_repeating_a_text_on_new_lines_brings_nothing_new(parts: list[str], time
     text = " ".join(parts) + "\n"
 
     assert identifiers(text * times) == identifiers(text)
+
+
+def test_no_pattern_repeats_a_group_possessively() -> None:
+    # Python before 3.11.5 then matches the wrong text, or one place forever.
+    sources = Path(agora.__file__).parent.rglob("*.py")
+    groups = [
+        f"{file.name}: {line.strip()}"
+        for file in sources
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if re.search(r"""\br[bf]?["']""", line)
+        and re.search(r"(?<!\\)\)(?:[*+?]|\{[\d,]+\})\+", line)
+    ]
+
+    assert groups == []
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("see Q4 of well- known HAT136", ("HAT136",)),
+        ("paid $1,299. for EHGLP3", ("$1,299", "EHGLP3")),
+    ],
+)
+def test_punctuation_after_a_part_of_a_name_ends_it(text: str, names: tuple[str, ...]) -> None:
+    assert set(names) <= set(identifiers(text))

@@ -1,7 +1,11 @@
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.memo import Memo
+from agora.core.memo import Memo, Store, occupancy, room_for, share_out
 
 
 class Counted:
@@ -23,7 +27,8 @@ def test_it_says_what_the_function_says_and_keeps_no_more_than_it_may(
 
     for text in texts:
         assert memo(text) == text[::-1]
-        assert sum(map(len, memo._kept)) <= most
+        used, limit, *_ = memo.occupancy()
+        assert used <= limit == most
 
 
 def test_a_text_that_comes_back_is_not_worked_out_again() -> None:
@@ -45,10 +50,94 @@ def test_a_text_too_long_to_keep_pushes_out_nothing() -> None:
     assert counted.asked == 2
 
 
-def test_when_the_room_is_used_up_it_starts_again() -> None:
+def test_when_the_room_is_used_up_the_least_recently_used_goes() -> None:
     counted = Counted()
-    memo = Memo(counted, 1_000)
-    for text in ("a" * 400, "b" * 400, "a" * 400):
+    memo = Memo(counted, 1_300)
+    for text in ("a" * 400, "b" * 400, "a" * 400, "c" * 400):
         memo(text)
-
     assert counted.asked == 3
+
+    memo("a" * 400)
+    assert counted.asked == 3
+    memo("b" * 400)
+    assert counted.asked == 4
+
+
+@given(
+    puts=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40)), max_size=60),
+    most=st.integers(0, 100),
+)
+def test_a_store_keeps_the_latest_that_fit(puts: list[tuple[int, int]], most: int) -> None:
+    store: Store[int, int] = Store(most)
+    order: dict[int, int] = {}
+    for key, weight in puts:
+        store.put(key, weight, weight)
+        if weight <= most:
+            order.pop(key, None)
+            order[key] = weight
+        while sum(order.values()) > most:
+            del order[next(iter(order))]
+
+    assert store.occupancy().used == sum(order.values())
+    assert [key for key in range(10) if store.get(key) is not None] == sorted(order)
+    for key in [*order]:
+        assert store.take(key) == order[key]
+        assert store.take(key) is None
+    assert store.occupancy().used == 0
+
+
+def test_named_stores_share_out_what_there_is_and_tell_how_full_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agora.core.memo._named", {})
+    monkeypatch.setattr("agora.core.memo._defaults", {})
+    one = Memo(str.upper, 1_000, name="one")
+    Store[str, int](3_000, name="two")
+    one("a" * 100)
+    one("a" * 100)
+    one("b" * 100)
+    assert occupancy()["one"] == (600, 1_000, 1, 2, 0)
+
+    share_out(1_600)
+
+    assert occupancy()["one"] == (300, 400, 1, 2, 1)
+    assert occupancy()["two"].most == 1_200
+
+
+def test_room_is_made_for_a_while_and_taken_back_even_after_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agora.core.memo._named", {})
+    monkeypatch.setattr("agora.core.memo._defaults", {})
+    memo = Memo(str.upper, 500, name="small")
+    Store[str, int](9_000, name="large")
+
+    with pytest.raises(ZeroDivisionError), room_for(1_000):  # noqa: PT012
+        assert {name: one.most for name, one in occupancy().items()} == {
+            "large": 9_000,
+            "small": 1_000,
+        }
+        for text in ("a" * 100, "b" * 100, "c" * 100, "a" * 100):
+            memo(text)
+        assert memo.occupancy().hits == 1
+        raise ZeroDivisionError
+
+    assert occupancy()["small"].most == 500
+    assert memo.occupancy().used == 300
+
+
+def test_threads_that_use_one_store_leave_its_weight_right() -> None:
+    memo = Memo(str.upper, 10_000)
+
+    def read(seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(2_000):
+            text = "x" * chance.randrange(100)
+            assert memo(text) == text.upper()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(read, range(4)))
+
+    used, most, hits, misses, _ = memo.occupancy()
+    assert used <= most
+    assert hits + misses == 8_000

@@ -1,11 +1,22 @@
 """Hand-worked bills, from what each provider documents of its cache."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.prefix_cache import Bill, PrefixCache, Segment, simulate
+from agora.core.prefix_cache import Bill, PrefixCache, Segment
 from agora.core.prices import PriceSheet, sheet_for
+
+
+def simulate(
+    prompts: Sequence[Sequence[Segment]], sheet: PriceSheet, at_seconds: Sequence[float] = ()
+) -> tuple[Bill, ...]:
+    """Return the bill of each prompt, sent one after the other to an empty cache."""
+    cache = PrefixCache(sheet)
+    times = at_seconds or [0.0] * len(prompts)
+    return tuple(cache.send(prompt, at) for prompt, at in zip(prompts, times, strict=True))
 
 
 def tokens(bill: Bill) -> tuple[int, int, int]:
@@ -270,3 +281,34 @@ def test_prefixes_that_do_not_return_are_forgotten_and_living_ones_are_not(
         cache.send([Segment("preamble", 1_280), Segment(("edit", edit), 512)])
 
     assert cache.send([Segment("preamble", 1_280), Segment("new", 512)]).read == 1_280
+
+
+def test_a_cache_that_misses_bills_the_expected_share_as_written_again() -> None:
+    sheet = PriceSheet(name="x", input=1.0, read=0.1, write=1.25, output=1.0, hit=0.75)
+    first, second = simulate([prompt(2000), prompt(2000, 400)], sheet)
+
+    assert tokens(first) == (0, 0, 2000)
+    assert tokens(second) == (0, 1500, 900)
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), min_size=1, max_size=6),
+        max_size=8,
+    ),
+    st.sampled_from(["gpt-4o", "claude-sonnet-5", "deepseek-v4-flash"]),
+)
+def test_a_prompt_is_billed_the_same_whatever_prompt_was_hashed_before_it(
+    prompts: list[list[tuple[str, bool]]], model: str
+) -> None:
+    sheet = sheet_for(model)
+    remembering, forgetting = PrefixCache(sheet), PrefixCache(sheet)
+    for drawn in prompts:
+        marks = 0
+        segments = []
+        for key, breakpoint_ in drawn:
+            marks += breakpoint_
+            segments.append(Segment(key, 700, breakpoint=breakpoint_ and marks <= 4))
+        forgetting._last = PrefixCache(sheet)._last
+
+        assert remembering.send(segments) == forgetting.send(segments)

@@ -28,6 +28,7 @@ MAP_NAMES = {
     "claude-3-5-haiku": "anthropic.claude-3-5-haiku-20241022-v1:0",
     "gemini-3.1-pro": "gemini/gemini-3.1-pro-preview",
     "gemini-3-flash": "gemini/gemini-3-flash-preview",
+    "gemini-3-pro": "vertex_ai/gemini-3-pro-preview",
 }
 
 
@@ -93,8 +94,11 @@ def test_every_sheet_names_its_source_and_date() -> None:
         ("mistral-large-2512", "mistral-large"),
         ("deepseek/deepseek-v4-pro", "deepseek-v4-pro"),
         ("claude-opus-9", "claude"),
-        ("gpt-5.9", UNKNOWN),
-        ("gpt-4omni", UNKNOWN),
+        ("gemini-3-pro-preview", "gemini-3-pro"),
+        ("gemini-9-pro-preview", "gemini"),
+        ("gpt-5.9", "gpt"),
+        ("gpt-4omni", "gpt"),
+        ("gptish", UNKNOWN),
         ("something-new", UNKNOWN),
         ("", UNKNOWN),
         ("us.", UNKNOWN),
@@ -131,6 +135,13 @@ def test_without_the_cache_every_token_costs_the_same() -> None:
     assert sheet.input == sheet_for("claude-opus-4-5").input
 
 
+def test_a_token_that_the_cache_misses_is_priced_as_written_again() -> None:
+    sheet = PriceSheet(name="x", input=4.0, read=0.2, write=1.2, output=8.0, hit=0.75)
+
+    assert sheet.expected_read == pytest.approx(0.75 * 0.2 + 0.25 * 1.2)
+    assert sheet.no_cache().expected_read == 1.0
+
+
 def test_dollars_add_up_by_how_tokens_were_billed() -> None:
     sheet = PriceSheet(name="x", input=4.0, read=0.25, write=1.5, output=8.0)
 
@@ -161,6 +172,7 @@ def test_a_sheet_of_ones_own_needs_only_its_prices() -> None:
         ('[mine]\nlike = "claude"\nwrite = 0.5', "a ratio to input, 1 or more"),
         ('[mine]\nlike = "claude"\nwrite = nan', "a ratio to input, 1 or more"),
         ('[mine]\nlike = "claude"\ninput = -1', "has input -1.0; 0 or more"),
+        ('[mine]\nlike = "claude"\nhit = 0', "has hit 0.0; it is a share, above 0"),
     ],
 )
 def test_a_sheet_that_cannot_be_meant_is_refused_with_what_is_wrong(

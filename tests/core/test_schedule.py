@@ -11,11 +11,14 @@ from agora.core.prices import PriceSheet, sheet_for
 from agora.core.schedule import (
     FORESIGHT_STEPS,
     MARKER_TOKENS,
+    Change,
+    Edit,
     EveryCall,
     Never,
     RentOrBuy,
     Schedule,
     Sizes,
+    steps_until_due,
 )
 from agora.core.trajectory import Step, Trajectory, Utterance
 
@@ -23,7 +26,9 @@ CLAUDE = replace(sheet_for("claude-opus-4-8"), window=None)
 QUARTER = Budget(keep_ratio=0.25, least_ratio=0.0)
 
 
-def sheet(read: float, write: float, minimum: int = 0, block: int = 1) -> PriceSheet:
+def sheet(
+    read: float, write: float, minimum: int = 0, block: int = 1, hit: float = 1.0
+) -> PriceSheet:
     return PriceSheet(
         name="x",
         input=1.0,
@@ -32,6 +37,7 @@ def sheet(read: float, write: float, minimum: int = 0, block: int = 1) -> PriceS
         output=1.0,
         minimum_prefix=minimum,
         block=block,
+        hit=hit,
     )
 
 
@@ -49,6 +55,15 @@ def first(sizes: Sizes, steps: int) -> Sizes:
         residues=sizes.residues[:steps],
         asked=(*sizes.asked[: max(0, steps - 1)], 0)[:steps],
     )
+
+
+def changes(schedule: Schedule, sizes: Sizes) -> tuple[Change, ...]:
+    """Return what the call after 0, 1, 2 … steps was sent with."""
+    return schedule.edit(sizes).by_call(len(sizes.steps))
+
+
+def epochs(schedule: Schedule, sizes: Sizes) -> tuple[int, ...]:
+    return tuple(change.epoch for change in changes(schedule, sizes))
 
 
 @st.composite
@@ -71,6 +86,7 @@ prices = st.builds(
     st.sampled_from([0, 0.02, 0.1, 0.5, 0.9]),
     st.sampled_from([1.0, 1.25, 2.0]),
     st.sampled_from([0, 512, 4_096]),
+    hit=st.sampled_from([1.0, 1.0, 0.93, 0.5]),
 )
 schedules = st.builds(
     RentOrBuy,
@@ -108,7 +124,7 @@ class Ledger:
         was_cached = sum(tokens for _, tokens in self.last) >= self.sheet.minimum_prefix
         hit = hit if hit >= self.sheet.minimum_prefix and was_cached else 0
         rest = self.sheet.write if size >= self.sheet.minimum_prefix else 1
-        self.cost += self.sheet.read * hit + rest * (size - hit)
+        self.cost += self.sheet.expected_read * hit + rest * (size - hit)
         self.last = prompt
 
 
@@ -138,7 +154,7 @@ def prompt_of(
             + kept
             + schedule.marker_tokens
         )
-        most = max(floor, schedule.edit(sizes).room)
+        most = max(floor, schedule.edit(sizes).room or 0)
         least = max(floor, most - max(sizes.steps[:epoch]) + 1)
         filled[epoch] = fills.draw(st.integers(least, most)) - floor
     middle = (("fill", epoch), kept + schedule.marker_tokens + filled[epoch])
@@ -158,7 +174,7 @@ def test_wherever_a_trajectory_ends_the_bill_is_within_the_ceiling(
         if steps and sizes.asked[steps - 1]:
             seen.append(replace(at, said=sizes.said[:steps], asked=sizes.asked[:steps]))
         for now in seen:
-            mine.send(prompt_of(now, schedule, schedule.epoch(now), data, filled))
+            mine.send(prompt_of(now, schedule, schedule.edit(now).epoch, data, filled))
             never.send(prompt_of(now, schedule, 0, data, filled))
             assert mine.cost <= schedule.ceiling * never.cost * (1 + 1e-9) + 1e-6
 
@@ -169,9 +185,9 @@ def test_the_epoch_stays_or_moves_to_the_call_being_made(sizes: Sizes, schedule:
     before = 0
     sent = sizes.preamble
     for steps in range(1, len(sizes.steps) + 1):
-        epoch = schedule.epoch(first(sizes, steps))
+        epoch = schedule.edit(first(sizes, steps)).epoch
         spoken = replace(first(sizes, steps), said=sizes.said[:steps], asked=sizes.asked[:steps])
-        after = schedule.epoch(spoken)
+        after = schedule.edit(spoken).epoch
         allowed = {before, steps} if sent >= minimum else {before, steps, 0}
         assert epoch in allowed
         sent += sizes.steps[steps - 1]
@@ -183,13 +199,13 @@ def test_the_epoch_stays_or_moves_to_the_call_being_made(sizes: Sizes, schedule:
 
 @given(sizes=any_sizes(), schedule=schedules)
 def test_all_epochs_at_once_are_those_of_each_call(sizes: Sizes, schedule: RentOrBuy) -> None:
-    epochs = schedule.epochs(sizes)
+    found = epochs(schedule, sizes)
 
-    assert len(epochs) == len(sizes.steps) + 1
-    assert epochs[-1] == schedule.epoch(sizes)
+    assert len(found) == len(sizes.steps) + 1
+    assert found[-1] == schedule.edit(sizes).epoch
     for steps in range(len(sizes.steps)):
         upto = replace(first(sizes, steps), said=sizes.said[:steps], asked=sizes.asked[:steps])
-        assert epochs[steps] == schedule.epoch(upto)
+        assert found[steps] == schedule.edit(upto).epoch
 
 
 @given(sizes=any_sizes(), budget=st.sampled_from([Budget(), Budget(limit=700)]))
@@ -198,9 +214,9 @@ def test_where_reading_costs_as_much_as_writing_it_edits_at_every_call(
 ) -> None:
     for free in (CLAUDE.no_cache(), sheet_for("self-hosted")):
         schedule = RentOrBuy(free, budget)
-        assert schedule.epoch(sizes) == EveryCall().epoch(sizes) == len(sizes.steps)
-        assert schedule.epochs(sizes) == tuple(range(len(sizes.steps) + 1))
-        assert schedule.steps_until_due(sizes) == 0
+        assert schedule.edit(sizes).epoch == EveryCall().edit(sizes).epoch == len(sizes.steps)
+        assert epochs(schedule, sizes) == tuple(range(len(sizes.steps) + 1))
+        assert steps_until_due(schedule, sizes) == 0
 
 
 @given(sizes=any_sizes(), schedule=schedules, window=st.sampled_from([None, 9_000]))
@@ -212,37 +228,38 @@ def test_a_small_prompt_is_left_alone_unless_the_window_forces_an_edit(
     for steps in range(1, len(sizes.steps) + 1):
         now = first(sizes, steps)
         if now.total >= schedule.least_tokens:
-            assert every.epoch(now) == steps
+            assert every.edit(now).epoch == steps
             continue
-        assert every.epoch(now) == 0
+        assert every.edit(now).epoch == 0
         if window is None or now.total <= window:
-            assert schedule.epoch(now) in {0, schedule.epoch(first(sizes, steps - 1))}
+            assert schedule.edit(now).epoch in {0, schedule.edit(first(sizes, steps - 1)).epoch}
 
 
 def test_a_prompt_that_would_not_fit_is_edited_however_small() -> None:
     small = replace(CLAUDE.no_cache(), window=3_000)
 
-    assert RentOrBuy(small, least_tokens=10_000).epoch(even(3, 500, 1_000)) == 0
-    assert RentOrBuy(small, least_tokens=10_000).epoch(even(6, 500, 1_000)) == 6
-
-
-def test_a_pause_does_not_touch_a_small_prompt() -> None:
-    sizes = even(6, 1_000, 4_000)
-    paused = RentOrBuy(CLAUDE, cold=frozenset({5}))
-
-    assert paused.epoch(sizes) == 5
-    assert replace(paused, least_tokens=20_000).epoch(sizes) == 0
+    assert RentOrBuy(small, least_tokens=10_000).edit(even(3, 500, 1_000)).epoch == 0
+    assert RentOrBuy(small, least_tokens=10_000).edit(even(6, 500, 1_000)).epoch == 6
 
 
 @given(sizes=any_sizes())
 def test_never_is_never(sizes: Sizes) -> None:
-    assert Never().epoch(sizes) == 0
+    assert Never().edit(sizes).epoch == 0
 
 
 def test_the_three_are_schedules() -> None:
     every: list[Schedule] = [EveryCall(), Never(), RentOrBuy(CLAUDE)]
 
-    assert [schedule.epoch(even(3)) for schedule in every] == [3, 0, 0]
+    assert [schedule.edit(even(3)).epoch for schedule in every] == [3, 0, 0]
+
+
+def test_a_schedule_whose_calls_stand_alone_has_no_history_and_no_foresight() -> None:
+    small = EveryCall(least_tokens=10_000)
+
+    assert small.edit(even(3)).why == "a prompt below 10,000 tokens is left alone"
+    assert small.edit(even(3)).history is None
+    assert steps_until_due(small, even(3)) is None
+    assert Edit(3).by_call(3) == (Change(0, 0, 0),) * 4
 
 
 def test_it_edits_at_the_first_call_at_which_the_rent_has_paid_for_it() -> None:
@@ -251,7 +268,7 @@ def test_it_edits_at_the_first_call_at_which_the_rent_has_paid_for_it() -> None:
     # 498.4. Together 993.6 at call 6 and 1,492 at call 7.
     schedule = RentOrBuy(CLAUDE, QUARTER, ceiling=math.inf)
 
-    assert schedule.epochs(even(8, 1_000)) == (0, 0, 0, 0, 0, 0, 0, 7, 7)
+    assert epochs(schedule, even(8, 1_000)) == (0, 0, 0, 0, 0, 0, 0, 7, 7)
 
 
 def test_an_edit_waits_until_the_ceiling_allows_it() -> None:
@@ -260,42 +277,42 @@ def test_an_edit_waits_until_the_ceiling_allows_it() -> None:
     # at call 9 it is 470 of 23,450, 2.004 %, at call 10 it is 370 of 26,000, 1.4 %.
     sizes = even(12, 1_000)
 
-    assert RentOrBuy(CLAUDE, QUARTER, ceiling=1.04).epochs(sizes)[7] == 7
-    assert RentOrBuy(CLAUDE, QUARTER, ceiling=1.03).epochs(sizes)[7:9] == (0, 8)
-    assert RentOrBuy(CLAUDE, QUARTER, ceiling=1.02).epochs(sizes)[9:11] == (0, 10)
+    assert epochs(RentOrBuy(CLAUDE, QUARTER, ceiling=1.04), sizes)[7] == 7
+    assert epochs(RentOrBuy(CLAUDE, QUARTER, ceiling=1.03), sizes)[7:9] == (0, 8)
+    assert epochs(RentOrBuy(CLAUDE, QUARTER, ceiling=1.02), sizes)[9:11] == (0, 10)
 
 
 def test_a_short_trajectory_is_left_alone_and_told_how_long_it_takes() -> None:
     schedule = RentOrBuy(CLAUDE)
 
-    assert schedule.epoch(even(5)) == 0
-    left = schedule.steps_until_due(even(5))
+    assert schedule.edit(even(5)).epoch == 0
+    left = steps_until_due(schedule, even(5))
     assert left is not None
-    assert schedule.epoch(even(5 + left - 1)) == 0
-    assert schedule.epoch(even(5 + left)) == 5 + left
-    assert schedule.steps_until_due(even(5 + left)) == 0
+    assert schedule.edit(even(5 + left - 1)).epoch == 0
+    assert schedule.edit(even(5 + left)).epoch == 5 + left
+    assert steps_until_due(schedule, even(5 + left)) == 0
 
 
 def test_after_an_edit_it_is_told_how_long_the_next_one_takes() -> None:
     schedule = RentOrBuy(CLAUDE)
-    due = sorted(set(schedule.epochs(even(60))) - {0})
+    due = sorted(set(epochs(schedule, even(60))) - {0})
     now = even(due[0] + 1)
 
-    assert schedule.epoch(now) == due[0]
-    assert schedule.steps_until_due(now) == due[1] - due[0] - 1
+    assert schedule.edit(now).epoch == due[0]
+    assert steps_until_due(schedule, now) == due[1] - due[0] - 1
 
 
 def test_where_nothing_can_be_saved_no_edit_is_in_sight() -> None:
     keep_all = RentOrBuy(CLAUDE, Budget(keep_ratio=1.0))
 
-    assert keep_all.steps_until_due(even(4)) is None
-    assert keep_all.epoch(even(FORESIGHT_STEPS)) == 0
+    assert steps_until_due(keep_all, even(4)) is None
+    assert keep_all.edit(even(FORESIGHT_STEPS)).epoch == 0
 
 
 def test_nothing_is_due_before_the_first_step() -> None:
-    assert RentOrBuy(CLAUDE).epoch(even(0)) == 0
-    assert RentOrBuy(CLAUDE).epochs(even(0)) == (0,)
-    assert RentOrBuy(sheet(0.1, 1.25, 9_999)).epoch(even(0)) == 0
+    assert RentOrBuy(CLAUDE).edit(even(0)).epoch == 0
+    assert epochs(RentOrBuy(CLAUDE), even(0)) == (0,)
+    assert RentOrBuy(sheet(0.1, 1.25, 9_999)).edit(even(0)).epoch == 0
 
 
 def test_below_the_minimum_prefix_an_edit_is_free_and_undone_once_everything_can_be_cached() -> (
@@ -303,18 +320,18 @@ def test_below_the_minimum_prefix_an_edit_is_free_and_undone_once_everything_can
 ):
     # 500 + 100 n reaches 2,000 at call 15.
     schedule = RentOrBuy(sheet(0.1, 1.25, 2_000))
-    epochs = schedule.epochs(even(20, 100, preamble=500))
+    found = epochs(schedule, even(20, 100, preamble=500))
 
-    assert epochs[3:15] == tuple(range(3, 15))
-    assert epochs[15:] == (0,) * 6
+    assert found[3:15] == tuple(range(3, 15))
+    assert found[15:] == (0,) * 6
 
 
 def test_an_edit_does_not_go_below_the_minimum_once_something_is_cached() -> None:
     low = RentOrBuy(sheet(0.1, 1.25, 4_096), QUARTER, ceiling=math.inf)
-    epochs = low.epochs(even(60, 400, preamble=2_000))
+    found = epochs(low, even(60, 400, preamble=2_000))
 
     # An edit leaves a quarter of 2,000 + 400 n, of which a fill may leave 400 unused.
-    due = sorted(set(epochs[6:]) - {0})
+    due = sorted(set(found[6:]) - {0})
     assert due
     assert (2_000 + 400 * due[0]) / 4 - 400 >= 4_096
 
@@ -322,57 +339,32 @@ def test_an_edit_does_not_go_below_the_minimum_once_something_is_cached() -> Non
 def test_only_whole_blocks_of_the_preamble_are_reused() -> None:
     fine, coarse = sheet(0.1, 1.0, block=1), sheet(0.1, 1.0, block=3_000)
     sizes = even(30)
-    soon = min(set(RentOrBuy(fine, QUARTER).epochs(sizes)) - {0})
+    soon = min(set(epochs(RentOrBuy(fine, QUARTER), sizes)) - {0})
 
-    assert RentOrBuy(coarse, QUARTER).epochs(sizes)[soon] == 0
-
-
-def test_a_cold_cache_makes_an_edit_free() -> None:
-    schedule = RentOrBuy(CLAUDE)
-
-    assert schedule.epoch(even(5)) == 0
-    assert replace(schedule, idle_seconds=300).epoch(even(5)) == 0
-    assert replace(schedule, idle_seconds=301).epoch(even(5)) == 5
-    assert replace(schedule, idle_seconds=301).epoch(even(2)) == 0
-
-
-def test_an_earlier_pause_that_is_named_keeps_its_edit() -> None:
-    schedule = RentOrBuy(CLAUDE, cold=frozenset({2, 5, 99}))
-
-    assert schedule.epochs(even(8)) == (0, 0, 0, 0, 0, 5, 5, 5, 5)
-    assert replace(schedule, idle_seconds=999).epoch(even(8)) == 8
-    assert schedule.epoch(even(5)) == replace(schedule, cold=frozenset(), idle_seconds=999).epoch(
-        even(5)
-    )
-
-
-def test_a_pause_does_not_cut_below_the_minimum() -> None:
-    schedule = RentOrBuy(sheet(0.1, 1.25, 4_096), cold=frozenset({11}))
-
-    assert schedule.epoch(even(11, 400, preamble=2_000)) == 0
+    assert epochs(RentOrBuy(coarse, QUARTER), sizes)[soon] == 0
 
 
 def test_a_prompt_that_would_not_fit_is_edited_whatever_it_costs() -> None:
     sizes = even(6)
     tight = RentOrBuy(replace(CLAUDE, window=11_799))
 
-    assert RentOrBuy(replace(CLAUDE, window=11_800)).epoch(sizes) == 0
-    assert tight.epoch(sizes) == 6
-    assert tight.epoch(replace(even(5), pending=1_400)) == 5
-    assert tight.epoch(replace(even(5), said=(0, 0, 0, 0, 1_400))) == 5
+    assert RentOrBuy(replace(CLAUDE, window=11_800)).edit(sizes).epoch == 0
+    assert tight.edit(sizes).epoch == 6
+    assert tight.edit(replace(even(5), pending=1_400)).epoch == 5
+    assert tight.edit(replace(even(5), said=(0, 0, 0, 0, 1_400))).epoch == 5
     assert tight.edit(sizes).room == 4_000 + 2 * 1_300 + MARKER_TOKENS
 
 
 def test_an_edit_leaves_no_more_beside_the_floor_than_it_saves_on_its_own_call() -> None:
-    dear = RentOrBuy(CLAUDE, Budget(least_ratio=0.2))
+    expensive = RentOrBuy(CLAUDE, Budget(least_ratio=0.2))
 
-    assert dear.least_ratio == pytest.approx(0.08)
+    assert expensive.least_ratio == pytest.approx(0.08)
     assert RentOrBuy(CLAUDE, Budget(least_ratio=0.03)).least_ratio == 0.03
 
 
 def test_an_edit_leaves_less_than_the_budget_where_the_ceiling_affords_no_more() -> None:
     sizes = even(100, preamble=2_000)
-    first = next(edit for edit in RentOrBuy(CLAUDE).edits(sizes) if edit.epoch)
+    first = next(edit for edit in changes(RentOrBuy(CLAUDE), sizes) if edit.epoch)
 
     assert first.room < Budget().of(2_000 + sum(sizes.steps[: first.epoch]))
 
@@ -381,7 +373,7 @@ def test_an_edit_leaves_less_than_the_budget_where_the_ceiling_affords_no_more()
 def test_an_edit_never_leaves_more_than_the_budget_and_the_floor(
     sizes: Sizes, schedule: RentOrBuy
 ) -> None:
-    for edit in schedule.edits(sizes):
+    for edit in changes(schedule, sizes):
         if edit.epoch:
             total = sizes.preamble + sum(sizes.steps[: edit.epoch])
             total += sum(sizes.said[: edit.epoch - 1])
@@ -393,13 +385,13 @@ def test_an_edit_never_leaves_more_than_the_budget_and_the_floor(
 
 
 def test_a_forced_edit_leaves_room_so_that_not_every_call_is_one() -> None:
-    epochs = RentOrBuy(replace(CLAUDE, window=60_000)).epochs(even(400))
+    found = epochs(RentOrBuy(replace(CLAUDE, window=60_000)), even(400))
 
-    assert len(set(epochs[200:])) < 40
+    assert len(set(found[200:])) < 40
 
 
 def test_a_floor_that_does_not_fit_the_window_is_no_reason_to_edit() -> None:
-    assert RentOrBuy(replace(CLAUDE, window=1_000)).epoch(even(2)) == 0
+    assert RentOrBuy(replace(CLAUDE, window=1_000)).edit(even(2)).epoch == 0
 
 
 def test_sizes_are_read_off_a_trajectory() -> None:
@@ -453,7 +445,7 @@ def test_ten_thousand_steps_take_milliseconds(name: str) -> None:
     best = math.inf
     for _ in range(5):
         start = time.process_time()
-        schedule.epoch(sizes)
+        schedule.edit(sizes)
         best = min(best, time.process_time() - start)
 
     assert best < 0.2

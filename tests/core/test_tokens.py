@@ -15,13 +15,11 @@ from agora.core.tokens import (
     _SCRIPT,
     _SCRIPTS,
     _UNIT,
-    Calibrated,
     Characters,
     EstimatedTokens,
     TokenCounter,
     _bits,
     _script_weight,
-    fit_factor,
 )
 
 
@@ -57,7 +55,7 @@ any_text = st.one_of(
     st.text('aB1 _\n."é漢🙂\ud800', max_size=200),
     st.sampled_from([sample["text"] for sample in SAMPLES.values()]),
 )
-counters = st.sampled_from([EstimatedTokens(), Characters(), Calibrated(EstimatedTokens(), 1.3)])
+counters = st.sampled_from([EstimatedTokens(), Characters()])
 
 
 def relative_error(text: str, true: int) -> float:
@@ -79,7 +77,7 @@ def test_a_text_never_counts_less_than_a_part_of_it(before: str, text: str, afte
 
 
 def beyond_its_bytes(text: str) -> int:
-    """Return what a text would count beyond its bytes, as digits beside capitals do."""
+    """Return what a text would count beyond its bytes, as digits next to capitals do."""
     raw = text.encode("utf-8", "surrogatepass")
     cost = _BIT * _bits(raw) + _BYTE * len(raw) + _SCRIPT * _script_weight(raw)
     return max(0, (cost + _UNIT // 2) // _UNIT - len(raw))
@@ -202,58 +200,3 @@ def test_the_estimate_is_the_same_integer_on_every_machine() -> None:
     counted = {kind: estimate(SAMPLES[kind]["text"]) for kind in ("english", "python", "emoji")}
 
     assert counted == {"english": 262, "python": 506, "emoji": 209}
-
-
-# Calibration
-
-
-@given(text=st.text(), factor=st.floats(0.01, 100))
-def test_a_calibrated_count_is_the_count_times_the_factor(text: str, factor: float) -> None:
-    counted = Calibrated(Characters(), factor).count(text)
-
-    assert abs(counted - len(text) * factor) <= 1
-
-
-@given(pairs=st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 10**6)), min_size=1))
-def test_with_the_fitted_factor_the_counts_add_up_to_what_was_reported(
-    pairs: list[tuple[int, int]],
-) -> None:
-    counted, reported = zip(*pairs, strict=True)
-
-    factor = fit_factor(counted, reported)
-
-    assert factor * sum(counted) == pytest.approx(sum(reported))
-
-
-def test_a_fitted_factor_brings_the_estimate_to_another_tokenizer() -> None:
-    mine = [sample for kind, sample in SAMPLES.items() if kind.startswith("json")]
-    factor = fit_factor([estimate(s["text"]) for s in mine], [s["tekken"] for s in mine])
-    calibrated = Calibrated(EstimatedTokens(), factor)
-
-    assert sum(calibrated.count(s["text"]) for s in mine) == pytest.approx(
-        sum(s["tekken"] for s in mine), rel=0.01
-    )
-
-
-@pytest.mark.parametrize(
-    ("counted", "reported", "sentence"),
-    [
-        ([1, 2], [1], "2 counts cannot be paired with 1 reports"),
-        ([], [], "counted adds up to 0"),
-        ([0], [5], "counted adds up to 0"),
-        ([5], [0], "reported adds up to 0"),
-        ([5, -1], [5, 5], r"counted\[1\] is -1"),
-        ([5, 5], [-3, 9], r"reported\[0\] is -3"),
-    ],
-)
-def test_a_factor_is_not_fitted_to_nonsense(
-    counted: list[int], reported: list[int], sentence: str
-) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        fit_factor(counted, reported)
-
-
-@pytest.mark.parametrize("factor", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_factor_that_cannot_scale_is_refused(factor: float) -> None:
-    with pytest.raises(ValueError, match="cannot scale a count"):
-        Calibrated(Characters(), factor)

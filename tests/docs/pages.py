@@ -29,7 +29,8 @@ class Block:
 def pages() -> list[Path]:
     """Return every page that is written by hand or made for people."""
     outside = [
-        ROOT / name for name in ("README.md", "examples/README.md", "bundles/minilm/README.md")
+        ROOT / name
+        for name in ("README.md", "examples/README.md", "bundles/minilm/README.md", "lab/README.md")
     ]
     known = ("CONTRIBUTING", "SECURITY", "CHANGELOG", "CODE_OF_CONDUCT")
     outside += [ROOT / f"{name}.md" for name in known]

@@ -108,7 +108,9 @@ def test_every_command_in_the_pages_exists_with_its_options(page: str, line: str
     from agora.cli.group import agora as group
 
     words = _of_agora(line)
-    words = words[: next((i for i, w in enumerate(words) if w in {"|", ">", "&&"}), len(words))]
+    words = words[
+        : next((i for i, w in enumerate(words) if w in {"|", ">", "&&", "--"}), len(words))
+    ]
     command: click.Command = group
     context = click.Context(group)
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):

@@ -42,17 +42,3 @@ def test_every_example_is_in_the_list_of_examples() -> None:
     programs = [path for path in EXAMPLES.glob("*.py") if not path.name.startswith("gateway")]
 
     assert [name_of(path) for path in programs if f"`{path.name}`" not in listed] == []
-
-
-def test_the_story_is_told_with_its_bill_and_its_picture(tmp_path: Path) -> None:
-    pytest.importorskip("bm25s", reason="the story plays in WebShop: the extra environments")
-    from agora.lab.environments.data import data_folder
-
-    if not (data_folder() / "webshop").exists():
-        pytest.skip("WebShop's data is not here; AGORA_DATA says where to look")
-    said = run(EXAMPLES / "story.py", "--orders", "2", "--out", str(tmp_path))
-
-    assert "everything" in said
-    assert "bill" in said
-    assert (tmp_path / "story.svg").read_text(encoding="utf-8").startswith("<svg")
-    assert (tmp_path / "request.json").exists()

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agora.core.schedule import LEAST_TOKENS
 from agora.gateway.config import (
     Config,
     ConfigError,
@@ -92,7 +93,7 @@ def test_the_first_upstream_that_serves_the_model_is_taken() -> None:
     assert name("openai", "qwen2.5-coder") == "mine"
     assert name("openai", "smol2") == "mine"
     assert name("openai", "gpt-5") == "api.openai.com"
-    assert name("openai") == "mine"
+    assert name("openai") == "api.openai.com"  # the one that serves every model
     assert name("anthropic", "qwen2.5-coder") == "api.anthropic.com"
     assert parse_config(THREE_LINES).upstream_for("anthropic", "claude-opus-5") is None
 
@@ -144,23 +145,23 @@ def test_every_problem_is_told_at_once_with_its_key_and_what_would_be_right() ->
 
     assert all(line.startswith("g.toml: ") for line in said)
     for needle in (
-        "listen.port is 99999; it is a whole number from 0 to 65,535",
+        "listen.port is 99999; it must be a whole number from 0 to 65,535",
         "listen.hosts has 'http://x'",
         "listen.hosts has 'a.test:80'",
-        "upstreams[0].base_url is 'ftp://x', which is no http or https address",
+        "upstreams[0].base_url is 'ftp://x', which is not an http or https address",
         "upstreams[0].formats has 'opnai'; the formats are openai, anthropic",
-        "upstreams[0].modls is no setting (did you mean models?)",
+        "upstreams[0].modls is not a setting (did you mean models?)",
         "upstreams[0].prices is 'gpt-44o'",
-        "limits.depth is True; it is a whole number",
-        "compression.scorer is 'featurs'; it is one of",
-        "compression.keep_ratio is 2; it is a number from 0 to 1",
-        "compression.schedule is 'never'; it is one of by_price, every_call",
+        "limits.depth is True; it must be a whole number",
+        "compression.scorer is 'featurs'; it must be one of",
+        "compression.keep_ratio is 2; it must be a number from 0 to 1",
+        "compression.schedule is 'never'; it must be one of by_price, every_call",
         "compression.observations is 'tool'",
-        "compression.enabled is 'no'; it is true or false",
-        "tenants.header is 'x agora', which is no name of a header",
+        "compression.enabled is 'no'; it must be true or false",
+        "tenants.header is 'x agora', which is not a valid header name",
         "log.level is 'loud'",
         "log.headers has 'authorization', which carries a secret",
-        "log.headers has 'a b', which is no name of a header",
+        "log.headers has 'a b', which is not a valid header name",
         "telemetry.endpoint is 'collector:4318'",
         "prices: price sheet 'mine' lacks read",
     ):
@@ -172,19 +173,22 @@ def test_every_problem_is_told_at_once_with_its_key_and_what_would_be_right() ->
     ("text", "needle"),
     [
         ("", "upstreams is missing"),
-        ("upstreams = 3", "upstreams is 3; it is a list of tables"),
-        ("upstreams = [1]", "upstreams is [1]; it is a list of tables"),
+        ("upstreams = 3", "upstreams is 3; it must be a list of tables"),
+        ("upstreams = [1]", "upstreams is [1]; it must be a list of tables"),
         ("[[upstreams]]", "upstreams[0].base_url is missing"),
         ("[[upstreams]]", "upstreams[0].formats is missing"),
-        ("listen = 3", "listen is 3; it is a table: write [listen]"),
-        ("prices = 3", "prices is 3; it is a table: write [prices.NAME]"),
+        ("listen = 3", "listen is 3; it must be a table: write [listen]"),
+        ("prices = 3", "prices is 3; it must be a table: write [prices.NAME]"),
         ("[listen", "is not TOML"),
         ('[[upstreams]]\nbase_url = ""', "upstreams[0].base_url is ''"),
-        ("[[upstreams]]\nformats = [1]", "upstreams[0].formats is [1]; it is a list of texts"),
-        ("[limits]\nbody = 1", "limits.body is no setting"),
+        (
+            "[[upstreams]]\nformats = [1]",
+            "upstreams[0].formats is [1]; it must be a list of strings",
+        ),
+        ("[limits]\nbody = 1", "limits.body is not a setting"),
         ("[listen]\nport = 1e400", "listen.port is inf"),
         ("[compression]\nkeep_ratio = nan", "compression.keep_ratio is nan"),
-        ("[compression]\nscorer = 3", "compression.scorer is 3; it is a text"),
+        ("[compression]\nscorer = 3", "compression.scorer is 3; it must be a non-empty string"),
         (THREE_LINES + 'name = "a"\n' + THREE_LINES + 'name = "a"', "upstreams[1].name is 'a'"),
     ],
 )
@@ -235,7 +239,7 @@ def test_whatever_a_client_asks_for_the_address_stays_that_of_the_upstream(targe
             assert rest != upstream.url(target)
             assert rest == "" or rest[0] in "/?"
         else:
-            with pytest.raises(ValueError, match="no path"):
+            with pytest.raises(ValueError, match="not a path"):
                 upstream.url(target)
 
 
@@ -280,12 +284,34 @@ def test_what_is_allowed_but_risky_is_noted() -> None:
     )
     notes = " | ".join(config.notes())
 
-    for needle in ("plain http", "rebinding", "every_call", "goes on as it came", "no-such-bundle"):
+    for needle in (
+        "plain http",
+        "rebinding",
+        "every_call",
+        "forwarded unchanged",
+        "no-such-bundle",
+    ):
         assert needle in notes
 
 
+def test_the_threshold_is_read_under_its_old_name_and_the_new_one_asked_for() -> None:
+    old = parse_config(f"{THREE_LINES}\n[compression]\nmin_tokens = 200\n")
+
+    assert old.compression.least_tokens == 200
+    assert "compression.min_tokens is now called least_tokens; please rename it" in old.notes()
+    assert parse_config(THREE_LINES).compression.least_tokens == LEAST_TOKENS
+    both = problems(f"{THREE_LINES}\n[compression]\nmin_tokens = 200\nleast_tokens = 300\n")
+    assert "compression.min_tokens is the old name of least_tokens" in both
+
+
+def test_a_schedule_may_be_written_with_a_hyphen() -> None:
+    config = parse_config(f'{THREE_LINES}\n[compression]\nschedule = "every-call"\n')
+
+    assert config.compression.schedule == "every_call"
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no such file"):
+    with pytest.raises(ConfigError, match="no such file"):
         load_config(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="cannot be read"):

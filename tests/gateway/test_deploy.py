@@ -113,3 +113,57 @@ def test_the_container_runs_the_gateway_without_root_and_is_asked_to_stop_gently
     assert said["USER"].startswith(str(pod()["securityContext"]["runAsUser"]))
     assert said["STOPSIGNAL"] == "SIGTERM"
     assert said["EXPOSE"] == str(config().listen_port)
+
+
+EXTPROC = DEPLOY / "kustomize" / "extproc"
+
+
+def filter_resources() -> list[dict[str, Any]]:
+    text = (EXTPROC / "extproc.yaml").read_text(encoding="utf-8")
+    return [resource for resource in yaml.safe_load_all(text) if resource]
+
+
+def test_the_filters_resources_have_the_shape_that_kubernetes_takes() -> None:
+    validator = pytest.importorskip("kubernetes_validate", reason="it carries the schemas")
+
+    for resource in filter_resources():
+        validator.validate(resource, "1.34", strict=True)
+
+
+def test_a_changed_file_rolls_the_filters_pods() -> None:
+    kustomization = yaml.safe_load((EXTPROC / "kustomization.yaml").read_text(encoding="utf-8"))
+    [made] = kustomization["configMapGenerator"]
+    [deployment] = [r for r in filter_resources() if r["kind"] == "Deployment"]
+    [volume] = deployment["spec"]["template"]["spec"]["volumes"]
+
+    # The generator puts a hash of the files behind the name, in both places.
+    assert volume["configMap"]["name"] == made["name"]
+    assert "generatorOptions" not in kustomization
+    for file in (*kustomization["resources"], *made["files"]):
+        assert (EXTPROC / file).is_file()
+
+
+def test_the_filter_has_time_to_drain_and_envoy_time_to_wait() -> None:
+    config = parse_config((EXTPROC / "gateway.toml").read_text(encoding="utf-8"))
+    [deployment] = [r for r in filter_resources() if r["kind"] == "Deployment"]
+    grace = deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+
+    assert grace > config.limits.settle_seconds + config.limits.drain_seconds
+    policies = (DEPLOY / "envoy" / "envoy-gateway.yaml").read_text(encoding="utf-8")
+    policy, traffic = yaml.safe_load_all(policies)
+    [processor] = policy["spec"]["extProc"]
+    assert processor["failOpen"] is True
+    assert processor["processingMode"]["allowModeOverride"] is True
+    waits = float(processor["messageTimeout"].removesuffix("s"))
+    assert waits * 1_000 > config.limits.restore_deadline_ms
+    assert traffic["spec"]["connection"]["bufferLimit"] == "32Mi"
+    assert config.limits.body_bytes == 32 << 20
+
+
+def test_in_front_of_an_endpoint_picker_the_filter_comes_first() -> None:
+    config = yaml.safe_load((DEPLOY / "envoy" / "llm-d.yaml").read_text(encoding="utf-8"))
+    [listener] = config["static_resources"]["listeners"]
+    [manager] = listener["filter_chains"][0]["filters"]
+    names = [f["name"] for f in manager["typed_config"]["http_filters"]]
+
+    assert names.index("agora") < names.index("endpoint_picker") < len(names) - 1

@@ -20,9 +20,9 @@ from agora.core.trajectory import Anchor, Step
 from agora.gateway.app import App
 from agora.gateway.config import Compression, Limits, Log, Telemetry, Tenants
 from agora.gateway.logs import configure
-from tests.gateway.histories import chat, messages
-from tests.gateway.loopback import config_for, gateway, serving
-from tests.gateway.strict_upstream import Received, StrictUpstream
+from harness.gateway.histories import chat, messages
+from harness.gateway.loopback import config_for, gateway, serving
+from harness.gateway.strict_upstream import Received, StrictUpstream
 
 CANARY = "canary-Zq9x-7f3b"
 
@@ -78,11 +78,14 @@ def door() -> Iterator[Door]:
             yield Door(url, app, upstream, upstream_url)
 
 
-def test_hop_by_hop_and_own_headers_stay_here_and_all_others_go_on_in_order(door: Door) -> None:
+def test_headers_on_the_list_go_on_in_order_and_no_others(door: Door) -> None:
     door.raw(
         b"POST /v1/chat/completions?beta=a%20b&x=1 HTTP/1.1\r\nHost: localhost\r\n"
         b"Authorization: Bearer k\r\nanthropic-beta: one\r\nX-Unknown: 1\r\nanthropic-beta: two\r\n"
-        b"Connection: close, x-hop\r\nX-Hop: 1\r\nTE: trailers\r\nKeep-Alive: 5\r\n"
+        b"Connection: close, x-stainless-hop\r\nX-Stainless-Hop: 1\r\nTE: trailers\r\n"
+        b"Keep-Alive: 5\r\nCookie: sid=1\r\nX-Forwarded-For: 10.1.2.3\r\nX-Tenant: acme\r\n"
+        b"Forwarded: for=10.1.2.3\r\nVia: 1.1 proxy\r\nX-Real-IP: 10.1.2.3\r\n"
+        b"Traceparent: 00-1\r\nBaggage: a=1\r\nX-Stainless-OS: Linux\r\n"
         b"x-agora-bypass: 1\r\nX-Agora-Other: 1\r\nAccept-Encoding: zstd\r\n"
         b"Content-Length: 2\r\n\r\n{}"
     )
@@ -95,8 +98,8 @@ def test_hop_by_hop_and_own_headers_stay_here_and_all_others_go_on_in_order(door
     ] == [
         (b"authorization", b"Bearer k"),
         (b"anthropic-beta", b"one"),
-        (b"x-unknown", b"1"),
         (b"anthropic-beta", b"two"),
+        (b"x-stainless-os", b"Linux"),
         (b"accept-encoding", b"zstd"),
     ]
     assert not any(name.startswith(b"x-agora") for name in names)
@@ -105,14 +108,17 @@ def test_hop_by_hop_and_own_headers_stay_here_and_all_others_go_on_in_order(door
 
 def test_other_paths_pass_both_ways_as_they_come(door: Door) -> None:
     body = bytes(range(256)) * 100
-    status, _, said = door.ask("/v1/files%2Fa?x=%2e", body, content_type="application/octet-stream")
+    key = {"Authorization": "Bearer k"}
+    status, _, said = door.ask(
+        "/v1/files%2Fa?x=%2e", body, content_type="application/octet-stream", **key
+    )
 
     assert status == 200
     assert json.loads(said)["path"] == "/v1/files%2Fa"
     assert door.last.body == body
 
-    assert door.ask("/v1/models", method="GET")[0] == 200
-    assert door.ask("/v1/files/7", method="DELETE")[0] == 200
+    assert door.ask("/v1/models", method="GET", **key)[0] == 200
+    assert door.ask("/v1/files/7", method="DELETE", **key)[0] == 200
 
 
 def test_an_unexpected_status_and_its_headers_come_back_as_they_are(door: Door) -> None:
@@ -121,11 +127,11 @@ def test_an_unexpected_status_and_its_headers_come_back_as_they_are(door: Door) 
         [(b"x-one", b"1"), (b"set-cookie", b"a=1")],
         b"\x00\xff",
     )
-    status, headers, said = door.ask("/v1/odd", method="GET")
+    status, headers, said = door.ask("/v1/odd", method="GET", Authorization="Bearer k")
 
     assert (status, headers["x-one"], said) == (418, "1", b"\x00\xff")
     assert headers["server"] == "uvicorn"  # the upstream says so; the gateway itself says nothing
-    door.ask("/v1/models", method="GET")
+    door.ask("/v1/models", method="GET", Authorization="Bearer k")
     assert door.last.header("cookie") is None
 
 
@@ -245,10 +251,14 @@ def test_no_target_header_or_body_leads_anywhere_but_to_the_upstream(door: Door)
 
 def test_a_path_cannot_climb_out_of_the_upstreams_base(door: Door) -> None:
     before = len(door.upstream.received)
-    for path in ("/v1/../admin", "/v1/%2e%2e/admin", "/../x", "/v1/./x", "/v1/.."):
-        assert door.raw(
-            f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
-        ).startswith(b"HTTP/1.1 400"), path
+    out = ("/v1/../admin", "/v1/%2e%2e/admin", "/v1/./x", "/v1/..", "/v1/..;/x", "/v1/%252e%252e/x")
+    for path in (*out, "/../x"):
+        expected = b"HTTP/1.1 400" if path in out else b"HTTP/1.1 404"
+        said = door.raw(
+            f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer k\r\n"
+            "Connection: close\r\n\r\n".encode()
+        )
+        assert said.startswith(expected), path
     assert len(door.upstream.received) == before
 
 
@@ -310,9 +320,9 @@ def test_the_model_of_a_request_that_is_not_read_is_in_its_line_all_the_same(doo
         root.setLevel(level)
 
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
-    told = [line for line in lines if line["message"] == "request"]
-    assert [line["reason"] for line in told] == ["bypass"] * 3
-    assert [line.get("model") for line in told] == [model, model, None]
+    reported = [line for line in lines if line["message"] == "request"]
+    assert [line["reason"] for line in reported] == ["bypass"] * 3
+    assert [line.get("model") for line in reported] == [model, model, None]
 
 
 def test_a_prompt_beyond_the_window_goes_by_the_rule_where_there_is_no_time(door: Door) -> None:
@@ -346,33 +356,40 @@ def test_a_prompt_beyond_the_window_goes_by_the_rule_where_there_is_no_time(door
 
 
 def test_what_came_too_late_for_one_call_is_there_for_the_next(door: Door) -> None:
-    done = threading.Event()
+    release = threading.Event()
 
-    class Slow:
+    class Gate:
         def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
-            time.sleep(0.3)
-            done.set()
+            assert release.wait(20)
             return [0.5] * len(steps)
 
-    config = config_for(door.upstream_url, limits=Limits(compress_deadline_ms=100))
-    asked = [messages(steps, 1_500) for steps in (29, 30)]
-    outcomes = []
-    with gateway(config, scorer=Slow()) as (url, app):
+    config = config_for(
+        door.upstream_url, limits=Limits(compress_deadline_ms=1_000, restore_deadline_ms=1_000)
+    )
+    release.set()  # threads warm up at the start
+    with gateway(config, scorer=Gate()) as (url, app):
+        release.clear()
         inner = replace(door, url=url, app=app)
-        for body in asked:
-            _, headers, _ = inner.ask("/v1/messages", body, x_api_key="sk-1")
-            outcomes.append(headers.get("x-agora-untouched", "compressed"))
-            assert done.wait(10)
-            time.sleep(0.3)
 
-    assert outcomes == ["deadline", "compressed"]
+        def untouched(steps: int) -> str | None:
+            _, headers, _ = inner.ask("/v1/messages", messages(steps, 1_500), x_api_key="sk-1")
+            return headers.get("x-agora-untouched")
+
+        late = untouched(29)
+        release.set()
+        pool, until = app.forwarder.pool, time.monotonic() + 20
+        while pool._under_way:
+            assert time.monotonic() < until
+            time.sleep(0.005)
+        pool.deadline_seconds = 20
+        assert (late, untouched(30)) == ("deadline", None)
 
 
 def test_a_tenant_that_compressing_costs_money_is_left_alone_for_a_while(door: Door) -> None:
     now = [1_000.0]
     tenants = Tenants(window_requests=10, rest_seconds=60)
     # Edited at every call, and all of it written to the cache each time: what costs most.
-    compression = Compression(min_tokens=200, schedule="every_call")
+    compression = Compression(least_tokens=200, schedule="every_call")
     usage = {"input_tokens": 0, "cache_creation_input_tokens": 9_000, "output_tokens": 1}
     answer = json.dumps({"type": "message", "content": [], "usage": usage}).encode()
     kind = [(b"content-type", b"application/json")]
@@ -399,7 +416,7 @@ def test_a_tenant_that_compressing_costs_money_is_left_alone_for_a_while(door: D
         first = [outcome(n, "sk-1") for n in range(10)]
         rests = [outcome(n, "sk-1") for n in range(10, 13)]
         other = outcome(13, "sk-2")
-        told = app.forwarder.meter.snapshot()
+        reported = app.forwarder.meter.snapshot()
         metrics = inner.ask("/metrics", method="GET")[2]
         now[0] += 61
         later = outcome(14, "sk-1")
@@ -407,8 +424,8 @@ def test_a_tenant_that_compressing_costs_money_is_left_alone_for_a_while(door: D
     assert first == ["compressed"] * 10
     assert rests == ["stand_down"] * 3
     assert other == later == "compressed"
-    assert told.total("agora_stand_downs_total") == 1
-    assert told.net_dollars() < 0
+    assert reported.total("agora_stand_downs_total") == 1
+    assert reported.net_dollars() < 0
     assert b"agora_tenants_resting 1.0" in metrics
 
 
@@ -476,7 +493,7 @@ def test_a_piece_is_delivered_before_the_next_is_sent() -> None:
 
         import uvicorn
 
-        from tests.gateway.loopback import free_port
+        from harness.gateway.loopback import free_port
 
         port = free_port()
         server = uvicorn.Server(
@@ -511,3 +528,29 @@ def test_compression_is_off_when_the_configuration_says_so(door: Door) -> None:
 
     assert headers["x-agora-untouched"] == "disabled"
     assert door.last.body == body
+
+
+def test_a_long_talk_without_steps_is_told_in_a_header_and_in_the_metrics(door: Door) -> None:
+    talk = [
+        {"role": role, "content": "well, well " * 300}
+        for _ in range(12)
+        for role in ("user", "assistant")
+    ]
+    body = json.dumps({"model": "gpt-4o", "messages": [*talk, talk[0]]}).encode()
+    _, headers, _ = door.ask(body=body)
+    metrics = door.ask("/metrics", method="GET")[2].decode()
+
+    assert headers["x-agora-untouched"] == "nothing_to_elide"
+    assert headers["x-agora-hint"] == "acts by text? 0 steps seen; pass observations=user"
+    assert "agora_no_steps_total{" in metrics
+
+
+def test_an_illegal_request_names_its_rule_in_the_header_and_in_the_metrics(door: Door) -> None:
+    asked = chat(40)
+    # A result without its call.
+    del asked["messages"][2]
+    _, headers, _ = door.ask(body=json.dumps(asked).encode())
+    metrics = door.ask("/metrics", method="GET")[2].decode()
+
+    assert headers["x-agora-untouched"] == "illegal_input:O2"
+    assert 'rule="O2"' in metrics

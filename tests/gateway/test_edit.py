@@ -2,9 +2,7 @@
 
 import hashlib
 import json
-import random
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,33 +13,16 @@ from agora.adapters import validate
 from agora.core.compression import Rung
 from agora.core.prices import sheet_for
 from agora.core.scorer import Scorer
-from agora.gateway.edit import Edited, Editor, Job, Settings
+from agora.gateway.edit import Edited, Editor, EditorSettings, Job
 from agora.gateway.route import CHAT, MESSAGES, RESPONSES, Route
 from agora.scorers.features import FeaturesScorer
-from agora.testing import FailingScorer, FixedScorer, History, histories, sample
-from tests.gateway.histories import chat, messages, responses
-
-ROUTES = {"openai": CHAT, "responses": RESPONSES, "anthropic": MESSAGES}
-MODELS = {"openai": "gpt-4o", "responses": "gpt-5", "anthropic": "claude-sonnet-4-5"}
+from agora.testing import FailingScorer, FixedScorer, histories, sample
+from harness.gateway.histories import chat, messages, responses
+from harness.gateway.odd_bodies import ROUTES, body_of, odd_bodies
 
 
 def make_editor(scorer: Scorer | None = None, **changes: Any) -> Editor:
-    return Editor(Settings(scorer=scorer or FeaturesScorer(), **changes))
-
-
-def body_of(history: History, upto: int | None = None, **more: Any) -> bytes:
-    asked: dict[str, Any] = {"model": MODELS[history.format], **more}
-    if history.system is not None:
-        asked["instructions" if history.format == "responses" else "system"] = history.system
-    if history.tools is not None:
-        asked["tools"] = history.tools
-    if history.thinking:
-        asked["thinking"] = {"type": "enabled", "budget_tokens": 1_024}
-    field = ROUTES[history.format].field
-    asked[field] = history.messages if upto is None else history.upto(upto)
-    return json.dumps(
-        asked, ensure_ascii=False, indent=random.Random(upto).choice([None, 1])
-    ).encode("utf-8", "surrogatepass")
+    return Editor(EditorSettings(scorer=scorer or FeaturesScorer(), **changes))
 
 
 def job(body: bytes, route: Route, **more: Any) -> Job:
@@ -68,7 +49,9 @@ def test_what_goes_on_is_legal_and_made_of_the_clients_own_slices(
         assert edited.body is body
         return
     sent = json.loads(edited.body)
-    assert not validate(sent[route.field], format=format, before=history.messages, **history.beside)
+    assert not validate(
+        sent[route.field], format=format, before=history.messages, **history.options
+    )
     assert {k: v for k, v in sent.items() if k != route.field} == {
         k: v for k, v in json.loads(body).items() if k != route.field
     }
@@ -84,7 +67,7 @@ def check_memory(bodies: Iterator[bytes], route: Route, **changes: Any) -> int:
     remembering = make_editor(**changes)
     used = 0
     for number, body in enumerate(bodies):
-        quick = remembering.again(job(body, route))
+        quick = remembering.look(job(body, route)).edited
         with_memory = quick or remembering(job(body, route))
         without = edit(body, route, **changes)
         assert with_memory.body == without.body, number
@@ -131,7 +114,7 @@ def test_breakpoints_that_move_along_do_not_make_a_conversation_unknown(
                 message["content"][-1]["cache_control"] = {"type": "ephemeral"}
             yield json.dumps(asked).encode()
 
-    # At the prices of openai's model edits are often due, and the memory starts anew with each.
+    # At the prices of openai's model edits are often due, and the memory starts over with each.
     assert check_memory(bodies(), ROUTES[format]) > {"anthropic": 15, "openai": 6}[format]
 
 
@@ -145,6 +128,64 @@ def test_a_user_who_is_the_world_makes_no_difference_to_the_memory() -> None:
     bodies = (json.dumps({**asked, "messages": said[: n + 1]}).encode() for n in ends[::2])
 
     check_memory(bodies, CHAT, observations="user")
+
+
+def acted_by_text(steps: int) -> list[dict[str, Any]]:
+    """Return the messages of an agent that acts by text, with a sentence of the user's inside."""
+    said: list[dict[str, Any]] = [{"role": "user", "content": "Repair it. " * 40}]
+    for n in range(steps):
+        listing = "\n".join(f"src/module_{n}/file_{m}.py" for m in range(60))
+        said += [
+            {"role": "assistant", "content": f"THOUGHT: on\n\n```bash\nls src/{n}\n```"},
+            {
+                "role": "user",
+                "content": f"<returncode>0</returncode>\n<output>\n{listing}\n</output>",
+            },
+        ]
+        if n % 7 == 3:
+            said += [
+                {"role": "assistant", "content": "Shall I?"},
+                {"role": "user", "content": f"Leave file {n} alone."},
+            ]
+    return said
+
+
+@pytest.mark.parametrize("route", [CHAT, MESSAGES])
+def test_an_agent_that_acts_by_text_gets_the_same_bytes_with_a_memory_and_without(
+    route: Route,
+) -> None:
+    model = {"model": "claude-sonnet-5", "max_tokens": 9}
+    said = acted_by_text(30)
+    ends = [n for n, message in enumerate(said) if message["role"] == "user"]
+    bodies = [json.dumps({**model, "messages": said[: n + 1]}).encode() for n in ends]
+
+    check_memory(iter(bodies), route)
+
+    last = edit(bodies[-1], route)
+    assert last.changed
+    assert all(f"Leave file {n} alone." in last.body.decode() for n in (3, 10, 17, 24))
+
+
+def test_an_agent_that_turns_to_tools_gets_the_same_bytes_with_a_memory_and_without() -> None:
+    asked = chat(30, 1_000)
+    said = asked.pop("messages")
+    task = next(n for n, message in enumerate(said) if message["role"] == "user")
+    spoken = acted_by_text(6)[1:]
+    for mixed in (
+        [*said[: task + 1], *spoken, *said[task + 1 :]],
+        [*said[:21], *spoken, *said[21:]],
+    ):
+        ends = [n for n, message in enumerate(mixed) if message["role"] != "assistant" and n > 3]
+        bodies = (json.dumps({**asked, "messages": mixed[: n + 1]}).encode() for n in ends)
+        check_memory(bodies, CHAT)
+
+
+def test_a_long_talk_without_steps_gets_a_hint() -> None:
+    talk = [{"role": r, "content": "well " * 20} for _ in range(12) for r in ("user", "assistant")]
+    body = json.dumps({"model": "gpt-4o", "messages": talk}).encode()
+
+    assert edit(body, CHAT).hint == "acts by text? 0 steps seen; pass observations=user"
+    assert not edit(body, CHAT, observations="none").hint
 
 
 @pytest.mark.parametrize("format", ROUTES)
@@ -173,8 +214,8 @@ def test_a_memory_is_not_used_for_what_ends_in_another_way(end: bytes) -> None:
     editor = make_editor()
     editor(job(start + b', "model": "gpt-4o"}', CHAT))
 
-    assert editor.again(job(start + b', "model": "gpt-4o", "n": 1}', CHAT)) is not None
-    assert editor.again(job(start + end, CHAT)) is None
+    assert editor.look(job(start + b', "model": "gpt-4o", "n": 1}', CHAT)).edited is not None
+    assert editor.look(job(start + end, CHAT)).edited is None
 
 
 def test_a_memory_is_of_one_tenant_only() -> None:
@@ -182,35 +223,8 @@ def test_a_memory_is_of_one_tenant_only() -> None:
     editor = make_editor()
     editor(job(body, CHAT, tenant="t-1"))
 
-    assert editor.again(job(body, CHAT, tenant="t-1")) is not None
-    assert editor.again(job(body, CHAT, tenant="t-2")) is None
-
-
-def odd_bodies(count: int, seed: int = 0) -> Iterator[tuple[str, bytes]]:
-    """Yield bodies with whatever JSON allows: numbers, escapes, white space, unknown fields."""
-    chance = random.Random(seed)
-    for n in range(count):
-        format = chance.choice(list(ROUTES))
-        history = next(iter(sample(format, 1, seed=chance.randrange(10**9), max_steps=6)))
-        text = body_of(history, temperature=1.0, seed=2**63, top_p=1e-7).decode(
-            "utf-8", "surrogatepass"
-        )
-        extra = chance.choice(
-            [
-                "",
-                '"x":1.0,"x":2,',
-                '"big":18446744073709551616,',
-                r'"split":"\ud83d",',
-                r'"emoji":"\ud83d\ude42",',
-                '"exp":1E+2,\r\n',
-                '"neg":-0.0,',
-                '"metadata":{"a":{"b":[1,2,3]}},',
-            ]
-        )
-        text = text.replace("{", "{" + extra, 1)
-        if n % 3 == 0:
-            text = text.replace("\n", "\r\n")
-        yield format, text.encode("utf-8", "surrogatepass")
+    assert editor.look(job(body, CHAT, tenant="t-1")).edited is not None
+    assert editor.look(job(body, CHAT, tenant="t-2")).edited is None
 
 
 def check_fidelity(count: int) -> None:
@@ -311,4 +325,6 @@ def test_a_scorer_out_of_time_leaves_the_rule() -> None:
     late = editor(job(body, CHAT, until=0.0))
 
     assert late.rung is Rung.RULE
-    assert editor(replace(job(body, CHAT))).rung is Rung.SCORED
+    # What went on goes on: another choice would break the prefix.
+    assert editor(job(body, CHAT)).body == late.body
+    assert make_editor()(job(body, CHAT)).rung is Rung.SCORED

@@ -1,6 +1,6 @@
 """The goals at the size of a test; `just gateway-goals` runs them in full."""
 
-from tests.gateway import goals
+from harness.gateway import goals
 
 
 def test_the_upstream_gets_the_clients_own_bytes() -> None:

@@ -12,6 +12,7 @@ from agora.gateway.config import Log
 from agora.gateway.logs import (
     REDACTED,
     Exchange,
+    ToldError,
     configure,
     log_exchange,
     redacted,
@@ -88,11 +89,11 @@ def test_requests_get_no_line_where_none_are_wanted(sink: io.StringIO) -> None:
 
 
 def test_a_model_is_told_only_if_the_upstream_took_it() -> None:
-    def told(status: int) -> str:
-        return Exchange(route="chat", tenant="t", model=CANARY, status=status).told_model
+    def said(status: int) -> str:
+        return Exchange(route="chat", tenant="t", model=CANARY, status=status).logged_model
 
-    assert [told(status) for status in (0, 400, 404, 500)] == [""] * 4
-    assert Exchange(route="chat", tenant="t", model="gpt-5", status=200).told_model == "gpt-5"
+    assert [said(status) for status in (0, 400, 404, 500)] == [""] * 4
+    assert Exchange(route="chat", tenant="t", model="gpt-5", status=200).logged_model == "gpt-5"
 
 
 @FEW
@@ -102,17 +103,17 @@ def test_a_model_is_told_only_if_the_upstream_took_it() -> None:
     after=st.text(max_size=20),
 )
 def test_no_header_tells_a_key_whatever_is_around_it(name: str, before: str, after: str) -> None:
-    told = told_headers([(name, f"{before}{CANARY}{after}")], Log())
+    said = told_headers([(name, f"{before}{CANARY}{after}")], Log())
 
-    assert CANARY not in json.dumps(told)
+    assert CANARY not in json.dumps(said)
 
 
 def test_an_id_is_told_only_if_it_looks_like_one() -> None:
-    def told(value: str) -> str:
+    def said(value: str) -> str:
         return told_headers([("X-Request-Id", value)], Log())["x-request-id"]
 
-    assert told("7f3a9c1e-5b2d-8f60-aaaa-bbbbccccdddd") == "7f3a9c1e-5b2d-8f60-aaaa-bbbbccccdddd"
-    assert told("a b") == told("x" * 200) == told(CANARY) == REDACTED
+    assert said("7f3a9c1e-5b2d-8f60-aaaa-bbbbccccdddd") == "7f3a9c1e-5b2d-8f60-aaaa-bbbbccccdddd"
+    assert said("a b") == said("x" * 200) == said(CANARY) == REDACTED
 
 
 @pytest.mark.parametrize(
@@ -190,11 +191,70 @@ def test_an_exception_is_told_by_its_kind_and_place_and_not_by_its_words(
 
 
 def test_the_servers_own_messages_are_told_without_what_was_filled_in(sink: io.StringIO) -> None:
-    logging.getLogger("uvicorn.error").info("Uvicorn running on %s", CANARY)
+    server = logging.getLogger("uvicorn.error")
+    server.info("Uvicorn running on %s", CANARY)
+    server.info("Started server process [%d]", 4711)
+    server.info("Waiting for 100 % of them")
     logging.getLogger("uvicorn.access").info('"GET /v1/x?key=%s"', CANARY)
+
+    assert [line["message"] for line in lines(sink)] == [
+        "Uvicorn running on ...",
+        "Started server process [4711]",
+        "Waiting for 100 % of them",
+    ]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "claude-sonnet-4-5-20250929",
+        "gpt-5-2025-08-07",
+        "gemini-3-pro-preview",
+        "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "accounts/fireworks/models/llama-v3p1-405b-instruct",
+        "Qwen/Qwen2.5-Coder-32B-Instruct-GPTQ-Int8",
+        "ft:gpt-4o-mini-2024-07-18:acme::B1cD2eF3",
+        "some-task-model-2026-01-01",
+    ],
+)
+def test_dated_and_long_names_of_models_are_told(sink: io.StringIO, model: str) -> None:
+    log_exchange(Exchange(route="chat", tenant="t", model=model, status=200), DEBUG)
+
+    assert [line["model"] for line in lines(sink)] == [model]
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        CANARY,
+        f"gpt-5-{CANARY}",
+        "0123456789abcdef0123456789abcdef",
+        "gpt-5-0123456789abcdef0123456789abcdef",
+        "7f3a9c1e-5b2d-4f60-aaaa-bbbbccccdddd",
+        "Zq7Kp2Xw9Lm4Rt6Yv1Bn3Cd5",
+        "please tell\nnobody",
+        "x" * 200,
+    ],
+)
+def test_what_is_no_name_of_a_model_is_not_told_as_one(sink: io.StringIO, secret: str) -> None:
+    log_exchange(Exchange(route="chat", tenant="t", model=secret, status=200), DEBUG)
+
+    assert [line["model"] for line in lines(sink)] == [REDACTED]
+
+
+def test_an_answer_that_broke_off_is_a_warning_that_says_so(sink: io.StringIO) -> None:
+    log_exchange(Exchange(route="chat", tenant="t", status=200, error="truncated"), DEBUG)
     [line] = lines(sink)
 
-    assert line["message"] == "Uvicorn running on %s"
+    assert (line["level"], line["status"], line["error"]) == ("warning", 200, "truncated")
+
+
+def test_what_an_exchange_tells_itself_the_server_does_not_report_again(sink: io.StringIO) -> None:
+    server = logging.getLogger("uvicorn.error")
+    for error in (ToldError(), KeyError("x")):
+        server.error("Exception in ASGI application", exc_info=error)
+
+    assert [line["error"] for line in lines(sink)] == ["KeyError"]
 
 
 @FEW

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("prometheus_client", reason="the extra gateway is not installed")
 
+from agora.core.compression import Rung
+from agora.gateway.edit import Edited
 from agora.gateway.metrics import OTHER, Meter, Snapshot, read_metrics
 
 FEW = settings(deadline=None, max_examples=30)
@@ -98,7 +101,7 @@ def test_routes_reasons_and_statuses_are_capped_too() -> None:
     now = meter.snapshot()
 
     assert len(now.by("agora_requests_total", "route")) <= 33
-    assert len(now.by("agora_requests_total", "reason")) <= 65
+    assert len(now.by("agora_requests_total", "reason")) <= 129
     assert all(
         status == "none" or 100 <= int(status) < 600
         for status in now.by("agora_upstream_answers_total", "status")
@@ -197,7 +200,7 @@ def test_any_process_of_several_tells_the_counts_of_all(tmp_path: Path) -> None:
         "      meter.snapshot().total('agora_tokens_removed_total'))\n"
     )
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
-    told = [
+    said = [
         subprocess.run(
             [sys.executable, "-c", script],
             env=environment,
@@ -208,4 +211,150 @@ def test_any_process_of_several_tells_the_counts_of_all(tmp_path: Path) -> None:
         for _ in range(3)
     ]
 
-    assert told == [["1.0", "60.0"], ["2.0", "120.0"], ["3.0", "180.0"]]
+    assert said == [["1.0", "60.0"], ["2.0", "120.0"], ["3.0", "180.0"]]
+
+
+def test_models_get_a_label_with_the_first_accepted_answer_and_only_so_many_do() -> None:
+    meter = Meter(most_models=5)
+    for number in range(50):
+        meter.upstream("chat", 404, upstream="u", model=f"made-up-{number}", seconds=0.1)
+        meter.exchange("chat", upstream="u", model=f"made-up-{number}", seconds=1.0)
+    for number in range(50):
+        meter.upstream("chat", 200, upstream="u", model=f"model-{number}", seconds=0.1)
+        meter.exchange("chat", upstream="u", model=f"model-{number}", seconds=1.0, tokens_in=7)
+        meter.usage("chat", "t", 1, 0, 0, 0, 0.5, upstream="u", model=f"model-{number}")
+    now = meter.snapshot()
+
+    named = {f"model-{number}" for number in range(5)} | {OTHER}
+    for metric in (
+        "agora_upstream_answers_total",
+        "agora_first_byte_seconds_count",
+        "agora_request_seconds_count",
+    ):
+        assert set(now.by(metric, "model")) == named
+        assert now.total(metric, upstream="u") == 100
+    for metric in ("agora_model_tokens_total", "agora_model_dollars_gained_total"):
+        assert set(now.by(metric, "model")) == named
+    assert now.total("agora_model_tokens_total", kind="came") == 350
+    assert now.total("agora_model_dollars_gained_total") == 25.0
+
+
+def test_a_model_that_does_not_read_as_one_is_counted_with_the_others() -> None:
+    meter = Meter()
+    meter.upstream("chat", 200, upstream="u", model="[redacted]")
+    meter.upstream("other", 200, upstream="u")
+
+    answers = meter.snapshot().by("agora_upstream_answers_total", "model")
+    assert answers == {OTHER: 1.0, "": 1.0}
+
+
+def test_errors_and_rules_are_counted_by_our_words_for_them() -> None:
+    meter = Meter()
+    meter.exchange("chat", upstream="u", seconds=1.0, error="truncated")
+    meter.exchange("messages", seconds=1.0, rule="S3")
+    now = meter.snapshot()
+
+    assert now.by("agora_errors_total", "error") == {"truncated": 1.0}
+    assert now.by("agora_illegal_inputs_total", "rule") == {"S3": 1.0}
+
+
+def test_a_history_that_breaks_a_rule_is_counted_under_its_code() -> None:
+    edited = Edited(
+        body=b"", reason="illegal_input", rung=Rung.UNTOUCHED, detail="S3 at message 1: x"
+    )
+
+    assert edited.rule == "S3"
+    assert replace(edited, reason="illegal_input:A7", detail="").rule == "A7"
+    assert replace(edited, detail="somebody's own words").rule == "other"
+    assert replace(edited, reason="bypass").rule == ""
+
+
+@FEW
+@given(st.lists(st.tuples(*[st.integers(0, 100)] * 5), min_size=1, max_size=6))
+def test_what_memos_say_is_told_and_their_counts_only_grow(
+    looks: list[tuple[int, int, int, int, int]],
+) -> None:
+    now = {"texts": looks[0]}
+    meter = Meter(memos=lambda: now)
+    hits, before = 0, 0
+    for look in looks:
+        now["texts"] = look
+        # A count that fell is that of a recreated memo.
+        hits += look[2] - before if look[2] >= before else look[2]
+        before = look[2]
+        said = meter.snapshot()
+        assert said.total("agora_memo_used", memo="texts") == look[0]
+        assert said.total("agora_memo_most", memo="texts") == look[1]
+        assert said.total("agora_memo_looks_total", outcome="hit") == hits
+
+
+def test_memos_are_looked_at_now_and_then_where_nobody_asks() -> None:
+    asked = []
+    meter = Meter(memos=lambda: asked.append(1) or {})  # type: ignore[func-returns-value]
+    for _ in range(600):
+        meter.request("chat", "t", 2, "bypass", 0.0)
+
+    assert len(asked) == 2
+
+
+def test_a_reload_that_failed_shows_until_one_is_done() -> None:
+    meter = Meter()
+    meter.reloaded(done=False)
+    assert meter.snapshot().total("agora_config_stale") == 1
+    meter.reloaded(done=True)
+
+    now = meter.snapshot()
+    assert now.total("agora_config_stale") == 0
+    assert now.by("agora_reloads_total", "outcome") == {"failed": 1.0, "done": 1.0}
+
+
+PROCESS = (
+    "process_cpu_seconds_total",
+    "process_resident_memory_bytes",
+    "process_open_fds",
+    "process_max_fds",
+    "process_start_time_seconds",
+)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system has no /proc")
+def test_the_process_tells_its_cpu_memory_and_files() -> None:
+    now = Meter().snapshot()
+
+    assert all(now.total(name) > 0 for name in PROCESS)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system has no /proc")
+def test_processes_that_count_together_tell_the_sum_of_theirs(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from agora.gateway.metrics import Meter\n"
+        "meter = Meter()\n"
+        "meter.request('chat', 't', 0, 'compressed', 0.1)\n"
+        "print('counts', flush=True)\n"
+        "sys.stdin.readline()\n"
+        "now = meter.snapshot()\n"
+        "print(now.total('process_resident_memory_bytes'), now.total('process_open_fds'))\n"
+    )
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", script],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "counts\n"
+    # The first is asked while the second runs, the second when it is alone.
+    both, alone = (
+        [float(word) for word in process.communicate("\n", timeout=60)[0].split()]
+        for process in processes
+    )
+
+    assert both[0] > 1.5 * alone[0]
+    assert both[1] > alone[1]

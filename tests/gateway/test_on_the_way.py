@@ -1,16 +1,22 @@
 """Faults between the gateway and its upstream: the answer is whole, or it is loud."""
 
 import asyncio
+import io
 import json
+import logging
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import aiohttp
 import pytest
 
-from tests.gateway.fault_proxy import Fault, FaultProxy
-from tests.gateway.histories import chat
-from tests.gateway.loopback import config_for, gateway, in_loop, serving
-from tests.gateway.strict_upstream import StrictUpstream, events
+from agora.gateway.config import Log
+from agora.gateway.logs import configure
+from harness.gateway.fault_proxy import Fault, FaultProxy
+from harness.gateway.histories import chat
+from harness.gateway.loopback import config_for, gateway, in_loop, serving
+from harness.gateway.strict_upstream import StrictUpstream, events
 
 PATH = "/v1/chat/completions"
 
@@ -93,3 +99,78 @@ def test_an_upstream_that_closes_at_once_is_asked_twice_and_then_told(
 
     assert status == 502
     assert proxy.connections == before + 2
+
+
+def test_the_first_byte_may_take_as_long_as_is_set_and_connecting_does_not_add_to_it(
+    upstream: str,
+) -> None:
+    with in_loop(lambda: FaultProxy(upstream, Fault(hang=True)).start()) as proxy:
+        config = config_for(proxy.url)
+        limit = replace(
+            config.upstreams[0], connect_timeout_s=10, first_byte_timeout_s=1, idle_timeout_s=600
+        )
+        with gateway(replace(config, upstreams=(limit,))) as (url, _):
+            began = time.monotonic()
+            status, said = ask(url)
+            took = time.monotonic() - began
+
+    assert status == 504
+    assert "first_byte_timeout" in json.loads(said)["error"]["message"]
+    assert 0.9 <= took < 4
+
+
+def test_an_answer_that_has_begun_may_pause_longer_than_its_first_byte_may_take(
+    upstream: str,
+) -> None:
+    pauses = Fault(split_at=(400,), gap_seconds=1.5)
+    with in_loop(lambda: FaultProxy(upstream, pauses).start()) as proxy:
+        config = config_for(proxy.url)
+        limit = replace(config.upstreams[0], first_byte_timeout_s=1, idle_timeout_s=10)
+        with gateway(replace(config, upstreams=(limit,))) as (url, _):
+            status, said = ask(url)
+
+    assert status == 200
+    assert said.endswith(b"data: [DONE]\n\n")
+
+
+def test_an_answer_may_not_pause_longer_than_is_set(upstream: str) -> None:
+    pauses = Fault(split_at=(400,), gap_seconds=5)
+    with in_loop(lambda: FaultProxy(upstream, pauses).start()) as proxy:
+        config = config_for(proxy.url)
+        limit = replace(config.upstreams[0], first_byte_timeout_s=30, idle_timeout_s=1)
+        with gateway(replace(config, upstreams=(limit,))) as (url, _):
+            began = time.monotonic()
+            with pytest.raises(aiohttp.ClientError):
+                ask(url)
+
+    assert time.monotonic() - began < 5
+
+
+def test_a_stream_that_breaks_off_is_one_line_that_says_so_and_no_exception(
+    upstream: str,
+) -> None:
+    stream = io.StringIO()
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    configure(Log(), stream)
+    try:
+        with (
+            in_loop(lambda: FaultProxy(upstream, Fault(cut_after=400)).start()) as proxy,
+            gateway(config_for(proxy.url, log=Log())) as (url, app),
+        ):
+            with pytest.raises(aiohttp.ClientError):
+                ask(url)
+            metrics = app.forwarder.meter.snapshot()
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert not [line for line in lines if line["level"] == "error"]
+    [line] = [line for line in lines if line["message"] == "request"]
+    assert (line["level"], line["status"], line["error"]) == (
+        "warning",
+        200,
+        "truncated",
+    )
+    assert metrics.total("agora_errors_total", error="truncated", upstream="test") == 1

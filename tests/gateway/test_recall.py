@@ -6,16 +6,17 @@ from typing import Any
 import pytest
 
 from agora.core.recall import TOOL_NAME
-from agora.gateway.edit import Editor, Settings
+from agora.gateway.edit import Editor, EditorSettings
 from agora.gateway.route import CHAT, MESSAGES, RESPONSES, Route
 from agora.scorers.features import FeaturesScorer
-from tests.gateway.histories import chat, messages, observation, responses
+from harness.gateway.histories import chat, messages, observation, responses
 from tests.gateway.test_edit import job
 
 
 def edit(body: Any, route: Route) -> Any:
-    editor = Editor(Settings(scorer=FeaturesScorer(), recall=True))
-    return json.loads(editor(job(json.dumps(body).encode(), route)).body)
+    editor = Editor(EditorSettings(scorer=FeaturesScorer(), recall=True))
+    asked = job(json.dumps(body).encode(), route, agent="claude-cli/2.1.0 (external, cli)")
+    return json.loads(editor(asked).body)
 
 
 def with_recall(format: str, steps: int) -> Any:
@@ -78,10 +79,10 @@ def test_a_recalled_step_stands_where_the_client_said_it_knows_no_such_tool(
 
     sent = edit(body, route)
 
-    told = json.dumps(sent[route.field], ensure_ascii=False)
-    assert "no such tool" not in told
-    assert "is_error" not in told
-    assert "read this" in told
+    said = json.dumps(sent[route.field], ensure_ascii=False)
+    assert "no such tool" not in said
+    assert "is_error" not in said
+    assert "read this" in said
     last = json.dumps(sent[route.field][-2:], ensure_ascii=False)
     assert json.dumps(observation(3), ensure_ascii=False)[1:-1] in last
     assert [t.get("name") or t["function"]["name"] for t in sent["tools"]] == ["read", TOOL_NAME]

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from benchmarks.gateway_results import GUIDE, RESULTS, with_table
+from harness.gateway.results import GUIDE, RESULTS, with_table
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,6 +5,7 @@ import math
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,17 @@ from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Anchor, Step
 from agora.gateway.config import Limits
 from agora.gateway.score import PATH, Judge, Question, identity
+from agora.scorers import load_scorer
 from agora.scorers.bundle import Bundle
 from agora.scorers.features import SHIPPED, SHIPPED_SHA256, FeaturesScorer
 from agora.scorers.lexical import LexicalScorer
 from agora.scorers.recency import RecencyScorer
 from agora.testing import FailingScorer, FixedScorer, histories
-from tests.gateway.histories import chat, messages, responses
-from tests.gateway.loopback import config_for, gateway, serving
-from tests.gateway.strict_upstream import StrictUpstream
+from harness.gateway.histories import chat, messages, responses
+from harness.gateway.loopback import config_for, gateway, serving
+from harness.gateway.odd_bodies import body_of
+from harness.gateway.strict_upstream import StrictUpstream
 from tests.gateway.test_door import Door
-from tests.gateway.test_edit import body_of
 
 
 class Short:
@@ -216,10 +218,10 @@ def test_the_gateway_judges_without_asking_an_upstream(door: Door, body: dict[st
 
     assert status == 200
     assert headers["content-type"] == "application/json"
-    assert json.loads(said) == judged(body)
+    assert json.loads(said) == judged(body, replace(JUDGE, scorer=load_scorer()))
     assert not door.upstream.received
-    told = door.app.forwarder.meter.snapshot()
-    assert told.total("agora_requests_total", route="score", reason="judged") >= 1
+    reported = door.app.forwarder.meter.snapshot()
+    assert reported.total("agora_requests_total", route="score", reason="judged") >= 1
 
 
 def test_the_caps_of_the_gateway_hold_for_judging(door: Door) -> None:
@@ -234,11 +236,11 @@ def test_the_caps_of_the_gateway_hold_for_judging(door: Door) -> None:
 
 
 def test_judging_counts_as_one_of_the_requests_at_a_time(door: Door) -> None:
-    door.app.open_requests += door.app.config.limits.concurrent
+    door.app.gate.open += door.app.config.limits.concurrent
     try:
         status, headers, _ = door.ask(PATH, chat(1))
     finally:
-        door.app.open_requests -= door.app.config.limits.concurrent
+        door.app.gate.open -= door.app.config.limits.concurrent
 
     assert (status, headers["retry-after"]) == (503, "1")
 

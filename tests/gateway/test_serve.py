@@ -1,11 +1,14 @@
 """`agora serve` as a process, before an upstream that streams slowly, all on loopback."""
 
+import fcntl
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 import urllib.error
@@ -23,16 +26,19 @@ pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
 pytest.importorskip("prometheus_client", reason="the extra gateway is not installed")
 
 from agora.cli.group import agora
+from agora.cli.serve import read_again
 from agora.gateway.metrics import read_metrics
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "gateway.toml"
 CANARY = "sk-canary-7f3a9c1e5b2d8f60"
 PLAIN_CANARY = "Zq7Kp2Xw9Lm4Rt6Yv1Bn3Cd5"
-STREAM_SECONDS = 3.0
+END = threading.Event()
+"""Lets the streams that are open come to their end."""
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Upstream(BaseHTTPRequestHandler):
-    """Answers a chat request with a stream that takes a while, anything else at once."""
+    """Answers a chat request with a stream that ends when it is told, anything else at once."""
 
     protocol_version = "HTTP/1.1"
 
@@ -50,7 +56,7 @@ class Upstream(BaseHTTPRequestHandler):
         self.end_headers()
         for at in range(10):
             self._chunk(b'data: {"n":%d}\n\n' % at)
-            time.sleep(STREAM_SECONDS / 10)
+        END.wait(60)
         self._chunk(b"data: [DONE]\n\n")
         self._chunk(b"")
 
@@ -122,11 +128,7 @@ def running(folder: Path, upstream: str, *arguments: str, more: str = "") -> Ite
         process = subprocess.Popen([*command, *arguments], stderr=sink, stdout=sink)
     gateway = Gateway(process, f"http://127.0.0.1:{port}", log)
     try:
-        deadline = time.monotonic() + 60
-        while not _ready(gateway):
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.1)
+        wait_until_ready(gateway)
         yield gateway
     finally:
         if process.poll() is None:
@@ -136,6 +138,14 @@ def running(folder: Path, upstream: str, *arguments: str, more: str = "") -> Ite
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def wait_until_ready(gateway: Gateway) -> None:
+    deadline = time.monotonic() + 60
+    while not _ready(gateway):
+        assert gateway.process.poll() is None, gateway.log.read_text()
+        assert time.monotonic() < deadline, gateway.log.read_text()
+        time.sleep(0.1)
 
 
 def _ready(gateway: Gateway) -> bool:
@@ -155,7 +165,8 @@ def test_three_lines_serve_and_the_bytes_of_the_answer_come_through(
         assert gateway.get("/livez")[0] == 200
         status, body = gateway.post("/v1/chat/completions", {"model": "gpt-5", "messages": []})
         assert (status, body) == (200, b'{"usage":{"prompt_tokens":5,"completion_tokens":1}}')
-        assert gateway.get("/v1/models")[1] == b'{"data":[]}'
+        key = {"authorization": "Bearer k"}
+        assert gateway.get("/v1/models", **key)[1] == b'{"data":[]}'
         assert gateway.total("agora_requests_total", route="chat") == 1
         assert gateway.total("agora_usage_tokens_total", kind="fresh") == 5
         assert gateway.get("/metrics", host="elsewhere.test")[0] == 421
@@ -170,7 +181,8 @@ def test_three_lines_serve_and_the_bytes_of_the_answer_come_through(
 def test_at_sigterm_readiness_goes_first_open_streams_end_and_then_the_process(
     tmp_path: Path, upstream: str
 ) -> None:
-    with running(tmp_path, upstream, more=SHORT) as gateway:
+    END.clear()
+    with running(tmp_path, upstream, more=SHORT.replace("= 1", "= 5")) as gateway:
         answers: list[tuple[int, bytes]] = []
         body = {"model": "gpt-5", "messages": [], "stream": True}
         streams = [
@@ -187,8 +199,9 @@ def test_at_sigterm_readiness_goes_first_open_streams_end_and_then_the_process(
         gateway.process.send_signal(signal.SIGTERM)
         sent = time.monotonic()
         while gateway.get("/readyz")[0] != 503:
-            assert time.monotonic() - sent < 1
+            assert time.monotonic() - sent < 5
         assert gateway.get("/livez")[0] == 200
+        END.set()
         for stream in streams:
             stream.join()
         gateway.process.wait(20)
@@ -203,7 +216,7 @@ def test_several_processes_take_from_one_port_and_count_together(
 ) -> None:
     with running(tmp_path, upstream, "--workers", "2", more=SHORT) as gateway:
         for _ in range(20):
-            gateway.get("/v1/models")
+            gateway.get("/v1/models", authorization="Bearer k")
 
         assert gateway.total("agora_requests_total", route="other") == 20
         gateway.process.terminate()
@@ -220,11 +233,11 @@ def test_no_canary_gets_into_logs_or_metrics_at_debug(tmp_path: Path, upstream: 
             gateway.get(f"/v1/files/{canary}", **{"user-agent": canary, **keys})
             gateway.get(f"/v1/../{canary}", **keys)
         metrics = gateway.get("/metrics")[1].decode()
-    told = gateway.log.read_text()
+    said = gateway.log.read_text()
 
-    assert told.count('"message":"request"') >= 6
+    assert said.count('"message":"request"') >= 6
     for canary in (CANARY, PLAIN_CANARY):
-        assert canary not in told
+        assert canary not in said
         assert canary not in metrics
 
 
@@ -288,21 +301,214 @@ def test_without_a_file_it_is_said_what_to_write(
     result = CliRunner().invoke(agora, ["serve"])
 
     assert result.exit_code == 1
-    assert "gateway.toml: there is no such file; three lines are enough" in result.output
+    assert "gateway.toml: no such file; three lines are enough" in result.output
 
 
-def test_without_the_extra_one_sentence_names_it(tmp_path: Path) -> None:
-    (tmp_path / "uvicorn.py").write_text("raise ImportError\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "agora.cli", "serve"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "gateway": ("uvicorn", "prometheus_client", "aiohttp", "msgspec", "httptools", "uvloop"),
+    "telemetry": ("opentelemetry",),
+}
+THREE_LINES = '[[upstreams]]\nbase_url = "http://127.0.0.1:9/v1"\nformats = ["openai"]\n'
+
+
+def without(extra: str, folder: Path) -> dict[str, str]:
+    """Return an environment in which the packages of an extra cannot be imported."""
+    hidden = folder / "hidden"
+    hidden.mkdir()
+    for name in EXTRAS[extra]:
+        (hidden / f"{name}.py").write_text("raise ImportError\n")
+    paths = [str(hidden), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def run(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "agora.cli", *arguments],
+        env=environment,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
 
-    assert done.returncode == 1
-    assert done.stderr == (
-        "Error: agora serve needs an extra: pip install 'agora-context[gateway]'\n"
+
+def test_without_the_extra_help_is_there_and_one_sentence_names_it(tmp_path: Path) -> None:
+    bare = without("gateway", tmp_path)
+    config = tmp_path / "gateway.toml"
+    config.write_text(THREE_LINES)
+
+    for command in ("serve", "top"):
+        helped = run(bare, command, "--help")
+        assert helped.returncode == 0
+        assert helped.stdout.startswith(f"Usage: agora {command}")
+    needs = "needs an extra: pip install 'agora-context[gateway]'\n"
+    started = run(bare, "serve", str(config), "--port", "0")
+    assert (started.returncode, started.stderr) == (1, f"Error: agora serve {needs}")
+    checked = run(bare, "serve", str(config), "--check-config")
+    assert checked.returncode == 1
+    assert checked.stderr == f"Error: the gateway would not start: agora serve {needs}"
+    watched = run(bare, "top", "--once")
+    assert (watched.returncode, watched.stderr) == (1, f"Error: agora top {needs}")
+
+
+def test_the_example_starts_with_what_the_guide_installs(tmp_path: Path) -> None:
+    bare = without("telemetry", tmp_path)
+    checked = run(bare, "serve", str(EXAMPLE), "--check-config")
+    assert checked.returncode == 0, checked.stderr
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "agora.cli", "serve", str(EXAMPLE), "--port", str(port)]
+    with log.open("wb") as sink:
+        process = subprocess.Popen(command, stderr=sink, stdout=sink, env=bare)
+    wait_until_ready(Gateway(process, f"http://127.0.0.1:{port}", log))
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(30) == 130
+    assert "%" not in log.read_text().replace("100%", "")
+
+
+def test_what_would_fail_at_the_start_is_told_when_a_file_is_checked(tmp_path: Path) -> None:
+    bare = without("telemetry", tmp_path)
+    config = tmp_path / "gateway.toml"
+    config.write_text(f'{THREE_LINES}[telemetry]\nendpoint = "http://127.0.0.1:4318"\n')
+    checked = run(bare, "serve", str(config), "--check-config")
+    started = run(bare, "serve", str(config), "--port", "0")
+
+    assert checked.returncode == 1
+    assert "the gateway would not start" in checked.stderr
+    assert "agora-context[telemetry]" in checked.stderr
+    assert started.returncode != 0
+
+
+def test_a_port_in_use_is_a_note_when_a_file_is_checked(tmp_path: Path) -> None:
+    config = tmp_path / "gateway.toml"
+    config.write_text(THREE_LINES)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        result = CliRunner().invoke(agora, ["serve", str(config), "--check-config", "--port", port])
+
+    assert result.exit_code == 0
+    assert f"note: cannot listen on 127.0.0.1:{port}: Address already in use" in result.output
+
+
+def reloaded(gateway: Gateway, times: int) -> None:
+    """Ask for the configuration to be read again, and wait until it was."""
+    gateway.process.send_signal(signal.SIGHUP)
+    deadline = time.monotonic() + 30
+    while gateway.total("agora_reloads_total") < times:
+        assert gateway.process.poll() is None, gateway.log.read_text()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_at_sighup_the_file_is_read_again_and_one_with_mistakes_changes_nothing(
+    tmp_path: Path, upstream: str
+) -> None:
+    config = tmp_path / "gateway.toml"
+    with running(tmp_path, upstream, more=SHORT) as gateway:
+        good = config.read_text()
+        body = {"model": "gpt-5", "messages": []}
+        pid = gateway.process.pid
+        assert gateway.post("/v1/chat/completions", body)[0] == 200
+
+        config.write_text(good.replace("[limits]", "[limits]\ndepht = 3"))
+        reloaded(gateway, 1)
+        assert gateway.total("agora_config_stale") == 1
+        assert gateway.post("/v1/chat/completions", body)[0] == 200
+
+        changed = good.replace("settle_seconds = 1", "settle_seconds = 2\nbody_bytes = 1_024")
+        config.write_text(changed + "[listen]\nport = 1\nhosts = ['127.0.0.1', 'renamed.test']\n")
+        reloaded(gateway, 2)
+        assert gateway.total("agora_config_stale") == 0
+        assert gateway.post("/v1/chat/completions", body, pad="x" * 10)[0] == 200
+        large = {"model": "gpt-5", "messages": ["x" * 2_000]}
+        assert gateway.post("/v1/chat/completions", large)[0] == 413
+        assert gateway.get("/metrics", host="renamed.test")[0] == 200
+        assert gateway.get("/metrics", host="localhost")[0] == 421
+        # What was counted stays: it is the same process, and the same gateway.
+        assert gateway.total("agora_requests_total", route="chat") == 4
+        assert gateway.process.pid == pid
+        assert gateway.process.poll() is None
+    said = [json.loads(line) for line in gateway.log.read_text().splitlines() if line[0] == "{"]
+
+    [bad] = [line for line in said if line["level"] == "error"]
+    assert bad["message"] == (
+        "the configuration is unchanged: gateway.toml: limits.depht is not a setting "
+        "(did you mean depth?)"
     )
+    says = [line["message"] for line in said]
+    assert "configuration reloaded; changed: listen.hosts, limits.body_bytes" in says
+    assert "changed in the file, applied at the next restart: limits.settle_seconds" in says
+
+
+def test_what_waits_for_a_restart_is_told_and_a_port_of_the_command_line_stays(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "gateway.toml"
+    config.write_text(THREE_LINES + "[listen]\nport = 9000\n")
+
+    assert read_again(config, listening=8484, port_given=True).listen_port == 8484
+    assert read_again(config, listening=8484, port_given=False).listen_port == 9000
+    config.write_text(THREE_LINES + "[listen]\nport = 0\n")
+    assert read_again(config, listening=8484, port_given=False).listen_port == 8484
+
+
+def test_at_sighup_all_of_several_processes_read_the_file_again(
+    tmp_path: Path, upstream: str
+) -> None:
+    config = tmp_path / "gateway.toml"
+    with running(tmp_path, upstream, "--workers", "2", more=SHORT) as gateway:
+        deadline = time.monotonic() + 60
+        while gateway.log.read_text().count("Started server process") < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        config.write_text(config.read_text() + "body_bytes = 1_024\n")
+        reloaded(gateway, 2)
+        large = {"model": "gpt-5", "messages": ["x" * 2_000]}
+        answers = {gateway.post("/v1/chat/completions", large)[0] for _ in range(10)}
+        gateway.process.send_signal(signal.SIGINT)
+
+        assert gateway.process.wait(30) == 130
+    assert answers == {413}
+    assert "Traceback" not in gateway.log.read_text()
+
+
+def test_a_terminal_that_hangs_up_ends_the_gateway_and_does_not_reload_it(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "gateway.toml"
+    config.write_text(THREE_LINES + SHORT)
+    master, slave = os.openpty()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agora.cli", "serve", str(config), "--port", str(port)],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(slave)
+    # What it says is read, so that it never waits for the terminal.
+    reader = threading.Thread(target=_drain, args=(master, 1.5), daemon=True)
+    wait_until_ready(Gateway(process, f"http://127.0.0.1:{port}", config))
+    reader.start()
+    reader.join()
+    os.close(master)
+
+    assert process.wait(30) is not None
+
+
+def _drain(descriptor: int, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        ready, _, _ = select.select([descriptor], [], [], 0.1)
+        if ready:
+            os.read(descriptor, 65_536)

@@ -50,18 +50,18 @@ def record(*exchanges: Exchange, settings: Telemetry | None = None) -> list[Read
 
 def test_a_request_becomes_a_span_in_the_words_of_the_conventions() -> None:
     [span] = record(EXCHANGE)
-    told = dict(span.attributes or {})
+    said = dict(span.attributes or {})
 
     assert span.name == "chat claude-opus-5"
     assert span.kind.name == "CLIENT"
-    assert told["gen_ai.operation.name"] == "chat"
-    assert told["gen_ai.provider.name"] == "anthropic"
-    assert told["gen_ai.request.model"] == "claude-opus-5"
-    assert told["gen_ai.usage.input_tokens"] == 3_010
-    assert told["gen_ai.usage.output_tokens"] == 55
-    assert told["gen_ai.usage.cache_read.input_tokens"] == 2_900
-    assert told["gen_ai.usage.cache_creation.input_tokens"] == 100
-    assert told["agora.tokens_in"] == 9_000
+    assert said["gen_ai.operation.name"] == "chat"
+    assert said["gen_ai.provider.name"] == "anthropic"
+    assert said["gen_ai.request.model"] == "claude-opus-5"
+    assert said["gen_ai.usage.input_tokens"] == 3_010
+    assert said["gen_ai.usage.output_tokens"] == 55
+    assert said["gen_ai.usage.cache_read.input_tokens"] == 2_900
+    assert said["gen_ai.usage.cache_creation.input_tokens"] == 100
+    assert said["agora.tokens_in"] == 9_000
     assert span.end_time is not None
     assert span.start_time is not None
     assert span.end_time - span.start_time == 2_000_000_000

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agora.core.prices import PriceSheet, shipped_sheets
 from agora.gateway.config import Tenants
-from agora.gateway.tenants import ANONYMOUS, Account, Billed, Ledger, net_saving, tenant_of
+from agora.gateway.tenants import ANONYMOUS, Account, Billed, Ledger, Sent, net_saving, tenant_of
 
 FEW = settings(deadline=None, max_examples=60)
 SETTINGS = Tenants(window_requests=100, rest_seconds=60.0, longest_rest_seconds=240.0)
@@ -188,15 +188,13 @@ BILLED = st.builds(Billed, fresh=TOKENS, read=TOKENS, written=TOKENS, output=TOK
 
 
 @FEW
-@given(billed=BILLED, tokens=TOKENS, newest=TOKENS, edited=st.booleans())
+@given(billed=BILLED, tokens=TOKENS, newest=TOKENS)
 def test_a_request_that_went_on_as_it_came_saved_nothing(
-    billed: Billed, tokens: int, newest: int, edited: bool
+    billed: Billed, tokens: int, newest: int
 ) -> None:
+    sent = Sent(tokens_in=tokens, tokens_out=tokens, new_tokens=newest)
     for sheet in shipped_sheets().values():
-        saved = net_saving(
-            sheet, billed, tokens_in=tokens, tokens_out=tokens, newest=newest, edited=edited
-        )
-        assert saved == 0.0
+        assert net_saving(sheet, billed, sent) == 0.0
 
 
 @FEW
@@ -206,9 +204,8 @@ def test_a_call_between_edits_never_counts_as_a_loss(
 ) -> None:
     # One exception, which has its own test: a prompt that shrank out of the cache.
     if billed.read or billed.prompt >= SHEET.minimum_prefix:
-        saved = net_saving(
-            SHEET, billed, tokens_in=out + removed, tokens_out=out, newest=newest, edited=False
-        )
+        sent = Sent(tokens_in=out + removed, tokens_out=out, new_tokens=newest)
+        saved = net_saving(SHEET, billed, sent)
         assert saved >= -1e-12
 
 
@@ -220,9 +217,8 @@ def test_an_edit_is_never_credited_with_more_than_the_whole_prompt_it_spared(
     out: int, removed: int, newest: int
 ) -> None:
     billed = Billed(written=out)
-    saved = net_saving(
-        SHEET, billed, tokens_in=out + removed, tokens_out=out, newest=newest, edited=True
-    )
+    sent = Sent(tokens_in=out + removed, tokens_out=out, new_tokens=newest, breaks=True)
+    saved = net_saving(SHEET, billed, sent)
     whole_read = ((out + removed) * 0.1 + newest * 1.15) / 1e6
 
     assert saved <= whole_read - out * 1.25 / 1e6 + 1e-12
@@ -233,15 +229,14 @@ def test_without_a_cache_every_token_removed_is_saved_at_once() -> None:
     billed = Billed(fresh=10_000)
 
     for edited in (True, False):
-        saved = net_saving(
-            sheet, billed, tokens_in=30_000, tokens_out=10_000, newest=500, edited=edited
-        )
+        sent = Sent(tokens_in=30_000, tokens_out=10_000, new_tokens=500, breaks=edited)
+        saved = net_saving(sheet, billed, sent)
         assert saved == pytest.approx(0.02)
 
 
 def test_a_prompt_that_shrank_out_of_the_cache_counts_as_a_loss() -> None:
     small = Billed(fresh=1_000)
-    saved = net_saving(SHEET, small, tokens_in=3_000, tokens_out=1_000, newest=100, edited=False)
+    saved = net_saving(SHEET, small, Sent(tokens_in=3_000, tokens_out=1_000, new_tokens=100))
 
     assert saved == pytest.approx(((2_900 * 0.1 + 100) - 1_000) / 1e6)
     assert saved < 0
@@ -250,20 +245,20 @@ def test_a_prompt_that_shrank_out_of_the_cache_counts_as_a_loss() -> None:
 def test_writes_that_a_provider_makes_by_itself_and_does_not_report_are_not_taken_for_plain() -> (
     None
 ):
-    by_ours = {"tokens_in": 30_000, "tokens_out": 10_000, "newest": 500, "edited": True}
-    reported = net_saving(SHEET, Billed(written=10_000), **by_ours)  # type: ignore[arg-type]
-    silent = net_saving(SHEET, Billed(fresh=10_000), **by_ours)  # type: ignore[arg-type]
+    by_ours = Sent(tokens_in=30_000, tokens_out=10_000, new_tokens=500, breaks=True)
+    reported = net_saving(SHEET, Billed(written=10_000), by_ours)
+    silent = net_saving(SHEET, Billed(fresh=10_000), by_ours)
     asked = replace(SHEET, breakpoints=4)
-    unasked = net_saving(asked, Billed(fresh=10_000), **by_ours)  # type: ignore[arg-type]
+    unasked = net_saving(asked, Billed(fresh=10_000), by_ours)
 
     assert silent == pytest.approx(reported)
     assert unasked > reported
 
 
 def test_our_counts_are_put_right_by_the_providers() -> None:
-    by_ours = {"tokens_in": 30_000, "tokens_out": 10_000, "newest": 500, "edited": False}
-    half = net_saving(SHEET, Billed(read=5_000), **by_ours)  # type: ignore[arg-type]
-    whole = net_saving(SHEET, Billed(read=10_000), **by_ours)  # type: ignore[arg-type]
+    by_ours = Sent(tokens_in=30_000, tokens_out=10_000, new_tokens=500)
+    half = net_saving(SHEET, Billed(read=5_000), by_ours)
+    whole = net_saving(SHEET, Billed(read=10_000), by_ours)
 
     assert whole == pytest.approx(2 * half)
 
@@ -283,9 +278,28 @@ def test_an_edit_and_the_calls_after_it_add_up_to_what_the_trajectory_saved() ->
             out = kept + (call - 30) * step
             billed = Billed(read=out - step, written=step)
         edited += (billed.read * 0.1 + billed.written * 1.25) / 1e6
-        claimed += net_saving(
-            SHEET, billed, tokens_in=prompt, tokens_out=out, newest=step, edited=call == 30
-        )
+        sent = Sent(tokens_in=prompt, tokens_out=out, new_tokens=step, breaks=call == 30)
+        claimed += net_saving(SHEET, billed, sent)
 
     assert claimed == pytest.approx(plain - edited)
     assert claimed > 0
+
+
+@FEW
+@given(whole=st.integers(2_000, 200_000), read=st.floats(0, 1), newest=st.integers(0, 2_000))
+def test_an_edited_prompt_that_goes_on_whole_is_booked_as_what_it_costs_more(
+    whole: int, read: float, newest: int
+) -> None:
+    known = int((whole - newest) * read)
+    billed = Billed(read=known, written=whole - known)
+    sent = Sent(tokens_in=whole, tokens_out=whole, new_tokens=newest, breaks=True)
+
+    unread = whole - newest - known
+    assert net_saving(SHEET, billed, sent) == pytest.approx(-unread * 1.15 / 1e6)
+
+
+def test_after_a_pause_the_cache_would_have_known_nothing_either() -> None:
+    billed = Billed(written=10_000)
+    sent = Sent(tokens_in=30_000, tokens_out=10_000, breaks=True, warm=False)
+
+    assert net_saving(SHEET, billed, sent) == pytest.approx(20_000 * 1.25 / 1e6)

@@ -73,7 +73,7 @@ def test_one_look_shows_requests_rungs_tokens_and_dollars() -> None:
 
     assert re.search(r"requests\s+40 ", text)
     assert re.search(r"scored\s+━+\s+75%", text)
-    assert re.search(r"as they came\s+━+\s+25%", text)
+    assert re.search(r"unchanged\s+━+\s+25%", text)
     assert re.search(r"net saving\s+\$1\.25", text)
     assert re.search(r"lost by edits\s+-\$0\.2500", text)
     assert re.search(r"tokens elided\s+900\.0k of 1\.3M", text)
@@ -120,8 +120,36 @@ def test_a_gateway_that_drains_or_is_gone_says_so() -> None:
     assert "draining" in shown(watch)
     assert "breakers open: 2" in shown(watch)
 
+    meter.reloaded(done=False)
+    assert "configuration stale" in shown(watching((meter.snapshot(), 0.0)), 160)
+
     watch.lost("connection refused")
     assert "no answer: connection refused" in shown(watch)
+
+
+def test_models_and_the_rules_that_histories_break_are_shown() -> None:
+    meter = busy()
+    model = "claude-sonnet-4-5-20250929"
+    meter.upstream("messages", 200, upstream="u", model=model)
+    meter.exchange(
+        "messages", upstream="u", model=model, seconds=3.0, tokens_in=900, tokens_out=300, rule="S3"
+    )
+    meter.usage("messages", "t-aaa", 1, 0, 0, 0, 0.25, upstream="u", model=model)
+    text = shown(watching((meter.snapshot(), 0.0)), 120)
+
+    assert re.search(rf"{model}\s+1\s+900\s+600\s+67%\s+≤ 5\.0 s\s+≤ 5\.0 s\s+\$0\.25", text)
+    assert "rules broken: S3 1" in text
+
+
+def test_ctrl_c_ends_it_with_the_code_that_shells_expect(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("agora.cli.top.time.sleep", interrupted)
+    with serving(busy().render()) as url:
+        result = CliRunner().invoke(agora, ["top", url])
+
+    assert result.exit_code == 130
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
@@ -141,7 +169,7 @@ def test_the_command_prints_one_look_of_a_gateway_that_runs() -> None:
 
 
 def test_what_is_no_gateway_is_told_apart() -> None:
-    with serving(b"up 1\n") as url, pytest.raises(ValueError, match="no metrics of a gateway"):
+    with serving(b"up 1\n") as url, pytest.raises(ValueError, match="not a gateway's"):
         fetch(url)
     with serving(b"", 404) as url:
         result = CliRunner().invoke(agora, ["top", url])
@@ -161,7 +189,7 @@ def test_an_address_that_is_none_is_refused() -> None:
     result = CliRunner().invoke(agora, ["top", "file:///etc/passwd"])
 
     assert result.exit_code == 2
-    assert "is no http or https address" in result.output
+    assert "is not an http or https address" in result.output
 
 
 def test_nobody_there_is_one_sentence() -> None:

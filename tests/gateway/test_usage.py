@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agora.gateway.tenants import Billed
 from agora.gateway.usage import UsageReader
-from tests.gateway.strict_upstream import _whole, events
+from harness.gateway.strict_upstream import _whole, events
 
 ASKED = {"model": "m", "messages": "one two " * 1_000}
 

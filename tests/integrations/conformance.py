@@ -26,7 +26,7 @@ from tests.integrations.start import START
 ROOT = Path(__file__).parents[2]
 MODEL = "self-hosted"
 """A model without a discount for cached tokens: a compressor that hears its name edits at every
-call, one that does not hear it takes editing to be dear."""
+call, one that does not hear it assumes that editing is expensive."""
 SYSTEM = "You read files and say what is in them."
 TASK = "Which of the notes names the harbour master? Read them all."
 ANSWER = "It is in note 3."
@@ -44,7 +44,7 @@ class Case:
     endpoint: str
     """The API it calls: openai, responses or anthropic."""
     call: str
-    """How it is called: sync, async, stream or astream, or what the framework has beside these."""
+    """How it is called: sync, async, stream or astream, or what else the framework has."""
     url: str = ""
     """The provider's, without /v1."""
     folder: Path
@@ -114,7 +114,7 @@ class Conformance:
     """The ways that also take thinking and images."""
     images: ClassVar[bool] = True
     picture: ClassVar[str] = PNG
-    """What of the image has to arrive, where a framework writes it anew."""
+    """What of the image has to arrive, if a framework rewrites it."""
     example: ClassVar[str] = ""
     """The program in examples/integrations."""
     prelude: ClassVar[str] = ""
@@ -270,7 +270,7 @@ class Conformance:
             expected = self.expected(before, compressor)
             changed += expected != before.messages
             assert after.messages == expected
-            assert after.beside == before.beside
+            assert after.options == before.options
             assert after.path == before.path
         assert changed >= 3, "nothing to see: no request was long enough"
         calls = [_calls(request) for request in plain.requests]

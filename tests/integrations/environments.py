@@ -82,8 +82,8 @@ def build(framework: Framework, end: str, folder: Path, *, locked: bool = True) 
 
 def _installed(home: Path, python: Path, what: Sequence[str]) -> Ended:
     # Many times as quick as pip, and it shares its downloads among the environments.
-    beside = Path(sys.executable).with_name("uv")
-    uv = str(beside) if beside.exists() else shutil.which("uv")
+    extra = Path(sys.executable).with_name("uv")
+    uv = str(extra) if extra.exists() else shutil.which("uv")
     if uv:
         made = run([uv, "venv", "-q", "--clear", "--python", sys.executable, home], seconds=120)
         command = [uv, "pip", "install", "-q", "--python", str(python), *what]

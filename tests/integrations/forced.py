@@ -74,7 +74,7 @@ class Forced:
 
     def _made(self, tools: Sequence[str], asked: Body) -> str:
         """Allow the arguments of one tool alone, and return its name; none: words."""
-        asked.pop("tools", None)  # The server takes no grammar beside tools.
+        asked.pop("tools", None)  # The server takes no grammar together with tools.
         if self.calls < len(self.names):
             name, argument = "read_file", "name"
             value: Body = {"type": "string", "enum": [self.names[self.calls]]}

@@ -81,9 +81,9 @@ def _responses(case: Case, history: list[Body]) -> Loop:
         content = [{"type": "input_text", "text": TASK}, image]
     history.append({"role": "user", "content": content})
     tools = [{"type": "function", "name": "read_file", "parameters": SCHEMA, "strict": False}]
-    beside = {"model": MODEL, "instructions": SYSTEM, "tools": tools, "store": False}
+    options = {"model": MODEL, "instructions": SYSTEM, "tools": tools, "store": False}
     while True:
-        whole = yield {**beside, "input": history}
+        whole = yield {**options, "input": history}
         items = [_without_none(item) for item in whole["output"]]
         history += items
         calls = [item for item in items if item["type"] == "function_call"]
@@ -102,11 +102,11 @@ def _messages(case: Case, history: list[Body]) -> Loop:
         content = [{"type": "text", "text": TASK}, {"type": "image", "source": source}]
     history.append({"role": "user", "content": content})
     tool = {"name": "read_file", "description": ABOUT, "input_schema": SCHEMA}
-    beside: Body = {"model": MODEL, "max_tokens": 2048, "system": SYSTEM, "tools": [tool]}
+    options: Body = {"model": MODEL, "max_tokens": 2048, "system": SYSTEM, "tools": [tool]}
     if case.thinking:
-        beside["thinking"] = {"type": "enabled", "budget_tokens": 1024}
+        options["thinking"] = {"type": "enabled", "budget_tokens": 1024}
     while True:
-        whole = yield {**beside, "messages": history}
+        whole = yield {**options, "messages": history}
         blocks = [_without_none(block) for block in whole["content"]]
         history.append({"role": "assistant", "content": blocks})
         calls = [block for block in blocks if block["type"] == "tool_use"]

@@ -39,7 +39,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One request as it came."""
+    """One request as received."""
 
     path: str
     format: str
@@ -50,7 +50,7 @@ class Received:
         return self.body[FIELDS[self.format]]
 
     @property
-    def beside(self) -> Body:
+    def options(self) -> Body:
         """Everything but the messages."""
         return {k: v for k, v in self.body.items() if k != FIELDS[self.format]}
 

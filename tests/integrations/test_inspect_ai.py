@@ -123,7 +123,7 @@ class TestInspect(Conformance):
                 )
                 changed += 1
                 assert sent == edits[-1][0]
-            assert without_breakpoints(after.beside) == without_breakpoints(before.beside)
+            assert without_breakpoints(after.options) == without_breakpoints(before.options)
         assert changed >= 2, "Inspect did not ask"
 
     def test_a_scorer_that_fails_changes_nothing_but_a_line_in_the_log(

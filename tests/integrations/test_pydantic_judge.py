@@ -97,11 +97,10 @@ def test_two_steps_are_ranked_by_what_the_newest_observation_asks_for() -> None:
 
 
 def test_every_step_of_a_whole_request_gets_the_scorers_own_score() -> None:
-    from agora.adapters import ADAPTERS, Context
+    import agora
 
     request = conversation()
-    context = Context(counter=EstimatedTokens())
-    past = ADAPTERS["openai"].parse(request["messages"], context).trajectory
+    past = agora.parse(request["messages"], format="openai")
     own = load_scorer("features").score(past.anchor(5, newest=True), past.steps)
 
     ranked = Agent(AgoraJudge(), output_type=Ranked).run_sync(json.dumps(request)).output

@@ -1,4 +1,4 @@
-"""Imports every module of the package, and tells what each one lacks. Runs in a clean environment.
+"""Imports every module of a package, and tells what each one lacks. Runs in a clean environment.
 
 Printed as JSON: how many modules there are, which extras are missing and for what, and what
 failed in any other way. It needs nothing but the package.
@@ -12,19 +12,19 @@ import sys
 import agora
 from agora.errors import MissingExtraError
 
-ROOT = "agora."
-SKIPPED = ("agora.lab.methods.workers.",)
-"""Run in environments of peers, never imported."""
 COMMANDS = {"click", "rich"}
-"""What the modules below `agora.cli` take for granted: its `main` says the sentence."""
+"""What the modules below a `cli` take for granted: `agora.cli`'s `main` says the sentence."""
+WORKERS = "agora_lab.methods.workers."
+"""Programs that run inside the environments of the packages they speak for, and only there."""
 
 
-def look() -> dict[str, object]:
-    """Return what came of importing every module."""
+def look(package: str) -> dict[str, object]:
+    """Return what came of importing every module of a package."""
+    path = importlib.import_module(package).__path__
     names = [
         module.name
-        for module in pkgutil.walk_packages(agora.__path__, ROOT, onerror=lambda name: None)
-        if not module.name.startswith(SKIPPED)
+        for module in pkgutil.walk_packages(path, f"{package}.", onerror=lambda name: None)
+        if not module.name.startswith(WORKERS)
     ]
     missing: dict[str, list[str]] = {}
     failed: dict[str, str] = {}
@@ -34,7 +34,10 @@ def look() -> dict[str, object]:
         except MissingExtraError as error:
             missing.setdefault(error.extra, []).append(name)
         except ImportError as error:
-            if name.startswith("agora.cli.") and (error.name or "").partition(".")[0] in COMMANDS:
+            if (
+                name.startswith(f"{package}.cli.")
+                and (error.name or "").partition(".")[0] in COMMANDS
+            ):
                 missing.setdefault("cli", []).append(name)
             else:
                 failed[name] = f"{type(error).__name__}: {error}"
@@ -52,4 +55,4 @@ def first_call() -> str:
 
 
 if __name__ == "__main__":
-    json.dump({"first_call": first_call(), **look()}, sys.stdout)
+    json.dump({"first_call": first_call(), **look(sys.argv[1])}, sys.stdout)

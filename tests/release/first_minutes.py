@@ -185,7 +185,7 @@ def sentence(figures: dict[str, Any]) -> str:
     seconds = {what: round(60 * minutes) for what, minutes in figures["minutes"].items()}
     listed = ", ".join(f"the {what} after {took} s" for what, took in seconds.items())
     return (
-        f"Typed as printed into a new environment with nothing cached: {listed}, from the first "
+        f"Typed as shown into a new environment with nothing cached: {listed}, from the first "
         f"line on ({figures['machine']}, {figures['date']}; "
         "`python -m tests.release.first_minutes WHEEL`)."
     )

@@ -3,7 +3,15 @@
 import json
 from typing import Any
 
-from agora.replay.logs import Recording
+from agora.core.prices import PriceSheet
+from agora.logs import Recording
+from agora.replay.simulate import Replayed, replay_by
+
+
+def replay(recording: Recording, sheet: PriceSheet) -> Replayed:
+    """Return what a recording would have cost by one price sheet."""
+    [replayed] = replay_by(recording, (sheet,))
+    return replayed
 
 
 def messages(steps: int, *, words: int = 300, task: str = "Find the key.") -> list[dict[str, Any]]:

@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agora.replay.logs import Bad, Recording, Tally
+from agora.logs import Bad, Recording, Tally
 from agora.replay.page import page
 from agora.replay.report import Report
 from agora.replay.run import Pricing, run
-from tests.html_pages import ATTACKS, Elements
+from harness.html_pages import ATTACKS, Elements
 from tests.replay.recordings import messages
 
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora.core.prices import sheet_for, shipped_sheets
+from agora.logs import Recording, Tally
 from agora.replay import report as module
-from agora.replay.logs import Recording, Tally
-from agora.replay.report import Comparison, Dearest, Reasons, Report, unit_of
+from agora.replay.report import Comparison, MostExpensive, Reasons, Report, unit_of
 from agora.replay.run import Pricing, run
 from agora.replay.simulate import Policy
 from tests.replay.recordings import recording
@@ -120,13 +120,13 @@ def test_a_report_of_nothing_is_a_report() -> None:
 def test_the_dearest_are_kept_within_both_limits(
     costs: list[int], most: int, sizes: list[int], most_bytes: int
 ) -> None:
-    dearest = Dearest(most, most_bytes)
+    most_expensive = MostExpensive(most, most_bytes)
     held = set()
     for place, cost in enumerate(costs):
         held.add(place)
-        held -= set(dearest.offer(cost, place, sizes[place % len(sizes)]))
+        held -= set(most_expensive.offer(cost, place, sizes[place % len(sizes)]))
 
-    kept = dearest.values()
+    kept = most_expensive.values()
     assert set(kept) == held
     assert len(kept) <= most
     assert sum(sizes[place % len(sizes)] for place in kept) <= most_bytes
@@ -135,12 +135,12 @@ def test_the_dearest_are_kept_within_both_limits(
 
 @given(costs=st.lists(st.integers(0, 20)), most=st.integers(0, 8))
 def test_without_sizes_they_are_the_first_of_the_sorted(costs: list[int], most: int) -> None:
-    dearest = Dearest(most)
+    most_expensive = MostExpensive(most)
     for place, cost in enumerate(costs):
-        dearest.offer(cost, place)
+        most_expensive.offer(cost, place)
 
     best = sorted(range(len(costs)), key=lambda place: (-costs[place], place))[:most]
-    assert dearest.values() == best
+    assert most_expensive.values() == best
 
 
 def test_reasons_stay_few_however_many_there_are() -> None:

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from agora.core.prices import sheet_for, shipped_sheets
 from agora.errors import TooManyCallsError
-from agora.replay.logs import Recording
-from agora.replay.run import OWN, Outcome, Pricing, run, weight
-from agora.replay.simulate import MOST_CALLS, Policy, replay, replay_by
-from tests.replay.recordings import recording
+from agora.logs import Recording
+from agora.replay.run import OWN, Pricing, ReplayOutcome, run, weight
+from agora.replay.simulate import MOST_CALLS, Policy, replay_by
+from tests.replay.recordings import recording, replay
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -79,7 +79,7 @@ def test_no_more_is_read_ahead_than_the_workers_need() -> None:
 def test_the_workers_end_when_nobody_wants_the_rest() -> None:
     outcomes = run((recording(f"r{n}", 1) for n in range(200)), Pricing(), workers=2)
 
-    assert isinstance(next(outcomes), Outcome)
+    assert isinstance(next(outcomes), ReplayOutcome)
     assert isinstance(outcomes, Generator)
     outcomes.close()
 

@@ -9,22 +9,15 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch", reason="the encoder of these tests is made with torch")
-pytest.importorskip("transformers", reason="the encoder of these tests is made with transformers")
 pytest.importorskip("onnxruntime", reason="serving needs the extra `onnx`")
 
 import numpy as np
-import tokenizers
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import BertConfig, BertModel
 
 from agora import Compressor, Rung
 from agora.core.trajectory import Anchor, Call, Step
 from agora.errors import BundleError
-from agora.lab.training.embedding import _Pooled
-from agora.lab.training.export import export
 from agora.scorers import embedding, encoder
 from agora.scorers.bundle import MANIFEST, Bundle, read_bundle, write_bundle
 from agora.scorers.embedding import (
@@ -41,31 +34,13 @@ from agora.testing import check_scorer
 
 WIDTH = 32
 MINILM = Path(__file__).parents[2] / "bundles" / "minilm" / "src" / "agora_minilm"
+TINY = Path(__file__).with_name("tiny_encoder")
 TOKENS = 24
 
 
 def make_model() -> tuple[bytes, bytes]:
-    """Return an encoder of two layers with random weights, and a tokenizer."""
-    torch.manual_seed(0)
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))  # noqa: S106
-    tokenizer.normalizer = tokenizers.normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    trainer = tokenizers.trainers.WordPieceTrainer(
-        vocab_size=300, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-    )
-    tokenizer.train_from_iterator(["ACTION OBS look box holds dust and key 0123456789"], trainer)
-    tokenizer.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    config = BertConfig(
-        vocab_size=tokenizer.get_vocab_size(),
-        hidden_size=WIDTH,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=64,
-    )
-    make: Any = BertModel._from_config
-    model = make(config, attn_implementation="eager")
-    return export(_Pooled(model)), tokenizer.to_str().encode()
+    """Return an encoder of two layers with random weights, and a tokenizer; the lab made them."""
+    return (TINY / "model.onnx").read_bytes(), (TINY / "tokenizer.json").read_bytes()
 
 
 def make_head(directions: int = 8) -> Head:
@@ -391,7 +366,9 @@ except MissingExtraError as error:
     assert "agora-context[onnx]" in found.stdout
 
 
-@pytest.mark.skipif(not MINILM.is_dir(), reason="the distribution of weights is not beside")
+@pytest.mark.skipif(
+    not MINILM.is_dir(), reason="the distribution of weights is not next to this one"
+)
 def test_the_shipped_bundle_is_small_pinned_and_scores() -> None:
     bundle = read_bundle(MINILM, sha256=MINILM_SHA256)
 

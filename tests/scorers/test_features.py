@@ -61,7 +61,7 @@ def test_scores_lie_between_0_and_1(parts: list[tuple[str, str]], task: str, now
 
 
 def test_the_shipped_scorer_passes_the_check_of_all_scorers() -> None:
-    check_scorer(load_scorer("default"))
+    check_scorer(load_scorer("features"))
 
 
 def test_what_one_step_alone_brought_counts_for_it() -> None:
@@ -159,7 +159,7 @@ from agora.core.trajectory import Anchor, Step
 from agora.scorers import load_scorer, structure
 steps = [Step(number=n, action=f"get {n}", observation=f"HAT{n % 3} key {n} /a/b{n}.py", tokens=9)
          for n in range(1, 30)]
-print(load_scorer("default").score(Anchor("find key 7", "HAT1 key 3"), steps))
+print(load_scorer("features").score(Anchor("find key 7", "HAT1 key 3"), steps))
 """
     said = {
         subprocess.run(
@@ -288,7 +288,7 @@ def test_weights_that_are_gone_are_an_error_that_says_so(tmp_path: Path) -> None
 
 
 def test_names_that_are_known_give_scorers(tmp_path: Path) -> None:
-    assert isinstance(load_scorer("default"), FeaturesScorer)
+    assert isinstance(load_scorer("features"), FeaturesScorer)
     assert isinstance(load_scorer("lexical"), LexicalScorer)
     assert isinstance(load_scorer("recency"), RecencyScorer)
     with pytest.raises(BundleError, match="no folder"):
@@ -344,7 +344,7 @@ def test_no_observation_can_have_the_floor_elided(at: int, stuffed: list[str]) -
     messages = long_chat()
     messages[2 * at]["content"] = " ".join(stuffed)
     compressor = Compressor(
-        scorer=load_scorer("default"), budget=Budget(keep_ratio=0.2), schedule="every_call"
+        scorer=load_scorer("features"), budget=Budget(keep_ratio=0.2), schedule="every_call"
     )
 
     compression = compressor.compress(messages)

@@ -1,12 +1,13 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pytest
 
-from agora.adapters import ADAPTERS, FORMATS, Context, Parsed, Rendered
+from agora.adapters import ADAPTERS, FORMATS, Parsed, Rendered
 from agora.adapters.openai_chat import OpenAIChat
 from agora.core.elide import Markers
+from agora.core.request import Request
+from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Anchor, Step
 from agora.errors import ScoreError
 from agora.scorers.lexical import LexicalScorer
@@ -30,24 +31,24 @@ def test_every_adapter_passes_its_check(format_name: str) -> None:
 class Careless(OpenAIChat):
     """Changes what it reads."""
 
-    def parse(self, messages: Any, context: Context) -> Parsed:
-        messages.append({"role": "user", "content": "?"})
-        return super().parse(messages, context)
+    def parse(self, request: Request, counter: TokenCounter) -> Parsed:
+        request.messages.append({"role": "user", "content": "?"})
+        return super().parse(request, counter)
 
 
 class Blind(OpenAIChat):
     """Sees no step."""
 
-    def parse(self, messages: Any, context: Context) -> Parsed:
-        parsed = super().parse(messages, context)
+    def parse(self, request: Request, counter: TokenCounter) -> Parsed:
+        parsed = super().parse(request, counter)
         return replace(parsed, trajectory=replace(parsed.trajectory, steps=()))
 
 
 class Miscounting(OpenAIChat):
     """Numbers steps from 0."""
 
-    def parse(self, messages: Any, context: Context) -> Parsed:
-        parsed = super().parse(messages, context)
+    def parse(self, request: Request, counter: TokenCounter) -> Parsed:
+        parsed = super().parse(request, counter)
         steps = tuple(replace(s, number=s.number - 1) for s in parsed.trajectory.steps)
         return replace(parsed, trajectory=replace(parsed.trajectory, steps=steps))
 
@@ -55,38 +56,62 @@ class Miscounting(OpenAIChat):
 class Loose(OpenAIChat):
     """Leaves results out of their steps."""
 
-    def parse(self, messages: Any, context: Context) -> Parsed:
-        parsed = super().parse(messages, context)
+    def parse(self, request: Request, counter: TokenCounter) -> Parsed:
+        parsed = super().parse(request, counter)
         return replace(parsed, owners=[max(0, owner) for owner in parsed.owners])
 
 
 class Tidy(OpenAIChat):
     """Does not give everything back."""
 
-    def render(self, parsed: Parsed, elided: Mapping[int, str], markers: Markers) -> Rendered:
-        rendered = super().render(parsed, elided, markers)
+    def render(
+        self,
+        parsed: Parsed,
+        elided: Mapping[int, str],
+        markers: Markers,
+        noted: Collection[int] = (),
+    ) -> Rendered:
+        rendered = super().render(parsed, elided, markers, noted)
         return replace(rendered, messages=rendered.messages[:-1])
 
 
 class Talkative(OpenAIChat):
     """Says that it added something when it did not."""
 
-    def render(self, parsed: Parsed, elided: Mapping[int, str], markers: Markers) -> Rendered:
-        return replace(super().render(parsed, elided, markers), added=("x",))
+    def render(
+        self,
+        parsed: Parsed,
+        elided: Mapping[int, str],
+        markers: Markers,
+        noted: Collection[int] = (),
+    ) -> Rendered:
+        return replace(super().render(parsed, elided, markers, noted), added=("x",))
 
 
 class Silent(OpenAIChat):
     """Says nothing of its markers."""
 
-    def render(self, parsed: Parsed, elided: Mapping[int, str], markers: Markers) -> Rendered:
-        return replace(super().render(parsed, elided, markers), added=())
+    def render(
+        self,
+        parsed: Parsed,
+        elided: Mapping[int, str],
+        markers: Markers,
+        noted: Collection[int] = (),
+    ) -> Rendered:
+        return replace(super().render(parsed, elided, markers, noted), added=())
 
 
 class Orphaning(OpenAIChat):
     """Removes calls and leaves their results."""
 
-    def render(self, parsed: Parsed, elided: Mapping[int, str], markers: Markers) -> Rendered:
-        rendered = super().render(parsed, {}, markers)
+    def render(
+        self,
+        parsed: Parsed,
+        elided: Mapping[int, str],
+        markers: Markers,
+        noted: Collection[int] = (),
+    ) -> Rendered:
+        rendered = super().render(parsed, {}, markers, ())
         kept = [m for m, o in zip(parsed.messages, parsed.owners, strict=True) if o not in elided]
         return replace(rendered, messages=kept, added=("x",) if elided else ())
 
@@ -94,8 +119,14 @@ class Orphaning(OpenAIChat):
 class Scribbling(OpenAIChat):
     """Writes its markers into the caller's own messages."""
 
-    def render(self, parsed: Parsed, elided: Mapping[int, str], markers: Markers) -> Rendered:
-        rendered = super().render(parsed, elided, markers)
+    def render(
+        self,
+        parsed: Parsed,
+        elided: Mapping[int, str],
+        markers: Markers,
+        noted: Collection[int] = (),
+    ) -> Rendered:
+        rendered = super().render(parsed, elided, markers, noted)
         if elided:
             parsed.messages[-1]["seen"] = True
         return rendered
@@ -121,12 +152,12 @@ def test_a_wrong_adapter_is_told_in_a_sentence(adapter: OpenAIChat, sentence: st
 
 
 def test_an_adapter_of_another_format_needs_histories() -> None:
-    class Gemini(OpenAIChat):
-        name = "gemini"
+    class Cohere(OpenAIChat):
+        name = "cohere"
 
     with pytest.raises(AssertionError, match="give some that it has to read"):
-        check_adapter(Gemini())
-    check_adapter(Gemini(), sample("openai", 5), legal=lambda messages, history: True)
+        check_adapter(Cohere())
+    check_adapter(Cohere(), sample("openai", 5), legal=lambda messages, history: True)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_a_random_score_depends_on_the_step_and_the_seed_alone(text: str, seed: 
 @given(st.integers(0, 50), st.integers(1, 9))
 def test_the_epoch_is_the_last_multiple_of_n(steps: int, n: int) -> None:
     sizes = Sizes(preamble=1, steps=(3,) * steps, said=(0,) * steps, residues=(0,) * steps)
-    epoch = EveryNth(n).epoch(sizes)
+    epoch = EveryNth(n).edit(sizes).epoch
 
     assert epoch % n == 0
     assert epoch <= steps < epoch + n

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 import agora
 from agora.adapters import FORMATS
 from agora.testing import History, histories, sample
+from agora.testing.choices import Choices
 from agora.testing.history import build
-from agora.testing.pen import Pen
 
 every_format = pytest.mark.parametrize("format_name", FORMATS)
 
 
 def is_legal(history: History, messages: Any) -> bool:
-    return not agora.validate(messages, format=history.format, **history.beside)
+    return not agora.validate(messages, format=history.format, **history.options)
 
 
 @every_format
@@ -58,22 +58,22 @@ def test_no_history_has_more_steps_than_asked_for(format_name: str) -> None:
 def test_retelling_changes_one_observation_and_nothing_else(format_name: str) -> None:
     for history in sample(format_name, 40):
         for result in range(history.results):
-            told = [history.retold(result, text) for text in ("a nice day", "a cold day")]
-            one, other = (json.dumps(again.messages) for again in told)
+            said = [history.retold(result, text) for text in ("a nice day", "a cold day")]
+            one, other = (json.dumps(again.messages) for again in said)
             assert one.replace("a nice day", "a cold day") == other
-            assert told[0].closed == told[1].closed
-            assert told[0].calls == told[1].calls
+            assert said[0].closed == said[1].closed
+            assert said[0].calls == said[1].calls
 
 
 @given(st.binary(max_size=20), st.integers(1, 20))
 def test_a_pen_whose_tape_ran_out_makes_the_simplest_choice(tape: bytes, limit: int) -> None:
-    pen = Pen(tape)
+    choices = Choices(tape)
     for _ in tape:
-        assert 0 <= pen.below(limit) < limit
+        assert 0 <= choices.below(limit) < limit
 
-    assert pen.below(limit) == 0
-    assert not pen.often()
-    assert pen.words() == "ok"
+    assert choices.below(limit) == 0
+    assert not choices.often()
+    assert choices.words() == "ok"
 
 
 def _kinds(history: History) -> set[str]:
@@ -110,6 +110,16 @@ SHOWN: dict[str, tuple[str, ...]] = {
         *("web_search_tool_result", "image", "document", "tool_use", "tool_result", "is_error"),
         "tool_reference",
     ),
+    "gemini": (
+        *("user", "model", "function", "functionCall", "functionResponse", "thoughtSignature"),
+        *("thought", "inlineData", "fileData", "executableCode", "codeExecutionResult", "id"),
+        *("function_call", "thought_signature", "output", "result", "error", "toolCall"),
+    ),
+    "bedrock": (
+        *("toolUse", "toolResult", "cachePoint", "reasoningContent", "redactedContent"),
+        *("image", "document", "guardContent", "json", "status", "server_tool_use"),
+        *("citationsContent", "signature", "hologram"),
+    ),
 }
 
 
@@ -139,11 +149,21 @@ CASES: dict[str, tuple[str, Callable[[History], bool]]] = {
     "recall": ("openai", lambda h: bool(h.recalls)),
     "an agent by text, by word": ("openai", lambda h: h.observations == "user" and h.steps > 1),
     "an agent by text, by marks": ("anthropic", lambda h: "Observation: " in str(h.messages)),
+    "an agent by text, by tags": ("responses", lambda h: "<returncode>" in str(h.messages)),
     "thinking said to be on": ("anthropic", lambda h: h.thinking is True and h.steps > 2),
     "four breakpoints": (
         "anthropic",
         lambda h: json.dumps([h.system, h.messages]).count('"cache_control"') == 4,
     ),
+    "four cache points": (
+        "bedrock",
+        lambda h: json.dumps([h.system, h.tools, h.messages]).count('"cachePoint"') == 4,
+    ),
+    "text next to a tool result": (
+        "bedrock",
+        lambda h: any(len({*map(str, map(list, m["content"]))}) > 1 for m in h.messages[2::2]),
+    ),
+    "a turn of the user's without a role": ("gemini", lambda h: "role" not in h.messages[0]),
     "one line": ("transcript", lambda h: h.steps > 2 and "\n[ASSISTANT]" not in h.messages),
     "something pending": ("react", lambda h: h.messages.endswith("Action:")),
     "nothing before the first step": ("react", lambda h: h.steps > 1 and h.closed[0][0] == 0),

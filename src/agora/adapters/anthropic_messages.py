@@ -2,15 +2,15 @@
 
 import json
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
 
-from agora.adapters.assembly import Assembly, Kind, Reading, texts_of
-from agora.adapters.base import Context, Message, Parsed, Rendered
+from agora.adapters.assembly import Kind, Reading, is_text, texts_of
+from agora.adapters.base import Message, Parsed, Rendered
 from agora.adapters.rendering import Masked, append_text, render_messages
-from agora.adapters.spoken import mark_observations
+from agora.adapters.thinking import assembled
 from agora.core.elide import Markers
+from agora.core.request import Request
 from agora.core.tokens import (
     CALL_TOKENS,
     FILE_TOKENS,
@@ -22,8 +22,10 @@ from agora.core.trajectory import Call
 
 _MEDIA_TOKENS = {"image": IMAGE_TOKENS, "document": FILE_TOKENS}
 _THINKING = frozenset({"thinking", "redacted_thinking"})
-_KNOWN_AGENT = _THINKING | {"text", "tool_use", "server_tool_use", "mcp_tool_use"}
 _KNOWN_RESULT = frozenset({"text", "image", "document", "search_result"})
+
+
+_KINDS = {"assistant": Kind.AGENT, "user": Kind.USER}
 
 
 class AnthropicMessages:
@@ -31,33 +33,37 @@ class AnthropicMessages:
 
     name = "anthropic"
 
-    def parse(self, messages: Any, context: Context) -> Parsed:
-        """Return the trajectory in `messages`.
+    def parse(self, request: Request, counter: TokenCounter) -> Parsed:
+        """Return the trajectory in the messages.
 
         Once there is thinking, every step is masked, never removed: the API
         may count a whole tool loop as one assistant message, whose thinking
         blocks have to come back as they were.
         """
-        counter = context.counter
-        fixed = counter.count(json.dumps(context.tools)) if context.tools else 0
-        fixed += _count_system(context.system, counter)
-        readings = [_read(message, counter) for message in messages]
-        mark_observations(readings, context.observations)
-        assembly = Assembly(fixed_tokens=fixed, mask=bool(context.thinking))
-        for message, reading in zip(messages, readings, strict=True):
-            # From here on, not from the start: an earlier prompt could not know of it.
-            assembly.mask = assembly.mask or _has_thinking(message)
-            assembly.add(reading)
-        return assembly.parsed(messages)
+        fixed = counter.count(json.dumps(request.tools)) if request.tools else 0
+        fixed += _count_system(request.system, counter)
+        readings = [_read(message, counter) for message in request.messages]
+        return assembled(request, readings, fixed_tokens=fixed, thinks=_has_thinking)
 
-    def render(self, parsed: Parsed, elided: Mapping[int, str], markers: Markers) -> Rendered:
+    def render(
+        self,
+        parsed: Parsed,
+        elided: Mapping[int, str],
+        markers: Markers,
+        noted: Collection[int] = (),
+    ) -> Rendered:
         """Return the messages without the elided steps, the caller's cache breakpoints moved up."""
-        rendered = render_messages(parsed, elided, markers, self)
-        return _move_breakpoints(rendered, _lost_breakpoints(parsed, elided))
+        rendered = render_messages(parsed, elided, markers, self, noted)
+        return _move_breakpoints(rendered, _lost_breakpoints(parsed, elided, noted))
 
     def holds(self, message: Message) -> bool:
         """Tell whether a marker can be attached to this message."""
         return message.get("role") == "user" and isinstance(message.get("content"), str | list)
+
+    def speaks(self, message: Message) -> bool:  # noqa: ARG002
+        """Tell whether a marker attached here stands among the user's words."""
+        # Next to results, too, it is a text block of the user's message.
+        return True
 
     def attach(self, message: Message, text: str) -> Message:
         """Return the message with `text` after its own content."""
@@ -89,17 +95,23 @@ class AnthropicMessages:
 
 def _read(message: Message, counter: TokenCounter) -> Reading:
     content = message["content"]
-    agent = message["role"] == "assistant"
+    role = message["role"]
     if type(content) is str:
         tokens = MESSAGE_TOKENS + counter.count(content)
-        return Reading(Kind.AGENT if agent else Kind.USER, tokens, content)
-    return _read_agent(content, counter) if agent else _read_user(content, counter)
+        return Reading(_KINDS.get(role, Kind.PLACED), tokens, content)
+    if role == "assistant":
+        return _read_agent(content, counter)
+    reading = _read_user(content, counter)
+    if role != "user":
+        reading.kind = Kind.PLACED
+    return reading
 
 
 def _read_agent(content: list[Message], counter: TokenCounter) -> Reading:
     tokens = MESSAGE_TOKENS
     texts, thoughts, calls = [], [], []
     opaque = ""
+    served: set[str] = set()
     for block in content:
         kind = block.get("type", "")
         if kind == "text":
@@ -115,8 +127,15 @@ def _read_agent(content: list[Message], counter: TokenCounter) -> Reading:
             tokens += counter.count(thoughts[-1])
         else:
             tokens += counter.count(json.dumps(block, ensure_ascii=False))
-            if kind not in _KNOWN_AGENT and not kind.endswith("_tool_result"):
+            if kind.endswith("_tool_result"):
+                served ^= {str(block.get("tool_use_id"))}
+            elif kind.endswith("_tool_use"):
+                served ^= {str(block.get("id"))}
+            elif kind not in _THINKING:
                 opaque = f"holds a {kind or 'nameless'} block"
+    if served:
+        # Removed on its own, one half would leave the other without its counterpart.
+        opaque = opaque or "holds half of a call that the provider answers"
     return Reading(
         Kind.AGENT, tokens, "\n".join(texts), "\n".join(thoughts), tuple(calls), opaque=opaque
     )
@@ -128,6 +147,7 @@ def _read_user(content: list[Message], counter: TokenCounter) -> Reading:
     observations: list[str] = []
     spoken: list[Message] = []
     opaque = ""
+    failed = False
     for block in content:
         if block.get("type") == "tool_result":
             answers.append(str(block["tool_use_id"]))
@@ -135,13 +155,16 @@ def _read_user(content: list[Message], counter: TokenCounter) -> Reading:
             observations.append(text)
             tokens += cost
             opaque = opaque or odd
+            failed = failed or bool(block.get("is_error"))
         else:
             spoken.append(block)
-            user_tokens += _media_tokens(block)
+            if "text" not in block:
+                user_tokens += _block_tokens(block, counter)
     said = texts_of(spoken)
     user_tokens += counter.count(said)
     if not answers:
-        return Reading(Kind.USER, tokens + user_tokens, said)
+        mixed = not all(map(is_text, spoken))
+        return Reading(Kind.USER, tokens + user_tokens, said, mixed=mixed)
     return Reading(
         Kind.RESULT,
         tokens,
@@ -150,6 +173,7 @@ def _read_user(content: list[Message], counter: TokenCounter) -> Reading:
         user_text=said if spoken else None,
         user_tokens=user_tokens,
         opaque=opaque,
+        failed=failed,
     )
 
 
@@ -161,14 +185,17 @@ def _read_result(content: object, counter: TokenCounter) -> tuple[str, int, str]
     text, tokens = "", 0
     if isinstance(content, list):
         text = texts_of(content)
-        tokens = counter.count(text) + sum(map(_media_tokens, content))
+        blocks = (b for b in content if "text" not in b)
+        tokens = counter.count(text) + sum(_block_tokens(block, counter) for block in blocks)
         odd = [b for b in content if b.get("type") not in _KNOWN_RESULT]
         opaque = f"holds a {odd[0].get('type')} block" if odd else ""
     return text, tokens, opaque
 
 
-def _media_tokens(block: Message) -> int:
-    return _MEDIA_TOKENS.get(str(block.get("type")), 0)
+def _block_tokens(block: Message, counter: TokenCounter) -> int:
+    """Return what a block without text costs: media a flat number, what is not known its JSON."""
+    tokens = _MEDIA_TOKENS.get(str(block.get("type")))
+    return counter.count(json.dumps(block, ensure_ascii=False)) if tokens is None else tokens
 
 
 def _has_thinking(message: Message) -> bool:
@@ -182,13 +209,15 @@ def _count_system(system: object, counter: TokenCounter) -> int:
     return counter.count(texts_of(system)) if isinstance(system, list) else 0
 
 
-def _lost_breakpoints(parsed: Parsed, elided: Mapping[int, str]) -> dict[int, object]:
+def _lost_breakpoints(
+    parsed: Parsed, elided: Mapping[int, str], noted: Collection[int]
+) -> dict[int, object]:
     """Return `cache_control` of removed messages, by the position of the message."""
     steps = parsed.trajectory.steps
     lost: dict[int, object] = {}
     for position, owner in enumerate(parsed.owners):
         number = abs(owner)
-        if number in elided and steps[number - 1].form == "drop":
+        if number in elided and number not in noted and steps[number - 1].form == "drop":
             for block in parsed.messages[position]["content"]:
                 if isinstance(block, dict) and "cache_control" in block:
                     lost[position] = block["cache_control"]
@@ -200,6 +229,9 @@ def _move_breakpoints(rendered: Rendered, lost: Mapping[int, object]) -> Rendere
     messages = list(rendered.messages)
     for position, control in lost.items():
         at = bisect_left(rendered.positions, position) - 1
+        while messages[at]["role"] not in _KINDS:
+            # There is always one: the task stands before every step.
+            at -= 1
         content = messages[at]["content"]
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]

@@ -18,10 +18,13 @@ class Kind(IntEnum):
     USER = 1
     AGENT = 2
     RESULT = 3
+    PLACED = 4
+    """Text that has to go on following the message it follows: system text inside Anthropic's
+    messages, and whatever has a role that is not known."""
 
 
 # Bound once: looking a member up costs as much as a third of reading a short message does.
-_USER, _AGENT, _RESULT = Kind.USER, Kind.AGENT, Kind.RESULT
+_USER, _AGENT, _RESULT, _PLACED = Kind.USER, Kind.AGENT, Kind.RESULT, Kind.PLACED
 
 
 @dataclass(slots=True)
@@ -39,6 +42,12 @@ class Reading:
     user_tokens: int = 0
     opaque: str = ""
     """Why a step with this message is never a candidate."""
+    failed: bool = False
+    """Whether the format says that a result is an error."""
+    speaker: str = ""
+    """The name that the caller gave whoever speaks."""
+    mixed: bool = False
+    """Whether there is more in it than text."""
 
 
 @dataclass(slots=True)
@@ -56,6 +65,7 @@ class _OpenStep:
     acts: bool = False
     masked: bool = False
     opaque: str = ""
+    failed: bool = False
 
     def step(self, number: int, *, mask: bool) -> Step:
         thoughts = self.thoughts
@@ -65,6 +75,7 @@ class _OpenStep:
         else:
             action = "\n".join(self.texts)
         masked = mask or self.masked
+        action_tokens = self.agent_tokens + MESSAGE_TOKENS * len(self.results)
         return Step(
             number=number,
             action=action,
@@ -73,8 +84,10 @@ class _OpenStep:
             calls=tuple(self.calls),
             thought="\n".join(thoughts),
             form="mask" if masked else "drop",
-            residue_tokens=self.agent_tokens + MESSAGE_TOKENS * len(self.results) if masked else 0,
+            residue_tokens=action_tokens if masked else 0,
             fixed=self.opaque,
+            action_tokens=action_tokens,
+            failed=self.failed,
         )
 
 
@@ -128,7 +141,7 @@ class Assembly:
         ):
             self._observe(position, reading, self._open)
         else:
-            self._say(reading, by_user=kind is _USER)
+            self._say(reading, by_user=kind is _USER, placed=kind is _USER or kind is _PLACED)
 
     def _act(self, position: int, reading: Reading) -> None:
         step = self._open
@@ -159,21 +172,25 @@ class Assembly:
         step.result_tokens += reading.tokens
         self._waiting.difference_update(reading.answers)
         step.opaque = step.opaque or reading.opaque
+        step.failed = step.failed or reading.failed
         if reading.user_text is not None:
-            self._say(Reading(_USER, reading.user_tokens, reading.user_text), by_user=True)
+            self._say(
+                Reading(_USER, reading.user_tokens, reading.user_text), by_user=True, placed=True
+            )
 
-    def _say(self, reading: Reading, *, by_user: bool) -> None:
+    def _say(self, reading: Reading, *, by_user: bool, placed: bool) -> None:
         """Take in text that is no part of a step.
 
         Where a user message follows a step at once, removing the step could
         leave two user messages side by side, and strict chat templates refuse
-        that: such a step is masked instead.
+        that: such a step is masked instead. System text inside Anthropic's
+        messages is `placed` too: it must stand right after a user message.
         """
         step = self._open
         if step is not None:
             if not step.acts:
                 self._close()
-            elif by_user:
+            elif placed:
                 step.masked = True
                 if not self._waiting:
                     self._close()
@@ -227,6 +244,11 @@ class Assembly:
             pending_tokens=pending_tokens,
         )
         return Parsed(messages, trajectory, self.owners)
+
+
+def is_text(part: object) -> bool:
+    """Tell whether a content part holds text and nothing else."""
+    return isinstance(part, dict) and isinstance(part.get("text"), str)
 
 
 def texts_of(parts: Iterable[object]) -> str:

@@ -1,27 +1,15 @@
-"""What every adapter takes and gives: a request's context, a parsed trajectory, a rendered one."""
+"""What every adapter gives back: a parsed trajectory, and a rendered one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from agora.core.elide import Markers
+from agora.core.request import Request
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Trajectory
 
 Message = dict[str, Any]
-Observations = Literal["user"]
-"""Says which plain user messages are observations: `"user"`, all but the first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """What stands beside the messages in a request, and how its text is counted."""
-
-    counter: TokenCounter
-    system: object = None
-    tools: object = None
-    thinking: bool | None = None
-    observations: Observations | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +23,8 @@ class Parsed:
     of the step, or 0. In text formats the same per block."""
     spans: Sequence[tuple[int, int]] = ()
     """In text formats: where each block begins and ends."""
+    observed: Sequence[int] = ()
+    """In text formats: where what was observed begins in each block; its end if nothing was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +45,21 @@ class Adapter(Protocol):
         """The name by which callers ask for this format."""
         ...
 
-    def parse(self, messages: Any, context: Context) -> Parsed:
-        """Return the trajectory in `messages`, which stay as they are."""
+    def parse(self, request: Request, counter: TokenCounter) -> Parsed:
+        """Return the trajectory in the request's messages, which stay as they are."""
         ...
 
-    def render(self, parsed: Parsed, elided: Mapping[int, str], markers: Markers) -> Rendered:
+    def render(
+        self,
+        parsed: Parsed,
+        elided: Mapping[int, str],
+        markers: Markers,
+        noted: Collection[int] = (),
+    ) -> Rendered:
         """Return the messages without the steps in `elided` (number to skeleton line).
 
+        Those of them in `noted` keep their action; each of their results is
+        replaced in place.
         What is not touched is the caller's own object. With nothing elided
         the messages come back equal, value for value.
         """

@@ -5,13 +5,17 @@ from typing import Any
 
 from agora.errors import UnknownFormatError
 
-FORMATS = ("openai", "responses", "anthropic", "transcript", "react")
+FORMATS = ("openai", "responses", "anthropic", "gemini", "bedrock", "transcript", "react")
 _ALIASES = {
     "openai_chat": "openai",
     "chat": "openai",
     "openai_responses": "responses",
     "anthropic_messages": "anthropic",
     "messages": "anthropic",
+    "gemini_contents": "gemini",
+    "contents": "gemini",
+    "bedrock_converse": "bedrock",
+    "converse": "bedrock",
 }
 _ROLE_MARK = re.compile(r"(?:^|\s)\[(?:SYSTEM|USER|ASSISTANT)\]")
 _REACT_MARK = re.compile(r"^(?:Thought|Action|Observation)(?: \d{1,6})?:", re.MULTILINE)
@@ -20,6 +24,13 @@ _ANTHROPIC_BLOCKS = frozenset(
 )
 _CHAT_PARTS = frozenset({"image_url", "input_audio", "file", "refusal"})
 _RESPONSES_PARTS = frozenset({"input_text", "output_text", "input_image", "input_file"})
+_BEDROCK_BLOCKS = frozenset(
+    {
+        *("text", "toolUse", "toolResult", "reasoningContent", "cachePoint", "guardContent"),
+        *("image", "document", "video", "citationsContent"),
+    }
+)
+"""Fields that name a Converse block, which has no `type`."""
 
 
 def known_format(name: str) -> str:
@@ -34,11 +45,13 @@ def detect(messages: Any, *, system: object = None) -> str:
     """Return the format of `messages`.
 
     The first message that only one format could hold decides. Plain role and
-    text messages fit all of them: they are taken for Anthropic's when
-    `system` is given beside them as blocks, for chat completions otherwise.
+    text messages fit three of them: they are taken for Anthropic's when
+    `system` is passed along as blocks, for chat completions otherwise.
 
     >>> detect([{"role": "user", "content": "hi"}])
     'openai'
+    >>> detect([{"role": "user", "parts": [{"text": "hi"}]}])
+    'gemini'
     >>> detect("[USER] hi")
     'transcript'
     """
@@ -64,6 +77,8 @@ def _telling(message: object) -> str:
     """Return the one format that could hold this message, or an empty string."""
     if not isinstance(message, dict):
         return ""
+    if "parts" in message and "content" not in message:
+        return "gemini"
     if "type" in message:
         return "responses"
     if message.get("role") in ("tool", "function"):
@@ -72,7 +87,11 @@ def _telling(message: object) -> str:
         return "openai"
     content = message.get("content")
     for part in content if isinstance(content, list) else ():
-        kind = part.get("type") if isinstance(part, dict) else None
+        if not isinstance(part, dict):
+            continue
+        if "type" not in part and not _BEDROCK_BLOCKS.isdisjoint(part):
+            return "bedrock"
+        kind = part.get("type")
         if kind in _ANTHROPIC_BLOCKS or (kind == "image" and "source" in part):
             return "anthropic"
         if kind in _CHAT_PARTS:

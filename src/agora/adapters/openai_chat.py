@@ -1,14 +1,14 @@
 """OpenAI chat completions: `role`, `content`, `tool_calls`, and whatever speaks that dialect."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
 
-from agora.adapters.assembly import Assembly, Kind, Reading, texts_of
-from agora.adapters.base import Context, Message, Parsed, Rendered
+from agora.adapters.assembly import Assembly, Kind, Reading, is_text, texts_of
+from agora.adapters.base import Message, Parsed, Rendered
 from agora.adapters.rendering import Masked, append_text, render_messages
 from agora.adapters.spoken import mark_observations
 from agora.core.elide import Markers
+from agora.core.request import Request
 from agora.core.tokens import (
     CALL_TOKENS,
     FILE_TOKENS,
@@ -28,26 +28,35 @@ class OpenAIChat:
 
     name = "openai"
 
-    def parse(self, messages: Any, context: Context) -> Parsed:
-        """Return the trajectory in `messages`."""
-        counter = context.counter
-        readings = [_read(message, counter) for message in messages]
-        mark_observations(readings, context.observations)
-        fixed = counter.count(json.dumps(context.tools)) if context.tools else 0
-        if isinstance(context.system, str):
-            fixed += counter.count(context.system)
+    def parse(self, request: Request, counter: TokenCounter) -> Parsed:
+        """Return the trajectory in the messages."""
+        readings = [_read(message, counter) for message in request.messages]
+        mark_observations(readings, request.observations, request.system)
+        fixed = counter.count(json.dumps(request.tools)) if request.tools else 0
+        if isinstance(request.system, str):
+            fixed += counter.count(request.system)
         assembly = Assembly(fixed_tokens=fixed, mask=False, apart=True)
         for reading in readings:
             assembly.add(reading)
-        return assembly.parsed(messages)
+        return assembly.parsed(request.messages)
 
-    def render(self, parsed: Parsed, elided: Mapping[int, str], markers: Markers) -> Rendered:
+    def render(
+        self,
+        parsed: Parsed,
+        elided: Mapping[int, str],
+        markers: Markers,
+        noted: Collection[int] = (),
+    ) -> Rendered:
         """Return the messages without the elided steps."""
-        return render_messages(parsed, elided, markers, self)
+        return render_messages(parsed, elided, markers, self, noted)
 
     def holds(self, message: Message) -> bool:
         """Tell whether a marker can be attached to this message."""
         return message.get("role") in _HOLDERS and isinstance(message.get("content"), str | list)
+
+    def speaks(self, message: Message) -> bool:
+        """Tell whether a marker attached here stands among the user's words."""
+        return message.get("role") == "user"
 
     def attach(self, message: Message, text: str) -> Message:
         """Return the message with `text` after its own content."""
@@ -61,6 +70,7 @@ class OpenAIChat:
 
 
 _HOLDERS = frozenset({"user", "tool", "function"})
+_FIXED = frozenset({"system", "developer"})
 _FUNCTION = "function:"
 """Before `tool_calls` a call had no id: its name stands for one."""
 
@@ -80,10 +90,11 @@ def _read(message: Message, counter: TokenCounter) -> Reading:
     if role == "assistant":
         return _read_agent(message, text, tokens, counter)
     if role == "user":
-        return Reading(Kind.USER, tokens, text)
+        mixed = isinstance(content, list) and not all(map(is_text, content))
+        return Reading(Kind.USER, tokens, text, speaker=str(message.get("name", "")), mixed=mixed)
     if role == "function":
         return Reading(_RESULT, tokens, text, answers=(_FUNCTION + str(message.get("name")),))
-    return Reading(Kind.FIXED, tokens, text)
+    return Reading(Kind.FIXED if role in _FIXED else Kind.PLACED, tokens, text)
 
 
 def _read_agent(message: Message, text: str, tokens: int, counter: TokenCounter) -> Reading:

@@ -1,14 +1,14 @@
 """OpenAI Responses: `input` items, where a call and its output are items of their own."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
 
-from agora.adapters.assembly import Assembly, Kind, Reading, texts_of
-from agora.adapters.base import Context, Message, Parsed, Rendered
+from agora.adapters.assembly import Assembly, Kind, Reading, is_text, texts_of
+from agora.adapters.base import Message, Parsed, Rendered
 from agora.adapters.rendering import Masked, append_text, render_messages
 from agora.adapters.spoken import mark_observations
 from agora.core.elide import Markers
+from agora.core.request import Request
 from agora.core.tokens import (
     CALL_TOKENS,
     FILE_TOKENS,
@@ -38,36 +38,49 @@ _HOSTED = frozenset({"web_search_call", "file_search_call", "code_interpreter_ca
 """Calls that the provider answers itself, inside the item."""
 
 
+_KINDS = {"user": Kind.USER, "system": Kind.FIXED, "developer": Kind.FIXED}
+
+
 class OpenAIResponses:
     """Reads and writes `input` of the Responses API."""
 
     name = "responses"
 
-    def parse(self, messages: Any, context: Context) -> Parsed:
-        """Return the trajectory in `messages`, a list of items or a plain string."""
-        counter = context.counter
-        fixed = counter.count(json.dumps(context.tools)) if context.tools else 0
-        if isinstance(context.system, str):
-            fixed += counter.count(context.system)
+    def parse(self, request: Request, counter: TokenCounter) -> Parsed:
+        """Return the trajectory in the input, a list of items or a plain string."""
+        messages = request.messages
+        fixed = counter.count(json.dumps(request.tools)) if request.tools else 0
+        if isinstance(request.system, str):
+            fixed += counter.count(request.system)
         assembly = Assembly(fixed_tokens=fixed, mask=False)
         if isinstance(messages, str):
             assembly.add(Reading(Kind.USER, counter.count(messages), messages))
             return assembly.parsed(messages)
         readings = [_read(item, counter) for item in messages]
-        mark_observations(readings, context.observations)
+        mark_observations(readings, request.observations, request.system)
         for reading in readings:
             assembly.add(reading)
         return assembly.parsed(messages)
 
-    def render(self, parsed: Parsed, elided: Mapping[int, str], markers: Markers) -> Rendered:
+    def render(
+        self,
+        parsed: Parsed,
+        elided: Mapping[int, str],
+        markers: Markers,
+        noted: Collection[int] = (),
+    ) -> Rendered:
         """Return the items without the elided steps."""
         if isinstance(parsed.messages, str):
             return Rendered(parsed.messages, ())
-        return render_messages(parsed, elided, markers, self)
+        return render_messages(parsed, elided, markers, self, noted)
 
     def holds(self, message: Message) -> bool:
         """Tell whether a marker can be attached to this item."""
         return isinstance(message.get(_content_field(message)), str | list)
+
+    def speaks(self, message: Message) -> bool:
+        """Tell whether a marker attached here stands among the user's words."""
+        return message.get("role") == "user"
 
     def attach(self, message: Message, text: str) -> Message:
         """Return the item with `text` after its own content."""
@@ -119,7 +132,8 @@ def _read_message(item: Message, counter: TokenCounter) -> Reading:
     role = item.get("role")
     if role == "assistant":
         return Reading(Kind.AGENT, tokens, text)
-    return Reading(Kind.USER if role == "user" else Kind.FIXED, tokens, text)
+    mixed = isinstance(content, list) and not all(map(is_text, content))
+    return Reading(_KINDS.get(str(role), Kind.PLACED), tokens, text, mixed=mixed)
 
 
 def _read_output(item: Message, kind: str, counter: TokenCounter) -> Reading:

@@ -1,12 +1,13 @@
 """ReAct text: `Thought:`, `Action:` and `Observation:` lines in one string."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
 
-from agora.adapters.base import Context, Parsed, Rendered
+from agora.adapters.base import Parsed, Rendered
 from agora.adapters.texts import Block, parse_blocks, render_blocks
 from agora.core.elide import Markers
+from agora.core.request import Request
+from agora.core.tokens import TokenCounter
 
 _MARK = re.compile(r"^(Thought|Action Input|Action|Observation)(?: \d{1,6})?:", re.MULTILINE)
 
@@ -21,12 +22,12 @@ class ReActText:
 
     name = "react"
 
-    def parse(self, messages: Any, context: Context) -> Parsed:
+    def parse(self, request: Request, counter: TokenCounter) -> Parsed:
         """Return the trajectory in the text."""
-        text: str = messages
+        text: str = request.messages
         marks = list(_MARK.finditer(text))
         if not marks:
-            return parse_blocks(text, len(text), text.strip(), (), context)
+            return parse_blocks(text, len(text), text.strip(), (), request.system, counter)
         ends = [mark.start() for mark in marks[1:]] + [len(text)]
         preamble_end = marks[0].start()
         blocks = [
@@ -39,11 +40,19 @@ class ReActText:
             )
             for mark, end in zip(marks, ends, strict=True)
         ]
-        return parse_blocks(text, preamble_end, text[:preamble_end].strip(), blocks, context)
+        return parse_blocks(
+            text, preamble_end, text[:preamble_end].strip(), blocks, request.system, counter
+        )
 
-    def render(self, parsed: Parsed, elided: Mapping[int, str], markers: Markers) -> Rendered:
+    def render(
+        self,
+        parsed: Parsed,
+        elided: Mapping[int, str],
+        markers: Markers,
+        noted: Collection[int] = (),
+    ) -> Rendered:
         """Return the text without the elided steps."""
-        return render_blocks(parsed, elided, markers)
+        return render_blocks(parsed, elided, markers, noted)
 
 
 def quote(observation: str) -> str:

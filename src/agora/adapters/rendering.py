@@ -1,10 +1,11 @@
 """Messages written back without the elided steps, markers inside the messages that stay."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from agora.adapters.base import Message, Parsed, Rendered
+from agora.adapters.frames import framed
 from agora.core.elide import Markers
 from agora.errors import ParseError
 
@@ -27,6 +28,10 @@ class Wire(Protocol):
         """Tell whether a marker can be attached: a user message or a result, with room for text."""
         ...
 
+    def speaks(self, message: Message) -> bool:
+        """Tell whether what is attached to this message stands among the user's words."""
+        ...
+
     def attach(self, message: Message, text: str) -> Message:
         """Return the message with `text` after its own content."""
         ...
@@ -37,9 +42,17 @@ class Wire(Protocol):
 
 
 def render_messages(
-    parsed: Parsed, elided: Mapping[int, str], markers: Markers, wire: Wire
+    parsed: Parsed,
+    elided: Mapping[int, str],
+    markers: Markers,
+    wire: Wire,
+    noted: Collection[int] = (),
 ) -> Rendered:
-    """Write the messages without the elided steps, markers inside the messages that stay."""
+    """Write the messages without the elided steps, markers inside the messages that stay.
+
+    Of those in `noted`, and of those that the format lets nobody remove, the
+    action stays and each result is replaced.
+    """
     steps = parsed.trajectory.steps
     messages: list[Message] = []
     positions: list[int] = []
@@ -52,19 +65,27 @@ def render_messages(
         owner = parsed.owners[position]
         number = abs(owner)
         line = elided.get(number)
-        masked = line is not None and steps[number - 1].form == "mask"
+        masked = line is not None and (steps[number - 1].form == "mask" or number in noted)
         if line is not None and not masked:
             if number not in seen:
                 seen.add(number)
                 run.append((number, line))
             continue
         if run:
-            _note(notes, holder, markers.run(run), run[0][0])
+            if holder < 0:
+                raise ParseError(
+                    0, f"leaves no message before step {run[0][0]} that could hold its marker"
+                )
+            # Once for each message is enough: the sentence costs tokens in every prompt.
+            signed = holder not in notes and wire.speaks(messages[holder])
+            notes.setdefault(holder, []).append(markers.run(run, signed=signed))
             run = []
         if masked and owner < 0:
             assert line is not None  # noqa: S101 - masked says so
             others = markers.mask(number, "")
             first = others if number in seen else markers.mask(number, line)
+            if number in noted and not steps[number - 1].calls:
+                first = framed(first, steps[number - 1].observation)
             seen.add(number)
             replaced = wire.mask(message, first, others)
             message = replaced.message
@@ -78,12 +99,6 @@ def render_messages(
         messages[at] = wire.attach(messages[at], text)
         added.append(f"{GAP}{text}")
     return Rendered(messages, tuple(added), tuple(positions))
-
-
-def _note(notes: dict[int, list[str]], holder: int, text: str, number: int) -> None:
-    if holder < 0:
-        raise ParseError(0, f"leaves no message before step {number} that could hold its marker")
-    notes.setdefault(holder, []).append(text)
 
 
 def append_text(content: object, text: str, part_type: str) -> object:

@@ -1,11 +1,12 @@
 """Prompts that are one string, cut into blocks: what transcripts and ReAct text share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from agora.adapters.base import Context, Parsed, Rendered
+from agora.adapters.base import Parsed, Rendered
 from agora.adapters.spoken import split_thought
 from agora.core.elide import Markers
+from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Step, Trajectory
 
 
@@ -21,16 +22,21 @@ class Block:
 
 
 def parse_blocks(
-    text: str, preamble_end: int, task: str, blocks: Sequence[Block], context: Context
+    text: str,
+    preamble_end: int,
+    task: str,
+    blocks: Sequence[Block],
+    system: object,
+    counter: TokenCounter,
 ) -> Parsed:
     """Return the trajectory of a prompt whose blocks after the preamble are given.
 
     A step is a run of acting blocks with the run of observing blocks after
     it. Acting blocks at the end have no observation yet and are pending.
     """
-    count = context.counter.count
+    count = counter.count
     steps: list[Step] = []
-    owners, spans = [0], [(0, preamble_end)]
+    owners, spans, observed = [0], [(0, preamble_end)], [preamble_end]
     pending_tokens = 0
     at = 0
     while at < len(blocks):
@@ -46,10 +52,12 @@ def parse_blocks(
         if observing == end:
             pending_tokens = tokens
             owners.append(0)
+            observed.append(span[1])
         else:
             thought, action = split_thought(_joined(text, blocks[at:observing]))
             number = len(steps) + 1
             owners.append(number)
+            observed.append(blocks[observing].text_start)
             steps.append(
                 Step(
                     number=number,
@@ -57,36 +65,52 @@ def parse_blocks(
                     observation=_joined(text, blocks[observing:end]),
                     tokens=tokens,
                     thought=thought,
+                    action_tokens=count(text[span[0] : observed[-1]]) + 1,
                 )
             )
         at = end
     preamble = text[:preamble_end]
-    system = context.system if isinstance(context.system, str) else ""
+    before = system if isinstance(system, str) else ""
     trajectory = Trajectory(
         task=task,
-        preamble=f"{system}\n{preamble}" if system else preamble,
-        preamble_tokens=count(preamble) + count(system),
+        preamble=f"{before}\n{preamble}" if before else preamble,
+        preamble_tokens=count(preamble) + count(before),
         steps=tuple(steps),
         pending_tokens=pending_tokens,
     )
-    return Parsed(text, trajectory, owners, spans)
+    return Parsed(text, trajectory, owners, spans, observed)
 
 
-def render_blocks(parsed: Parsed, elided: Mapping[int, str], markers: Markers) -> Rendered:
-    """Write the prompt without the elided steps, each run's marker after the block before it."""
+def render_blocks(
+    parsed: Parsed, elided: Mapping[int, str], markers: Markers, noted: Collection[int] = ()
+) -> Rendered:
+    """Write the prompt without the elided steps, each run's marker after the block before it.
+
+    Of those in `noted` the action stays, and a note takes the place of what was observed.
+    """
     text: str = parsed.messages
     pieces: list[str] = []
     added: list[str] = []
     run: list[tuple[int, str]] = []
-    for number, (start, end) in zip(parsed.owners, parsed.spans, strict=True):
-        if number in elided:
+    before = 0
+    blocks = zip(parsed.owners, parsed.spans, parsed.observed, strict=True)
+    for number, (start, end), observed in blocks:
+        if number in elided and number not in noted:
             run.append((number, elided[number]))
             continue
         if run:
-            pieces.append(markers.run(run) + _gap(pieces[-1]))
+            # Behind the preamble it follows the task; elsewhere an observation.
+            pieces.append(markers.run(run, signed=not before) + _gap(pieces[-1]))
             added.append(pieces[-1])
             run = []
-        pieces.append(text[start:end])
+        if number in elided:
+            gap = "" if text[observed - 1].isspace() else " "
+            note = gap + markers.mask(number, elided[number]) + _gap(text[observed:end])
+            added.append(note)
+            pieces += [text[start:observed], note]
+        else:
+            pieces.append(text[start:end])
+        before = number
     return Rendered("".join(pieces), tuple(added))
 
 

@@ -1,12 +1,13 @@
 """Role-marker transcripts: `[SYSTEM] … [USER] … [ASSISTANT] …`, the paper's own format."""
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
 
-from agora.adapters.base import Context, Parsed, Rendered
+from agora.adapters.base import Parsed, Rendered
 from agora.adapters.texts import Block, parse_blocks, render_blocks
 from agora.core.elide import Markers
+from agora.core.request import Request
+from agora.core.tokens import TokenCounter
 
 _MARK = re.compile(r"\[(SYSTEM|USER|ASSISTANT)\]")
 
@@ -23,14 +24,14 @@ class RoleTranscript:
 
     name = "transcript"
 
-    def parse(self, messages: Any, context: Context) -> Parsed:
+    def parse(self, request: Request, counter: TokenCounter) -> Parsed:
         """Return the trajectory in the transcript."""
-        text: str = messages
+        text: str = request.messages
         marks = _marks(text)
         ends = [mark.start() for mark in marks[1:]] + [len(text)]
         first_user = next((i for i, mark in enumerate(marks) if mark[1] == "USER"), None)
         if first_user is None:
-            return parse_blocks(text, len(text), text, (), context)
+            return parse_blocks(text, len(text), text, (), request.system, counter)
         opening = next(
             (i for i in range(first_user, len(marks)) if marks[i][1] == "ASSISTANT"), len(marks)
         )
@@ -40,11 +41,17 @@ class RoleTranscript:
             Block(mark.start(), mark.end(), end, mark[1] == "ASSISTANT")
             for mark, end in zip(marks[opening:], ends[opening:], strict=True)
         ]
-        return parse_blocks(text, preamble_end, task, blocks, context)
+        return parse_blocks(text, preamble_end, task, blocks, request.system, counter)
 
-    def render(self, parsed: Parsed, elided: Mapping[int, str], markers: Markers) -> Rendered:
+    def render(
+        self,
+        parsed: Parsed,
+        elided: Mapping[int, str],
+        markers: Markers,
+        noted: Collection[int] = (),
+    ) -> Rendered:
         """Return the transcript without the elided steps."""
-        return render_blocks(parsed, elided, markers)
+        return render_blocks(parsed, elided, markers, noted)
 
 
 def write(blocks: Iterable[tuple[str, str]]) -> str:

@@ -36,6 +36,13 @@ def lines(report: dict[str, Any]) -> Iterator[Line]:
         yield from _bill(report, first)
         yield Line("")
         yield from _compared(report, first)
+        if any(report["totals"][first][policy]["needing"] for policy in Policy):
+            yield Line(
+                "In prompt: actions whose names from earlier steps are all still present.",
+                "dim",
+            )
+        yield from _billed(report, first)
+        yield from _rereads(report)
         yield from _prices(report, first)
         if len(report["sheet_keys"]) > 1:
             yield Line("")
@@ -49,7 +56,8 @@ def verdict(report: dict[str, Any], key: str) -> str:
     was, now = totals[Policy.AS_IT_WAS]["cost"], totals[Policy.AGORA]["cost"]
     unit = report["units"][key]
     if not totals[Policy.AGORA]["edits"]:
-        return "Nothing to do: no edit would have paid, so AGORA would have sent all as it was."
+        idle: str = report["idle"]
+        return idle
     saved, before = was - now, amount(was, unit)
     if saved >= 0:
         return f"AGORA would have saved {amount(saved, unit)} of {before} ({_share(saved, was)})."
@@ -74,7 +82,16 @@ def _bill(report: dict[str, Any], key: str) -> Iterator[Line]:
     totals = report["totals"][key]
     unit = report["units"][key]
     was = totals[Policy.AS_IT_WAS]["cost"]
-    head = ("", "input cost", "change", "tokens sent", "cached", "edits", "append-only")
+    head = (
+        "",
+        "input cost",
+        "change",
+        "tokens sent",
+        "cached",
+        "edits",
+        "append-only",
+        "in prompt",
+    )
     rows = [
         (
             str(policy),
@@ -84,6 +101,7 @@ def _bill(report: dict[str, Any], key: str) -> Iterator[Line]:
             _share(one["read"], one["tokens"]),
             f"{one['edits']:,}",
             f"{one['append_only_share']:.1%}",
+            "-" if one["met_share"] is None else f"{one['met_share']:.1%}",
         )
         for policy in Policy
         for one in (totals[policy],)
@@ -94,6 +112,36 @@ def _bill(report: dict[str, Any], key: str) -> Iterator[Line]:
         cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
         style = "green" if row[0] == Policy.AGORA else "dim" if row is head else ""
         yield Line("  ".join(cells), style)
+
+
+def _billed(report: dict[str, Any], key: str) -> Iterator[Line]:
+    """Yield what the provider billed next to what is simulated, if the log says."""
+    billed = report["billed"]
+    if not billed["calls"]:
+        return
+    unit = report["units"][key]
+    yield Line(
+        f"Billed by the provider for {_many(billed['calls'], 'call')} with usage in the log: "
+        f"{amount(billed['cost'], unit)}, {_share(billed['read'], billed['prompt'])} cached."
+    )
+    yield Line(
+        f"Simulated: {amount(billed['simulated_cost'], unit)} ({billed['error']:+.1%}), "
+        f"{_share(billed['simulated_read'], billed['prompt'])} cached; a single call is off by "
+        f"{billed['call_error']:.0%} on average."
+    )
+
+
+def _rereads(report: dict[str, Any]) -> Iterator[Line]:
+    again, steps = report["rereads"], report["steps"]
+    if not again["count"]:
+        return
+    after, before = again["after_edit"], again["count"] - again["after_edit"]
+    steps_after = again["steps_after_edit"]
+    yield Line(
+        f"Repeated word for word: {_many(again['count'], 'step')}, "
+        f"{before:,} of {steps - steps_after:,} before AGORA's first edit "
+        f"and {after:,} of {steps_after:,} after it."
+    )
 
 
 def _by_sheet(report: dict[str, Any]) -> Iterator[Line]:
@@ -111,8 +159,8 @@ def _by_sheet(report: dict[str, Any]) -> Iterator[Line]:
 def _compared(report: dict[str, Any], key: str) -> Iterator[Line]:
     compared = report["compared"][key]
     yield Line(
-        f"AGORA is cheaper on {compared['cheaper']:,}, the same on {compared['same']:,} and dearer "
-        f"on {compared['dearer']:,} of them; at worst {compared['worst']:.3f} of what it was."
+        f"AGORA is cheaper on {compared['cheaper']:,}, the same on {compared['same']:,} and more "
+        f"expensive on {compared['dearer']:,}; at worst {compared['worst']:.3f} of what it was."
     )
 
 
@@ -123,8 +171,16 @@ def _prices(report: dict[str, Any], key: str) -> Iterator[Line]:
     used: dict[str, int] = {}
     for model in report["models"].values():
         used[model["sheet"]] = used.get(model["sheet"], 0) + model["trajectories"]
-    told = ", ".join(f"{name} ({count:,})" for name, count in used.items())
-    yield Line(f"Prices of each trajectory's own model: {told}. Input only.")
+    sheets = ", ".join(f"{name} ({count:,})" for name, count in used.items())
+    yield Line(f"Prices of each trajectory's own model: {sheets}. Input only.")
+    families = [name for name in used if report["sheets"][name]["family"]]
+    if families:
+        models = [m for m, one in report["models"].items() if one["sheet"] in families]
+        yield Line(
+            f"No price sheet for {', '.join(models[:_REASONS])}: priced as the family "
+            f"{', '.join(families)}. Name another with --sheet.",
+            "yellow",
+        )
     unknown = [name for name in used if not report["sheets"][name]["known"]]
     if unknown:
         yield Line(

@@ -15,11 +15,13 @@ def compress(source: str, format: str | None, log_index: int | None, setup: Setu
     """Print the messages in SOURCE, compressed.
 
     SOURCE is a file or - for standard input: a JSON list of messages, a whole
-    request body, a transcript or ReAct text. The same shape goes to standard
-    output, and the account of what was kept to standard error. What is not
-    changed comes out byte for byte as it went in.
+    request body, a transcript, ReAct text, or any log that `agora replay` reads.
+    The same shape goes to standard output, and the account of what was kept to
+    standard error. What is not changed comes out byte for byte as it went in.
     """
     read = read_source(source, format=format, log_index=log_index)
+    for note in read.notes:
+        click.echo(note, err=True)
     compression = setup.compress(read)
     if not compression.changed and read.own is not None:
         out = read.own

@@ -12,14 +12,14 @@ from agora.cli.source import printable, read_source
 @click.command()
 @source_options()
 @compressor_options
-@click.option("--all", "show_all", is_flag=True, help="Every step, however many there are.")
+@click.option("--all", "show_all", is_flag=True, help="Show every step, however many there are.")
 @click.option(
     "--rows",
     type=click.IntRange(min=2),
     default=40,
     show_default=True,
     metavar="N",
-    help="How many steps are shown, the first and the last of them.",
+    help="How many steps to show, from the start and from the end.",
 )
 @click.option("--plain", is_flag=True, help="No colour, ASCII bars; also with NO_COLOR or piped.")
 @click.option("--width", type=click.IntRange(min=60), metavar="COLUMNS", help="How wide to draw.")
@@ -27,7 +27,7 @@ from agora.cli.source import printable, read_source
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write a page to look at instead: a timeline, the prompt before and after.",
+    help="Write an HTML page instead: a timeline, and the prompt before and after.",
 )
 def explain(
     source: str,
@@ -40,17 +40,19 @@ def explain(
     width: int | None,
     html: Path | None,
 ) -> None:
-    """Draw what becomes of every step in SOURCE, and why.
+    """Show what happens to every step in SOURCE, and why.
 
     One row for each step: its size, its score, whether it is kept, in the
-    floor (always kept) or elided, and for elided ones the line that stands
-    for them. Nothing is written anywhere but the page that --html asks for.
+    floor (always kept) or elided, and for elided steps the line that replaces
+    them. Nothing is written except the page that --html asks for.
     """
     from rich.console import Console
 
     from agora.cli.picture import LEAST_WIDTH, Look, Picture
 
     read = read_source(source, format=format, log_index=log_index)
+    for note in read.notes:
+        click.echo(note, err=True)
     compression = setup.compress(read)
     if html is not None:
         from agora.cli.explain_page import page

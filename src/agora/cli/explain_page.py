@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agora.adapters import ADAPTERS, Context
 from agora.cli.options import Setup
 from agora.cli.picture import budget_of, in_short, why_unchanged
 from agora.cli.source import Source
-from agora.core.compression import Compression, Rung
-from agora.core.schedule import RentOrBuy, Sizes
-from agora.core.tokens import EstimatedTokens
-from agora.core.trajectory import Step, Trajectory
+from agora.core.compression import Compression, Decision, Rung
+from agora.core.elide import ARROW
+from agora.core.schedule import Sizes
+from agora.core.trajectory import Trajectory
 from agora.pages import write_page
 
 MOST_OF_A_TEXT = 20_000
@@ -35,7 +34,7 @@ def page(compression: Compression, source: Source, setup: Setup) -> str:
 def account(compression: Compression, source: Source, setup: Setup) -> Json:
     """Return all that the page shows, as JSON."""
     trajectory = compression.trajectory
-    told: Json = {
+    shown: Json = {
         "name": os.path.basename(source.name),
         "place": source.place,
         "format": compression.format,
@@ -51,10 +50,10 @@ def account(compression: Compression, source: Source, setup: Setup) -> Json:
         "epochs": [],
         "steps": [],
         "said": [],
-        "rows": list(_rows(compression, source, setup)),
+        "rows": list(_rows(compression, source)),
     }
     if trajectory is not None:
-        told |= {
+        shown |= {
             "task": trajectory.task[:_A_FEW_LINES],
             "sizes": _sizes(compression, trajectory),
             "budget": budget_of(setup.compressor.budget, trajectory, compression.epoch),
@@ -63,11 +62,12 @@ def account(compression: Compression, source: Source, setup: Setup) -> Json:
                 [
                     decision.number,
                     decision.outcome,
-                    _reason(decision.outcome, decision.reason, step),
+                    _reason(decision),
                     decision.tokens,
                     None if decision.score is None else round(decision.score, 3),
                     in_short(step)[:_SHOWN_OF_AN_ACTION],
                     decision.skeleton,
+                    decision.form,
                 ]
                 for decision, step in zip(compression.decisions, trajectory.steps, strict=True)
             ],
@@ -76,15 +76,15 @@ def account(compression: Compression, source: Source, setup: Setup) -> Json:
                 for utterance in trajectory.utterances
             ],
         }
-    return told
+    return shown
 
 
-def _reason(outcome: str, reason: str, step: Step) -> str:
-    if outcome == "elided" and step.form == "mask":
-        return "its calls stay, their results went"
-    if reason == "score":
+def _reason(decision: Decision) -> str:
+    if decision.form == "action":
+        return "its action stays, its results are gone"
+    if decision.reason == "score":
         return "chosen by its score"
-    return reason.replace("_", " ")
+    return decision.reason.replace("_", " ")
 
 
 def _sizes(compression: Compression, trajectory: Trajectory) -> Json:
@@ -109,11 +109,11 @@ def _epochs(
     if not compression.epoch:
         return []
     schedule = compressor.schedule_for(setup.model or source.request.model)
-    if not isinstance(schedule, RentOrBuy):
+    history = schedule.edit(Sizes.of(trajectory, pinned=frozenset(setup.pins))).history
+    if history is None:
         # Each call is an edit of its own, so only the newest says something.
         return [compression.epoch]
-    epochs = schedule.epochs(Sizes.of(trajectory, pinned=frozenset(setup.pins)))
-    return sorted({epoch for epoch in epochs if epoch})
+    return [change.epoch for change in history if change.epoch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,32 +126,32 @@ class _Row:
     after: str | None
 
 
-def _rows(compression: Compression, source: Source, setup: Setup) -> Iterator[Json]:
-    """Yield the prompt message by message; a text that did not change is told once."""
+def _rows(compression: Compression, source: Source) -> Iterator[Json]:
+    """Yield the prompt message by message; a text that did not change is given once."""
     room = MOST_TEXT
-    for row in _pairs(compression, source, setup):
+    for row in _pairs(compression, source):
         most = MOST_OF_A_TEXT if room > 0 else _A_FEW_LINES
-        told: Json = {"step": row.step, "who": row.who, "before": _cut(row.before, most)}
-        room -= len(told["before"])
+        shown: Json = {"step": row.step, "who": row.who, "before": _cut(row.before, most)}
+        room -= len(shown["before"])
         if row.after is None:
-            told["gone"] = True
+            shown["gone"] = True
         elif row.after != row.before:
             same, end = _common(row.before, row.after)
-            told["after"] = [
+            shown["after"] = [
                 _cut(row.after[:same], most),
                 _cut(row.after[same : len(row.after) - end], most),
                 _cut(row.after[len(row.after) - end :], most),
             ]
-            room -= sum(map(len, told["after"]))
-        yield told
+            room -= sum(map(len, shown["after"]))
+        yield shown
 
 
-def _pairs(compression: Compression, source: Source, setup: Setup) -> Iterator[_Row]:
+def _pairs(compression: Compression, source: Source) -> Iterator[_Row]:
     request = source.request
     yield from _beside(request.system, "system")
     yield from _beside(request.tools, "tools")
     messages = request.messages
-    owners, spans = _owners(compression, source, setup)
+    owners, spans = compression.owners, compression.spans
     if isinstance(messages, str):
         yield from _blocks(messages, compression, owners, spans)
         return
@@ -177,24 +177,6 @@ def _beside(value: object, who: str) -> Iterator[_Row]:
         yield _Row(0, who, text, text)
 
 
-def _owners(
-    compression: Compression, source: Source, setup: Setup
-) -> tuple[Sequence[int], Sequence[tuple[int, int]]]:
-    """Return the step that each message or block belongs to, and where blocks lie in a text."""
-    if compression.trajectory is None:
-        return (), ()
-    request = source.request
-    context = Context(
-        counter=EstimatedTokens(),
-        system=request.system,
-        tools=request.tools,
-        thinking=request.thinking,
-        observations=setup.observations or source.observations,
-    )
-    parsed = ADAPTERS[compression.format].parse(request.messages, context)
-    return parsed.owners, parsed.spans
-
-
 def _blocks(
     text: str,
     compression: Compression,
@@ -205,24 +187,30 @@ def _blocks(
     if not spans:
         yield _Row(0, "text", text, text)
         return
-    elided = {d.number for d in compression.decisions if d.outcome == "elided"}
+    elided = {d.number: d for d in compression.decisions if d.outcome == "elided"}
     left = str(compression.messages)
     at = 0
     rows: list[_Row] = []
     holder = 0
-    for owner, (start, end) in zip(owners, spans, strict=True):
+    for owner, (start, end), observed in zip(owners, spans, compression.observed, strict=True):
         block = text[start:end]
         who = f"step {owner}" if owner else "pending" if rows else "preamble"
-        if owner in elided:
+        decision = elided.get(owner)
+        if decision is not None and decision.form != "action":
             rows.append(_Row(owner, who, block, None))
             continue
         # What stays is there to the letter; what stands before it is a marker.
-        found = left.index(block, at)
+        stays = block if decision is None else text[start:observed]
+        found = left.index(stays, at)
         if found > at:
             rows[holder] = replace(rows[holder], after=f"{rows[holder].after}{left[at:found]}")
-        at = found + len(block)
+        at = found + len(stays)
+        if decision is not None:
+            at = left.index("]", at) + 1
+            brought = decision.skeleton.partition(ARROW)[2]
+            at += len(f" {brought}") if brought else 0
         holder = len(rows)
-        rows.append(_Row(owner, who, block, block))
+        rows.append(_Row(owner, who, block, left[found:at]))
     yield from rows
 
 

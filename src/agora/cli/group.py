@@ -2,6 +2,7 @@
 
 import importlib
 import logging
+from importlib.metadata import EntryPoint, entry_points
 
 import click
 
@@ -10,37 +11,93 @@ from agora.errors import MissingExtraError
 
 _COMMANDS = {
     "compress": "Print messages or a request body, compressed.",
-    "explain": "Draw what becomes of every step, and why.",
-    "lab": "Play episodes and compare methods on real environments.",
-    "label": "Find out which past steps were needed, for training a scorer.",
-    "replay": "Tell what would have been elided and saved on your logs.",
-    "scorer": "Compare scorers on labels of your own.",
+    "demo": "Write a recorded session and its pages, to look at.",
+    "doctor": "Check what `agora wrap` needs and would do, each problem with its remedy.",
+    "extproc": "Run a filter for Envoy that shortens prompts on their way through.",
+    "explain": "Show what happens to every step, and why.",
+    "prices": "Measure what prompts cost on a server of your own.",
+    "replay": "Show what would have been elided and saved on your logs.",
     "serve": "Run the gateway: one base URL for every agent.",
     "top": "Watch a running gateway.",
-    "train": "Train a scorer of your own on labels.",
     "validate": "List the provider's rules that messages break.",
+    "wrap": "Run a coding agent with a gateway of its own.",
 }
+
+_INTERRUPTED = 130
+
+
+_LAB = {
+    "lab": "Play episodes and compare methods on real environments.",
+    "label": "Label which past steps were needed, for training a scorer.",
+    "scorer": "Compare scorers on labels of your own.",
+    "train": "Train a scorer of your own on labels.",
+}
+"""Commands of the distribution `agora-lab`, known here so that their absence can be explained."""
+WORDS = {**_COMMANDS, **_LAB}
+"""What each command does, whether it is installed or not."""
+GROUP = "agora.commands"
+"""Entry points of this group are commands: other distributions add theirs by it."""
 
 
 class _LazyGroup(click.Group):
     """Lists its commands without importing them, so that help and completion are quick."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(_COMMANDS)
+        return sorted(_COMMANDS.keys() | _added().keys())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in _COMMANDS:
-            return None
+        added = _added()
         try:
-            command = getattr(importlib.import_module(f"agora.cli.{cmd_name}"), cmd_name)
+            if cmd_name in _COMMANDS:
+                command = getattr(importlib.import_module(f"agora.cli.{cmd_name}"), cmd_name)
+            elif cmd_name in added:
+                command = added[cmd_name].load()
+            elif cmd_name in _LAB:
+                raise click.ClickException(
+                    f"`agora {cmd_name}` is part of another package: pip install agora-lab"
+                )
+            else:
+                return None
         except MissingExtraError as error:
             raise click.ClickException(str(error)) from error
         assert isinstance(command, click.Command)  # noqa: S101
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command that was asked for; Ctrl-C ends it with the code that shells expect.
+
+        A file that cannot be read or written is the caller's to put right, not an error of ours.
+        """
+        try:
+            return super().invoke(ctx)
+        except click.Abort:
+            click.echo("Aborted!", err=True)
+            ctx.exit(_INTERRUPTED)
+        except KeyboardInterrupt:
+            ctx.exit(_INTERRUPTED)
+        except OSError as error:
+            if error.filename is None:
+                raise
+            raise click.ClickException(f"{error.filename}: {error.strerror or error}") from error
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        added = _added()
+        rows = [
+            (name, WORDS.get(name) or f"Added by {_origin(added[name])}.")
+            for name in self.list_commands(ctx)
+        ]
         with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+            formatter.write_dl(rows)
+
+
+def _added() -> dict[str, EntryPoint]:
+    """Return the commands that other distributions bring, by name; ours come first."""
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    return {name: point for name, point in found.items() if name not in _COMMANDS}
+
+
+def _origin(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else point.module
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -50,7 +107,7 @@ def agora() -> None:
 
     SOURCE is a file or - for standard input: chat messages, a whole request
     body (both as JSON), a role-marker transcript or ReAct text. The format is
-    found out.
+    detected.
     """
     # What the library would log, the commands say themselves.
     logging.getLogger("agora").addHandler(logging.NullHandler())

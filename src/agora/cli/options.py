@@ -8,16 +8,15 @@ from typing import Any
 import click
 
 from agora.adapters import FORMATS
-from agora.adapters.base import Observations
-from agora.cli.source import Source
+from agora.cli.source import Source, printable
 from agora.compressor import Compressor
 from agora.core.compression import Compression, Reason, Rung
-from agora.core.scorer import Scorer
-from agora.errors import AgoraError
-from agora.scorers.lexical import LexicalScorer
-from agora.scorers.recency import RecencyScorer
-
-_SCORERS: dict[str, Callable[[], Scorer]] = {"lexical": LexicalScorer, "recency": RecencyScorer}
+from agora.core.prices import FAMILIES, UNKNOWN, sheet_for
+from agora.core.request import Observations
+from agora.core.schedule import LEAST_TOKENS
+from agora.errors import AgoraError, BundleError
+from agora.scorers.built_in import DEFAULT, NAMES
+from agora.scorers.load import load_scorer
 
 Command = Callable[..., None]
 
@@ -53,23 +52,39 @@ class Setup:
                 tools=request.tools,
                 thinking=request.thinking,
                 pins=self.pins,
-                observations=self.observations or source.observations,
+                observations=self.observations or request.observations,
             )
         except AgoraError as error:
             raise click.ClickException(f"{source.name}: {error}") from error
         self._say_unknown_pins(compression)
+        self._say_prices(source)
         return compression
+
+    def _say_prices(self, source: Source) -> None:
+        """Say whose prices counted, where the model has no sheet of its own."""
+        model = self.model or source.request.model
+        if not isinstance(model, str) or not model or self.compressor.schedule != "by_price":
+            return
+        sheet = sheet_for(model)
+        shown = printable(model)
+        if sheet.name in FAMILIES:
+            said = f"No price sheet for {shown}: priced as the family {sheet.name}."
+        elif sheet.name == UNKNOWN:
+            said = f"No price sheet for {shown} nor its family: priced by a placeholder."
+        else:
+            return
+        click.echo(f"{said} Name another model with --model.", err=True)
 
     def _say_unknown_pins(self, compression: Compression) -> None:
         steps = len(compression.decisions)
         beyond = [pin for pin in self.pins if pin > steps]
         if compression.trajectory is not None and beyond:
             which = ", ".join(f"--pin {pin}" for pin in beyond)
-            click.echo(f"{which}: there is no such step; there are {steps:,}", err=True)
+            click.echo(f"{which}: no such step; the conversation has {steps:,}", err=True)
 
 
 def source_options(formats: Sequence[str] = FORMATS) -> Callable[[Command], Command]:
-    """Add SOURCE, `--format` and `--log-index` to a command."""
+    """Add SOURCE, `--format` and `--index` to a command."""
 
     def add(command: Command) -> Command:
         for option in reversed(
@@ -78,13 +93,15 @@ def source_options(formats: Sequence[str] = FORMATS) -> Callable[[Command], Comm
                 click.option(
                     "--format",
                     type=click.Choice(formats),
-                    help="The wire format; found out when not given.",
+                    help="The wire format; detected when not given.",
                 ),
                 click.option(
+                    "--index",
                     "--log-index",
+                    "log_index",
                     type=click.IntRange(min=0),
                     metavar="K",
-                    help="Which trajectory of a log with several; the first is 0.",
+                    help="Which trajectory of a log; the first is 0. Or write SOURCE#K.",
                 ),
             )
         ):
@@ -108,48 +125,75 @@ def compressor_options(command: Command) -> Command:
     return described
 
 
+def scorer_option(**changed: Any) -> Callable[[Command], Command]:
+    """Return the option `--scorer`: every name and every bundle's folder, as a checked text."""
+    said: dict[str, Any] = {
+        "metavar": "NAME|FOLDER",
+        "callback": _known_scorers,
+        "default": DEFAULT,
+        "show_default": True,
+        "help": f"Scores the steps: {', '.join(NAMES)}, or the folder of a trained scorer.",
+    }
+    return click.option("--scorer", *changed.pop("names", ()), **(said | changed))
+
+
+def least_tokens_option() -> Callable[[Command], Command]:
+    """Return the option `--least-tokens`."""
+    return click.option(
+        "--least-tokens",
+        type=click.IntRange(min=0),
+        metavar="TOKENS",
+        help=f"By price, leave smaller prompts alone.  [default: {LEAST_TOKENS}]",
+    )
+
+
+def _known_scorers(ctx: click.Context, param: click.Parameter, given: Any) -> Any:
+    """Return what was given if there is a scorer of each name, or in each folder."""
+    for name in given if isinstance(given, tuple) else (given,):
+        try:
+            load_scorer(name)
+        except BundleError as error:
+            raise click.BadParameter(str(error), ctx, param) from error
+    return given
+
+
 _OPTIONS = (
     click.option(
         "--schedule",
         type=click.Choice(("by-price", "every-call", "never")),
-        help="When to edit: when the model's prices say that it pays, or always, or never."
+        help="When to edit: when it pays at the model's prices, at every call, or never."
         "  [default: by-price; with --paper every-call]",
     ),
     click.option(
         "--model",
         metavar="NAME",
-        help="The model whose prices count; by default the one the body names.",
+        help="Use this model's prices; by default those of the model the body names.",
     ),
     click.option(
         "--keep-ratio",
         type=click.FloatRange(0, 1),
         metavar="SHARE",
-        help="How much of the prompt may stay, where the floor is not larger.  [default: 0.25]",
+        help="Share of the prompt to keep, unless the floor is larger.  [default: 0.25]",
     ),
     click.option(
         "--limit",
         type=click.IntRange(min=0),
         metavar="TOKENS",
-        help="How much may stay, as a number instead of a share.",
+        help="Tokens of the prompt to keep, instead of a share.",
     ),
     click.option(
         "--k-recent",
         type=click.IntRange(min=0),
         metavar="N",
-        help="How many of the newest steps always stay.  [default: 2]",
+        help="Always keep this many of the newest steps.  [default: 2]",
     ),
-    click.option(
-        "--scorer",
-        type=click.Choice(tuple(_SCORERS)),
-        default="lexical",
-        show_default=True,
-        help="What scores the steps: shared words, or age.",
-    ),
+    scorer_option(),
+    least_tokens_option(),
     click.option(
         "--skeleton-share",
         type=click.FloatRange(0, 1),
         metavar="SHARE",
-        help="How much of the room that the floor leaves is for skeletons.  [default: 0.6]",
+        help="Share of the room left by the floor that skeletons may use.  [default: 0.6]",
     ),
     click.option(
         "--pin",
@@ -157,19 +201,20 @@ _OPTIONS = (
         type=click.IntRange(min=1),
         multiple=True,
         metavar="N",
-        help="A step that has to stay; may be given several times.",
+        help="Always keep this step; may be repeated.",
     ),
     click.option(
         "--observations",
-        type=click.Choice(("user",)),
-        help="Say that user messages after the first are observations.",
+        type=click.Choice(("user", "none")),
+        help="Say that user messages after the first are observations, or that none is. By default"
+        " known frames tell.",
     ),
     click.option(
         "--paper",
         is_flag=True,
-        help="The paper's settings: counted in characters, bare markers, no skeletons.",
+        help="Use the paper's settings: characters as the unit, bare markers, no skeletons.",
     ),
-    click.option("--strict", is_flag=True, help="Fail instead of handing on what was given."),
+    click.option("--strict", is_flag=True, help="Fail instead of returning the input unchanged."),
 )
 _NAMES = (
     "schedule",
@@ -178,6 +223,7 @@ _NAMES = (
     "limit",
     "k_recent",
     "scorer",
+    "least_tokens",
     "skeleton_share",
     "pins",
     "observations",
@@ -194,6 +240,7 @@ def _setup(
     limit: int | None,
     k_recent: int | None,
     scorer: str,
+    least_tokens: int | None,
     skeleton_share: float | None,
     pins: tuple[int, ...],
     observations: Observations | None,
@@ -201,9 +248,9 @@ def _setup(
     strict: bool,
 ) -> Setup:
     if paper and skeleton_share:
-        raise click.UsageError("--paper writes no skeletons; leave --skeleton-share out.")
+        raise click.UsageError("--paper writes no skeletons; drop --skeleton-share.")
     base = Compressor.paper() if paper else Compressor()
-    changes: dict[str, Any] = {"scorer": _SCORERS[scorer](), "strict": strict}
+    changes: dict[str, Any] = {"scorer": load_scorer(scorer), "strict": strict}
     if keep_ratio is not None or limit is not None:
         try:
             changes["budget"] = replace(base.budget, keep_ratio=keep_ratio, limit=limit)
@@ -211,10 +258,12 @@ def _setup(
             raise click.UsageError(f"the {error}") from error
     if k_recent is not None:
         changes["k_recent"] = k_recent
+    if least_tokens is not None:
+        changes["least_tokens"] = least_tokens
     if skeleton_share is not None:
         changes["skeleton_share"] = skeleton_share
     if schedule is not None:
-        changes["schedule"] = schedule.replace("-", "_")
+        changes["schedule"] = schedule
     return Setup(
         compressor=replace(base, **changes), pins=pins, observations=observations, model=model
     )

@@ -27,15 +27,16 @@ _SIGNS = {"fixed": "=", "floor": "#", "kept": "+", "elided": ".", "markers": "~"
 _SHOWN_OF_A_TEXT = 400
 """How many characters of an action are looked at: more than a row can hold."""
 _UNCHANGED = {
-    Reason.WITHIN_BUDGET: "the prompt fits the budget already.",
-    Reason.NOTHING_TO_ELIDE: "everything there is belongs to the floor.",
-    Reason.NOTHING_GAINED: "with its markers the shorter prompt would not be shorter.",
+    Reason.WITHIN_BUDGET: "the prompt already fits the budget.",
+    Reason.NOTHING_TO_ELIDE: "every step belongs to the floor.",
+    Reason.NOTHING_GAINED: "with its markers the edited prompt would not be shorter.",
     Reason.NOT_WORTH_IT_YET: "so far an edit would cost more than it saves."
     " See what one would do: --schedule every-call",
     Reason.ILLEGAL_INPUT: "the provider would refuse these messages as they are.",
-    Reason.GUARD: "what came out would have broken a rule. Please report this.",
+    Reason.GUARD: "the edited messages would have broken a rule. Please report this.",
     Reason.UNREADABLE: "no format fits.",
     Reason.FAILED: "something went wrong.",
+    Reason.SHADOW: "an edit is due, and in shadow mode none is made.",
     Reason.SERVER_SIDE_HISTORY: "the provider holds earlier messages itself.",
 }
 
@@ -188,21 +189,22 @@ class Picture:
             if compression.detail:
                 yield from _wrapped("", compression.detail, look, "")
             if trajectory is not None and not trajectory.steps and trajectory.utterances:
-                hint = "if the agent acts by text, --observations user reads the answers as steps"
+                hint = (
+                    "if the agent acts by text, --observations user reads all answers as steps;"
+                    " without it only those in a frame that is known are"
+                )
                 yield from _wrapped("Hint: ", hint, look, "dim")
             if compression.reason is Reason.ILLEGAL_INPUT:
                 yield from _wrapped("Hint: ", "agora validate lists every broken rule", look, "dim")
             return
         if compression.rung is Rung.RULE:
-            yield from _wrapped("Scored by rule instead: ", compression.detail, look, "yellow")
+            yield from _wrapped("Scored by the fallback rule: ", compression.detail, look, "yellow")
         if trajectory is None:
             return
         held = sum(d.tokens for d in compression.decisions if d.outcome == "floor")
         stays = trajectory.fixed_tokens - trajectory.pending_tokens + held
         if stays > budget_of(self.budget, trajectory, compression.epoch):
-            why = (
-                f"what always stays (fixed and floor) is {stays:,} alone, so nothing else had room"
-            )
+            why = f"what always stays (fixed and floor) takes {stays:,}, so nothing else had room"
             yield from _wrapped("Above the budget: ", why, look, "yellow")
 
 
@@ -248,8 +250,10 @@ class _Table:
         line.append(f" {decision.tokens:>{self.tokens_width},}  {score:>5}  ")
         line.append(f"{kind:6}  ", _STYLES[kind])
         reason = decision.reason.replace("_", " ")
-        if kind == "elided" and step.form == "mask":
-            reason = "calls stay"
+        if decision.form == "action":
+            reason = "action stays"
+        elif decision.form == "line":
+            reason = f"{reason}, in a line"
         line.append(f"{self.look.fit(reason, 40):{self.reason_width}}  ", "dim")
         room = self.look.width - cell_len(line.plain)
         line.append(self.look.fit(in_short(step), room), "dim" if kind == "elided" else "")

@@ -6,17 +6,20 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from agora.cli.options import least_tokens_option, scorer_option
 from agora.cli.source import printable
 from agora.core.prices import UNKNOWN, PriceSheet, load_sheets, sheet_for, shipped_sheets
+from agora.core.request import Observations
+from agora.core.schedule import LEAST_TOKENS
 from agora.errors import AgoraError
-from agora.replay.logs import KINDS, Recording, Tally, log_files, read_logs
+from agora.logs import KINDS, Recording, Tally, log_files, read_logs
 from agora.replay.page import page
 from agora.replay.report import Report
 from agora.replay.run import Pricing, run
@@ -47,9 +50,7 @@ _ALONE_BYTES = 1 << 20
     metavar="PATH...",
     type=click.Path(exists=True, path_type=Path),
 )
-@click.option(
-    "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page to look at."
-)
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write an HTML page.")
 @click.option(
     "--json",
     "json_out",
@@ -57,29 +58,46 @@ _ALONE_BYTES = 1 << 20
     metavar="FILE",
     help="Write all figures as JSON; - for standard output.",
 )
-@click.option("--sheet", metavar="NAME", help="One price sheet for all, by its family or a model.")
+@click.option(
+    "--sheet", metavar="NAME", help="Use one price sheet for all, named by family or model."
+)
 @click.option(
     "--prices",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="TOML",
-    help="Price sheets of your own, looked at first; a single one is used for all.",
+    help="Your own price sheets, searched first; if there is only one, it is used for all.",
 )
 @click.option(
     "--sheets",
     "which",
     type=click.Choice(("own", "all")),
-    help="The model's own prices, or also those of other families to compare; "
+    help="The model's own prices only, or other families' too for comparison; "
     "all is the default for a page of logs under 32 MB.",
 )
-@click.option("--log-kind", type=click.Choice(tuple(KINDS)), help="The kind of log; found out.")
+@scorer_option()
+@least_tokens_option()
 @click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="Stop after so many trajectories."
+    "--log-kind", type=click.Choice(tuple(KINDS)), help="The kind of log; detected if not given."
+)
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="Treat every trajectory as this model's, whatever the log says.",
+)
+@click.option(
+    "--observations",
+    type=click.Choice(("user", "none")),
+    help="user: the agent acts by text, and what the user says after the task is what it observes;"
+    " none: it never does. By default known frames tell.",
+)
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="Stop after this many trajectories."
 )
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How many processes.  [default: one for each core]",
+    help="Number of processes.  [default: one per core]",
 )
 def replay(
     paths: tuple[Path, ...],
@@ -88,16 +106,22 @@ def replay(
     sheet: str | None,
     prices: Path | None,
     which: str | None,
+    scorer: str,
+    least_tokens: int | None,
     log_kind: str | None,
+    model: str | None,
+    observations: Observations | None,
     limit: int | None,
     workers: int | None,
 ) -> None:
-    """Tell what AGORA would have elided and saved on logs you have.
+    """Show what AGORA would have elided and saved on your own logs.
 
     PATH is a log file or a folder of them: requests as JSON lines or arrays
-    (OpenAI, Anthropic, Responses), Claude Code sessions, OpenTelemetry spans,
-    LiteLLM and Inspect AI logs. Every call is billed by the provider's prices,
-    with its prefix cache simulated. Nothing is sent anywhere.
+    (OpenAI, Anthropic, Gemini, Bedrock); sessions of Claude Code, Codex, Gemini CLI,
+    opencode, OpenHands, mini-swe-agent and SWE-agent; OpenTelemetry spans; logs
+    and exports of LiteLLM, LangSmith, Langfuse and Inspect AI. Every call is
+    billed by the provider's prices, with its prefix cache simulated. Nothing is
+    sent anywhere.
     """
     size = sum(_size(path) for path in paths)
     if which is None:
@@ -106,11 +130,19 @@ def replay(
     if workers is None:
         workers = 1 if size <= _ALONE_BYTES else _cores()
     tally = Tally()
-    report = Report(pricing)
+    least = LEAST_TOKENS if least_tokens is None else least_tokens
+    report = Report(pricing, least_tokens=least)
     with ExitStack() as stack:
         bar = stack.enter_context(_Bar.on_stderr(size))
-        read = _Watched(read_logs(paths, tally, kind=log_kind), tally)
-        outcomes = run(islice(read, limit), pricing, workers=workers)
+        recordings = _with_overrides(read_logs(paths, tally, kind=log_kind), model, observations)
+        read = _Watched(recordings, tally)
+        outcomes = run(
+            islice(read, limit),
+            pricing,
+            workers=workers,
+            scorer=scorer,
+            least_tokens=least,
+        )
         try:
             for outcome in outcomes:
                 report.add(outcome)
@@ -129,6 +161,15 @@ def replay(
         click.echo(f"The page: {html}", err=json_out == "-")
     if not report.trajectories:
         raise click.exceptions.Exit(1)
+
+
+def _with_overrides(
+    recordings: Iterator[Recording], model: str | None, observations: Observations | None
+) -> Iterator[Recording]:
+    """Yield the recordings with what the caller knows better than the log."""
+    known: dict[str, Any] = {"model": model, "observations": observations}
+    changes = {name: value for name, value in known.items() if value is not None}
+    return (replace(recording, **changes) for recording in recordings) if changes else recordings
 
 
 def _print(value: dict[str, Any], *, to_stderr: bool) -> None:
@@ -173,8 +214,8 @@ def _sheet(name: str, known: dict[str, PriceSheet]) -> PriceSheet:
         return found
     near = difflib.get_close_matches(name, sheets, n=5, cutoff=0.4) or sorted(sheets)
     raise click.BadParameter(
-        f"there is no price sheet {name!r}; near it are {', '.join(near)}. "
-        "Write your own and give it with --prices.",
+        f"there is no price sheet {name!r}; the closest are {', '.join(near)}. "
+        "Write your own and pass it with --prices.",
         param_hint="--sheet",
     )
 

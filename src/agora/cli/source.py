@@ -1,23 +1,30 @@
-"""What a command reads: messages, a request body, a text, or one trajectory out of a log."""
+"""What a command reads: messages, a request body, a text, or one trajectory of a log."""
 
 import json
+import os
+import re
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import click
 
-from agora.adapters.base import Observations
-from agora.adapters.request import Request, read_request
+from agora.adapters import read_request
 from agora.adapters.rules.shape import kind_of
+from agora.core.request import Request
 from agora.errors import AgoraError
+from agora.logs import Recording, Tally, read_one
+from agora.logs.sniff import sniff
 
 _KEYS_SHOWN = 8
-_SENT = frozenset(("role", "content", "tool_calls", "tool_call_id", "name"))
-"""What of a message in an agent's log a provider would take."""
-_OF_A_MESSAGE = frozenset(("role", "type", "content"))
+_OF_A_MESSAGE = frozenset(("role", "type", "content", "parts"))
 """What a message or an item has one of, and a request none."""
+_PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"\xfd7zX", b"SQLite format 3")
+"""How files begin that are no text, but may be logs."""
+_PLACED = re.compile(r"(.+)#(\d{1,9})")
+"""A log's path, and which of its trajectories."""
 
 
 class Unreadable(click.ClickException):
@@ -39,10 +46,10 @@ class Source:
     """The caller's own bytes, where all of them are this request."""
     is_text: bool = False
     """Whether it came as plain text and not as JSON."""
-    observations: Observations | None = None
-    """What the log says of user messages, where it is of a kind that tells."""
     place: str = ""
     """Which trajectory of a log this is, in words."""
+    notes: tuple[str, ...] = ()
+    """What the caller should know about the reading: records that could not be read."""
 
     def written(self, messages: Any, *, indent: int | None = None) -> bytes:
         """Return the source with other messages in it, as bytes."""
@@ -60,37 +67,43 @@ class Source:
 def read_source(path: str, *, format: str | None = None, log_index: int | None = None) -> Source:
     """Return the request in the file at `path`; `-` is standard input.
 
-    Read are bare messages, a request body, a text, and logs: a JSON list or
-    JSON lines of requests, of objects with their messages in `traj`, or of
-    SWE-agent's with a `history`. Of a log with several, `log_index` picks one.
+    Read are bare messages, a request body, a text, and every log that
+    `agora.logs` reads. Of a log with several trajectories, `log_index` picks
+    one, or the path itself does: `log.jsonl#3`.
 
     Raises:
         Unreadable: nothing of this was found; the message says what was.
 
     """
+    placed = _PLACED.fullmatch(path)
+    if placed and not os.path.exists(path):
+        path = placed[1]
+        log_index = int(placed[2]) if log_index is None else log_index
     name = "standard input" if path == "-" else path
+    if path != "-" and os.path.isdir(path):
+        return _of_log(Path(path), name, format, log_index)
     data = _bytes(path, name)
+    if data.startswith(_PACKED):
+        return _of_log_bytes(path, data, name, format, log_index)
     try:
         text = data.decode(json.detect_encoding(data))
     except UnicodeDecodeError as error:
         raise Unreadable(name, f"is not text: {error}") from error
     if not text.strip():
-        raise Unreadable(name, "is empty; messages, a request body or a transcript is needed")
-    picked = _pick(text, name, log_index)
+        raise Unreadable(
+            name, "is empty; messages, a request body, a transcript or a log is needed"
+        )
+    one = _one_request(text)
+    if one is None:
+        return _of_log_bytes(path, data, name, format, log_index)
+    if log_index is not None:
+        raise Unreadable(name, "holds one request and not a log; leave --index out")
     try:
-        read = _read(picked.record, format)
+        request = read_request(one.value, format=format)
     except AgoraError as error:
-        where = f"{name}, {picked.place}" if picked.place else name
-        failed = f"; as JSON it fails: {picked.not_json}" if picked.not_json else ""
-        raise Unreadable(where, f"{error}{failed or _found(picked.record)}") from error
-    return Source(
-        name=name,
-        request=read.request,
-        own=data if read.whole and not picked.place else None,
-        is_text=picked.is_text,
-        observations=read.observations,
-        place=picked.place,
-    )
+        failed = f"; as JSON it fails: {one.not_json}" if one.not_json else ""
+        raise Unreadable(name, f"{error}{failed or _found(one.value)}") from error
+    return Source(name=name, request=request, own=data, is_text=one.is_text)
 
 
 def printable(text: str) -> str:
@@ -112,140 +125,126 @@ def _bytes(path: str, name: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Picked:
-    record: Any
-    place: str = ""
+class _One:
+    """What is taken for one request."""
+
+    value: Any
     is_text: bool = False
     not_json: str = ""
     """Why what looks like JSON is none."""
 
 
-def _pick(text: str, name: str, log_index: int | None) -> _Picked:
-    """Return the one request in `text`, or the one that was asked for."""
+def _one_request(text: str) -> _One | None:
+    """Return the one request in `text`, or None if it is a log."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        lines = _json_lines(text)
-        if lines:
-            at = _index(len(lines), name, log_index)
-            return _Picked(_line(lines[at], name, at), _place(at, len(lines)))
-        value, problem, is_text = text, str(error), True
-    else:
-        problem, is_text = "", False
-        if _is_log(value):
-            at = _index(len(value), name, log_index)
-            return _Picked(value[at], _place(at, len(value)))
-    if log_index is not None:
-        raise Unreadable(name, "holds one request and not a log; leave --log-index out")
-    looks_like_json = is_text and text.lstrip()[0] in '{["'
-    return _Picked(value, is_text=is_text, not_json=problem if looks_like_json else "")
+        if _opens_with_json(text):
+            return None
+        looks_like_json = text.lstrip()[0] in '{["'
+        return _One(text, is_text=True, not_json=str(error) if looks_like_json else "")
+    return None if _is_log(value) else _One(value)
 
 
-def _json_lines(text: str) -> list[str]:
-    """Return the lines if the first one is a JSON object or list, otherwise none."""
+def _opens_with_json(text: str) -> bool:
+    """Tell whether the first line is a JSON object or list: then the others should be, too."""
     # Not `splitlines`: a JSON string may hold other line separators as they are.
-    lines = [line for line in text.split("\n") if line.strip()]
+    first = text.lstrip().partition("\n")[0]
     try:
-        first = json.loads(lines[0])
+        return isinstance(json.loads(first), dict | list)
     except (ValueError, RecursionError):
-        return []
-    return lines if isinstance(first, dict | list) else []
-
-
-def _line(line: str, name: str, at: int) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise Unreadable(name, f"{_place(at)} is not JSON: {error}") from error
+        return False
 
 
 def _is_log(value: Any) -> bool:
-    """Tell whether `value` is a list of requests rather than of messages."""
-    if not isinstance(value, list) or not value:
+    """Tell whether `value` is a log rather than messages or the body of a request."""
+    if isinstance(value, list) and value:
+        first = value[0]
+        if isinstance(first, list):
+            return True
+        plain = not isinstance(first, dict) or bool(first.keys() & _OF_A_MESSAGE)
+        kind = sniff([first])
+        return kind not in (None, "requests") if plain else True
+    if not isinstance(value, dict):
         return False
-    first = value[0]
-    if isinstance(first, list):
-        return True
-    return isinstance(first, dict) and not first.keys() & _OF_A_MESSAGE
+    body = value.keys() & {"messages", "input", "contents"}
+    kind = sniff([value])
+    return kind is not None and not (kind == "requests" and body)
 
 
-def _index(count: int, name: str, log_index: int | None) -> int:
-    if log_index is None:
-        if count == 1:
-            return 0
-        raise Unreadable(
-            name, f"holds {count:,} trajectories; pick one with --log-index 0 to {count - 1}"
-        )
-    if log_index >= count:
-        raise Unreadable(name, f"has no --log-index {log_index}; it holds 0 to {count - 1}")
-    return log_index
+def _of_log_bytes(
+    path: str, data: bytes, name: str, format: str | None, log_index: int | None
+) -> Source:
+    """Read a log; one that was piped in is put into a file, which is what the reader reads."""
+    if path != "-":
+        return _of_log(Path(path), name, format, log_index)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "stdin"
+        file.write_bytes(data)
+        return _of_log(file, name, format, log_index)
 
 
-def _place(at: int, count: int | None = None) -> str:
-    return f"trajectory {at}" if count is None else f"trajectory {at} of {count:,}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    request: Request
-    observations: Observations | None = None
-    whole: bool = True
-    """Whether the record is the request, and not an agent's log of one."""
-
-
-def _read(record: Any, format: str | None) -> _Read:
-    if not isinstance(record, dict) or record.keys() & {"messages", "input"}:
-        return _Read(read_request(record, format=format))
-    if "contents" in record:
-        return _Read(_gemini(record))
-    if "traj" in record:
-        return _Read(read_request(record["traj"], format=format), whole=False)
-    if "history" in record:
-        messages = _of_swe_agent(record["history"])
-        observations: Observations | None = None if _has_calls(messages) else "user"
-        return _Read(read_request(messages, format=format), observations, whole=False)
-    return _Read(read_request(record, format=format))
-
-
-def _gemini(body: dict[str, Any]) -> Request:
-    return Request(
-        format="gemini",
-        messages=body["contents"],
-        field="contents",
-        body=body,
-        system=body.get("systemInstruction"),
-        tools=body.get("tools"),
+def _of_log(path: Path, name: str, format: str | None, log_index: int | None) -> Source:
+    """Return the one trajectory of a log, or the one that was asked for."""
+    tally = Tally()
+    recording, count = read_one([path], tally, index=log_index)
+    if recording is None:
+        raise Unreadable(name, _not_there(name, tally, count, log_index))
+    notes = []
+    if tally.bad:
+        first = tally.examples[0]
+        many = "1 record" if tally.bad == 1 else f"{tally.bad:,} records"
+        notes.append(printable(f"{many} could not be read: {first.where} {first.problem}"))
+    request = _request_of(recording)
+    at = log_index or 0
+    return Source(
+        name=name,
+        request=replace(request, format=format) if format else request,
+        place=f"trajectory {at} of {count:,}",
+        notes=tuple(notes),
     )
 
 
-def _of_swe_agent(history: Any) -> Any:
-    """Return the messages as they were sent, without the log's own fields."""
-    if not isinstance(history, list):
-        return history
-    messages = []
-    for entry in history:
-        if not isinstance(entry, dict):
-            return history
-        message = {key: value for key, value in entry.items() if key in _SENT and value is not None}
-        message.setdefault("content", entry.get("content"))
-        listed = entry.get("tool_call_ids")
-        ids = listed if isinstance(listed, list) else []
-        if ids:
-            message["tool_call_id"] = ids[0]
-        messages.append(message)
-        # One entry may answer several calls; a provider wants a message for each.
-        messages += [{**message, "content": "", "tool_call_id": other} for other in ids[1:]]
-    return messages
+def _not_there(name: str, tally: Tally, count: int, log_index: int | None) -> str:
+    """Return why there is no trajectory to give, and what to type instead."""
+    if count and log_index is None:
+        return (
+            f"holds {count:,} trajectories; pick one with --index 0 to {count - 1}, or as {name}#0"
+        )
+    if count:
+        held = "only 0" if count == 1 else f"0 to {count - 1}"
+        return f"has no trajectory {log_index}; it holds {held}"
+    if tally.examples:
+        first = tally.examples[0]
+        more = f" ({tally.bad - 1:,} more)" if tally.bad > 1 else ""
+        return f"holds no trajectory that can be read: {first.where} {first.problem}{more}"
+    reasons = ", ".join(f"{reason} ({many:,})" for reason, many in tally.skipped.most_common(3))
+    return f"holds no trajectory: {reasons or 'no call of a model is in it'}"
 
 
-def _has_calls(messages: Any) -> bool:
-    entries: Iterable[Any] = messages if isinstance(messages, list) else ()
-    return any(isinstance(entry, dict) and "tool_calls" in entry for entry in entries)
+def _request_of(recording: Recording) -> Request:
+    """Return a recording as a request, in a body where something stands beside its messages."""
+    request = recording.request()
+    if request.system is None and not request.tools:
+        return request
+    field, system, tools, model = _FIELDS.get(request.format, _FIELDS["openai"])
+    beside = {model: request.model, system: request.system, tools: request.tools or None}
+    body = {key: value for key, value in beside.items() if value is not None}
+    return replace(request, field=field, body={**body, field: request.messages})
+
+
+_FIELDS = {
+    "openai": ("messages", "system", "tools", "model"),
+    "responses": ("input", "instructions", "tools", "model"),
+    "gemini": ("contents", "systemInstruction", "tools", "model"),
+    "bedrock": ("messages", "system", "toolConfig", "modelId"),
+}
+"""What each format calls its messages, system, tools and model; others do as the first."""
 
 
 def _found(record: Any) -> str:
     if not isinstance(record, dict):
-        return f"; found was {kind_of(record)}"
+        return f"; found {kind_of(record)}"
     shown = ", ".join(str(key) for key in list(record)[:_KEYS_SHOWN])
     more = ", …" if len(record) > _KEYS_SHOWN else ""
-    return f"; found was an object with {shown}{more}" if shown else "; found was an empty object"
+    return f"; found an object with {shown}{more}" if shown else "; found an empty object"

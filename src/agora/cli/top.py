@@ -7,6 +7,7 @@ import urllib.request
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
@@ -16,9 +17,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from agora.gateway.metrics import Snapshot, read_metrics
+from agora.errors import MissingExtraError
 
-_RUNGS = (("0", "scored", "green"), ("1", "by rule", "yellow"), ("2", "as they came", "blue"))
+if TYPE_CHECKING:
+    from agora.gateway.metrics import Snapshot
+
+_RUNGS = (("0", "scored", "green"), ("1", "by rule", "yellow"), ("2", "unchanged", "blue"))
 _BARS = " ▁▂▃▄▅▆▇█"
 _WINDOW_SECONDS = 60.0
 _MOST_BYTES = 16 << 20
@@ -32,21 +36,23 @@ _MOST_BYTES = 16 << 20
     type=click.FloatRange(min=0.2, max=60),
     default=2.0,
     show_default=True,
-    help="Seconds between two looks.",
+    help="Seconds between updates.",
 )
-@click.option("--once", is_flag=True, help="Print one look and stop.")
+@click.option("--once", is_flag=True, help="Print once and exit.")
 def top(url: str, *, every_seconds: float, once: bool) -> None:
-    """Watch the gateway at URL: requests, rungs, tokens, dollars and what is slow.
+    """Watch the gateway at URL: requests, rungs, tokens, dollars and latency.
 
-    Everything shown comes from its /metrics. Rates and times are those of the
-    last minute, sums those since it started. Ctrl-C ends it.
+    Everything shown comes from its /metrics. Rates and times cover the
+    last minute, totals everything since it started. Press Ctrl-C to quit.
     """
     if urlsplit(url).scheme not in ("http", "https"):
-        raise click.BadParameter(f"{url!r} is no http or https address", param_hint="URL")
+        raise click.BadParameter(f"{url!r} is not an http or https address", param_hint="URL")
     console = Console()
     watch = Watch(url.rstrip("/"))
     try:
         watch.look(fetch(watch.url), time.time())
+    except MissingExtraError as error:
+        raise click.ClickException(str(MissingExtraError("agora top", "gateway"))) from error
     except (OSError, ValueError) as error:
         raise click.ClickException(
             f"nothing to watch at {watch.url}/metrics ({_why(error)}); is `agora serve` running?"
@@ -54,33 +60,33 @@ def top(url: str, *, every_seconds: float, once: bool) -> None:
     if once:
         console.print(watch.picture())
         return
-    try:
-        with Live(watch.picture(), console=console, screen=True, auto_refresh=False) as live:
-            while True:
-                time.sleep(every_seconds)
-                try:
-                    watch.look(fetch(watch.url), time.time())
-                except (OSError, ValueError) as error:
-                    watch.lost(_why(error))
-                live.update(watch.picture(), refresh=True)
-    except KeyboardInterrupt:
-        return
+    with Live(watch.picture(), console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            time.sleep(every_seconds)
+            try:
+                watch.look(fetch(watch.url), time.time())
+            except (OSError, ValueError) as error:
+                watch.lost(_why(error))
+            live.update(watch.picture(), refresh=True)
 
 
-def fetch(url: str) -> Snapshot:
+def fetch(url: str) -> "Snapshot":
     """Return what the gateway at `url` counts.
 
     Raises:
         OSError: it does not answer, or not with its metrics.
         ValueError: what it answers is no metrics.
     """
+    # Here and not above, so that help needs no extra.
+    from agora.gateway.metrics import read_metrics
+
     # No proxy from the environment: a gateway is watched where it runs.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
     with opener.open(f"{url}/metrics", timeout=5) as answer:
         text = answer.read(_MOST_BYTES).decode("utf-8", "replace")
     snapshot = read_metrics(text)
     if not any(name.startswith("agora_") for name, _ in snapshot.samples):
-        raise ValueError("it has no metrics of a gateway")
+        raise ValueError("the metrics there are not a gateway's")
     return snapshot
 
 
@@ -89,7 +95,7 @@ class Look:
     """One look at a gateway: when, and what it counted."""
 
     at: float
-    snapshot: Snapshot
+    snapshot: "Snapshot"
 
 
 class Watch:
@@ -101,7 +107,7 @@ class Watch:
         self._rates: deque[float] = deque(maxlen=40)
         self._lost = ""
 
-    def look(self, snapshot: Snapshot, at: float) -> None:
+    def look(self, snapshot: "Snapshot", at: float) -> None:
         """Take in a look."""
         self._lost = ""
         if self._looks:
@@ -131,14 +137,17 @@ class Watch:
         return Group(
             self._head(now, newest.at),
             boxes,
+            *_shadow(now),
             _routes(now, recent, seconds),
             "",
             _tenants(now),
             "",
+            _models(now),
+            "",
             _reasons(now),
         )
 
-    def _head(self, now: Snapshot, at: float) -> Text:
+    def _head(self, now: "Snapshot", at: float) -> Text:
         version = next(iter(now.by("agora_info", "version")), "")
         head = Text.assemble(
             (" agora top ", "bold reverse"),
@@ -151,13 +160,15 @@ class Watch:
             head.append("draining", "bold yellow")
         else:
             head.append("serving", "green")
+        if now.total("agora_config_stale"):
+            head.append("  configuration stale: the new file has mistakes", "bold red")
         if now.total("agora_breakers_open"):
             head.append(f"  breakers open: {now.total('agora_breakers_open'):.0f}", "bold yellow")
         return head
 
 
 def _requests(
-    now: Snapshot, recent: Snapshot, seconds: float, rates: Sequence[float]
+    now: "Snapshot", recent: "Snapshot", seconds: float, rates: Sequence[float]
 ) -> RenderableType:
     rate = recent.total("agora_requests_total") / seconds if seconds > 0 else None
     answers = now.by("agora_upstream_answers_total", "status")
@@ -168,11 +179,12 @@ def _requests(
         ("open", f"{now.total('agora_open_requests'):,.0f}"),
         ("failed upstream", Text(f"{failed:,.0f}", style="red" if failed else "")),
         ("sent again", f"{now.total('agora_resent_total'):,.0f}"),
+        ("memory", f"{count(now.total('process_resident_memory_bytes'))}B"),
     )
     return Panel(Group(grid, Text(spark(rates), style="cyan")), title="requests", padding=(0, 1))
 
 
-def _rungs(now: Snapshot, recent: Snapshot) -> RenderableType:
+def _rungs(now: "Snapshot", recent: "Snapshot") -> RenderableType:
     counts = now.by("agora_requests_total", "rung")
     whole = sum(counts.values())
     grid = Table.grid(expand=True, padding=(0, 1))
@@ -192,7 +204,7 @@ def _rungs(now: Snapshot, recent: Snapshot) -> RenderableType:
     return Panel(Group(grid, facts), title="rungs", padding=(0, 1))
 
 
-def _bill(now: Snapshot) -> RenderableType:
+def _bill(now: "Snapshot") -> RenderableType:
     came = now.total("agora_tokens_in_total")
     removed = now.total("agora_tokens_removed_total")
     usage = now.by("agora_usage_tokens_total", "kind")
@@ -209,7 +221,35 @@ def _bill(now: Snapshot) -> RenderableType:
     return Panel(grid, title="bill, with the cache", padding=(0, 1))
 
 
-def _routes(now: Snapshot, recent: Snapshot, seconds: float) -> RenderableType:
+def _shadow(now: "Snapshot") -> list[RenderableType]:
+    """Return what edits would have done, and what came after edits; nothing without either."""
+    lines = []
+    came = now.total("agora_shadow_tokens_in_total")
+    if came:
+        removed = now.total("agora_shadow_tokens_removed_total")
+        net = now.total("agora_shadow_dollars_gained_total")
+        net -= now.total("agora_shadow_dollars_lost_total")
+        lines.append(
+            f"would save {dollars(net)}, would elide {count(removed)} of {count(came)} tokens "
+            f"({removed / came:.0%})"
+        )
+        steps = now.total("agora_steps_after_edit_total", mode="shadow")
+        if steps:
+            used = now.total("agora_used_elided_total")
+            lines.append(
+                f"{used:,.0f} of {steps:,.0f} steps after an edit used what it would have elided "
+                f"({used / steps:.1%})"
+            )
+    shown: list[RenderableType] = [Text.assemble((" shadow  ", "bold magenta"), x) for x in lines]
+    steps = now.total("agora_steps_after_edit_total", mode="edit")
+    if steps:
+        again = now.total("agora_rereads_total", mode="edit")
+        said = f"{again:,.0f} of {steps:,.0f} steps after an edit repeat an elided one"
+        shown.append(Text.assemble((" re-reads  ", "bold"), f"{said} ({again / steps:.1%})"))
+    return shown
+
+
+def _routes(now: "Snapshot", recent: "Snapshot", seconds: float) -> RenderableType:
     table = _table(
         "route", "requests", "per s", "held 50 %", "99 %", "slowest", "first byte", "4xx", "5xx"
     )
@@ -233,7 +273,7 @@ def _routes(now: Snapshot, recent: Snapshot, seconds: float) -> RenderableType:
     return table
 
 
-def _tenants(now: Snapshot) -> RenderableType:
+def _tenants(now: "Snapshot") -> RenderableType:
     table = _table("tenant", "requests", "came", "elided", "share", "from cache", "net saving")
     for tenant, requests in _most(now.by("agora_requests_total", "tenant"), 8):
         came = now.total("agora_tokens_in_total", tenant=tenant)
@@ -253,11 +293,34 @@ def _tenants(now: Snapshot) -> RenderableType:
     return table
 
 
-def _reasons(now: Snapshot) -> RenderableType:
+def _models(now: "Snapshot") -> RenderableType:
+    table = _table("model", "answers", "came", "elided", "share", "took 50 %", "95 %", "net saving")
+    for model, answers in _most(now.by("agora_upstream_answers_total", "model"), 6):
+        came = now.total("agora_model_tokens_total", model=model, kind="came")
+        removed = now.total("agora_model_tokens_total", model=model, kind="removed")
+        net = now.total("agora_model_dollars_gained_total", model=model)
+        net -= now.total("agora_model_dollars_lost_total", model=model)
+        table.add_row(
+            model or "–",
+            f"{answers:,.0f}",
+            count(came),
+            count(removed),
+            f"{removed / came:.0%}" if came else "–",
+            within(now.quantile("agora_request_seconds", 0.5, model=model)),
+            within(now.quantile("agora_request_seconds", 0.95, model=model)),
+            Text(dollars(net), style="red" if net < 0 else "green"),
+        )
+    return table
+
+
+def _reasons(now: "Snapshot") -> RenderableType:
     parts = [
         f"{reason.replace('_', ' ')} {requests:,.0f}"
         for reason, requests in _most(now.by("agora_requests_total", "reason"), 8)
     ]
+    rules = _most(now.by("agora_illegal_inputs_total", "rule"), 3)
+    if rules:
+        parts.append(f"rules broken: {', '.join(f'{rule} {n:,.0f}' for rule, n in rules)}")
     return Text.assemble((" why  ", "bold"), " · ".join(parts) or "nothing yet", overflow="fold")
 
 

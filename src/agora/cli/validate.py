@@ -9,15 +9,15 @@ from agora.adapters import FORMATS, Broken
 from agora.cli.options import source_options
 from agora.cli.source import Source, printable, read_source
 
-_ONLY_RULES = ("gemini", "bedrock", "mistral", "deepseek")
-"""Formats whose rules are known though nothing compresses them yet."""
+_ONLY_RULES = ("mistral", "deepseek")
+"""Dialects of chat completions: they have rules of their own and are compressed as `openai`."""
 _LOOK_BACK = frozenset(("R2",))
 """Rules about items that may be with the provider, where it keeps earlier ones."""
 
 
 @click.command()
 @source_options((*FORMATS, *_ONLY_RULES))
-@click.option("--strict", is_flag=True, help="Also the rules that only some models keep.")
+@click.option("--strict", is_flag=True, help="Also check rules that only some models enforce.")
 def validate(source: str, format: str | None, log_index: int | None, strict: bool) -> None:
     """List the provider's rules that the messages in SOURCE break.
 
@@ -27,6 +27,8 @@ def validate(source: str, format: str | None, log_index: int | None, strict: boo
     import agora
 
     read = read_source(source, format=format, log_index=log_index)
+    for note in read.notes:
+        click.echo(note, err=True)
     request = read.request
     broken = agora.validate(
         request.messages,

@@ -15,7 +15,7 @@ LEAST_RATIO = 0.2
 class Budget:
     """A share of the whole prompt (`keep_ratio`), or a size (`limit`); a quarter by default.
 
-    A floor that is large beside its steps would leave nothing for them. So of
+    A floor that is large compared with its steps would leave nothing for them. So of
     what lies outside the floor `least_ratio` stays in any case. A limit is a
     limit: it has no such share.
 
@@ -38,10 +38,12 @@ class Budget:
         if self.keep_ratio is None and self.limit is None:
             object.__setattr__(self, "keep_ratio", KEEP_RATIO)
         for name, ratio in (("keep_ratio", self.keep_ratio), ("least_ratio", self.least_ratio)):
-            if ratio is not None and not 0 <= ratio <= 1:
+            if ratio is not None and not (isinstance(ratio, int | float) and 0 <= ratio <= 1):
                 raise BudgetError(f"has {name} {ratio!r}; it is a share, from 0 to 1")
+        if self.unit not in ("tokens", "characters"):
+            raise BudgetError(f"has unit {self.unit!r}; it is tokens or characters")
         if self.limit is not None:
-            if self.limit < 0:
+            if not isinstance(self.limit, int) or self.limit < 0:
                 raise BudgetError(f"has limit {self.limit!r}; it is a size, 0 or more")
             object.__setattr__(self, "least_ratio", 0.0)
 

@@ -1,4 +1,4 @@
-"""What compressing gave, and why each step stayed or went."""
+"""The result of compressing: the messages, and why each step was kept or elided."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,45 +8,51 @@ from typing import Any, Literal
 from agora.core.trajectory import Step, Trajectory
 from agora.errors import RecallError
 
+Form = Literal["whole", "action", "line", "gone"]
+"""What stays of a step: all of it; its action, with a note in place of each result; a line in a
+marker; nothing but its number."""
+
 
 class Reason(StrEnum):
-    """Why the messages came out as they did."""
+    """Why the messages turned out as they did."""
 
     COMPRESSED = "compressed"
     WITHIN_BUDGET = "within_budget"
-    """The prompt fits already."""
+    """The prompt already fits."""
     NOTHING_TO_ELIDE = "nothing_to_elide"
-    """Everything there is belongs to the floor."""
+    """Every step belongs to the floor."""
     NOTHING_GAINED = "nothing_gained"
-    """With its markers the shorter prompt would not be shorter."""
+    """With its markers the edited prompt would not be shorter."""
     NOT_WORTH_IT_YET = "not_worth_it_yet"
-    """The schedule says that an edit would cost more than it saves so far."""
+    """So far an edit would cost more than it saves, by the schedule."""
     ILLEGAL_INPUT = "illegal_input"
-    """The messages break a provider's rule already; mending them is not ours to do."""
+    """The messages already break a provider's rule; AGORA does not repair them."""
     GUARD = "guard"
-    """What came out would have broken a rule: a defect of this package, please report it."""
+    """The output would have broken a rule: a defect of this package, please report it."""
     UNREADABLE = "unreadable"
     """No format fits the messages."""
     FAILED = "failed"
     """Something went wrong; `detail` has the error."""
+    SHADOW = "shadow"
+    """An edit was decided on and, in shadow mode, not made."""
     SERVER_SIDE_HISTORY = "server_side_history"
-    """The provider holds part of the messages itself."""
+    """The provider keeps part of the messages itself."""
 
 
 class Rung(IntEnum):
     """How far down the ladder this compression went."""
 
     SCORED = 0
-    """The scorer that was asked for."""
+    """The configured scorer."""
     RULE = 1
-    """The deterministic rule, because the scorer failed."""
+    """The fallback rule, because the scorer failed."""
     UNTOUCHED = 2
     """The caller's own messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of one step."""
+    """What happened to one step."""
 
     number: int
     outcome: Literal["kept", "floor", "elided"]
@@ -54,30 +60,40 @@ class Decision:
     tokens: int
     """What the step costs when it is kept."""
     score: float | None = None
-    """What the scorer gave it, if it was asked."""
+    """Its score, if the scorer was asked."""
     skeleton: str = ""
-    """The line that stands for it in a marker."""
+    """What is left of it: its line in a marker, of which a note in place has what it brought."""
+    form: Form = "whole"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compression:
-    """The messages to send, and the account of how they came about."""
+    """The messages to send, and how they came about."""
 
     messages: Any
-    """The same shape as what came in; the caller's own object when nothing was changed."""
+    """The same shape as the input; the caller's own object when nothing was changed."""
     reason: Reason
     rung: Rung
     tokens_before: int
     tokens_after: int
+    """In shadow mode what would be left, though nothing was elided."""
     decisions: tuple[Decision, ...] = ()
     format: str = ""
     epoch: int = 0
     """How many steps the selection looked at; those after it are kept as they are."""
     detail: str = ""
-    """What stood behind the reason, in words."""
+    """The details behind the reason, in words."""
+    rule: str = ""
+    """The code of the first rule that illegal input breaks, such as A7."""
     positions: tuple[int, ...] = ()
-    """Where each of `messages` stood among the caller's own, in message formats."""
+    """The position of each of `messages` among the caller's own, in message formats."""
     trajectory: Trajectory | None = None
+    owners: Sequence[int] = ()
+    """Which step each of the caller's messages belongs to, as the adapter found: see `Parsed`."""
+    spans: Sequence[tuple[int, int]] = ()
+    """In text formats: where each block of the caller's text begins and ends."""
+    observed: Sequence[int] = ()
+    """In text formats: where what was observed begins in each block."""
 
     @property
     def changed(self) -> bool:
@@ -91,10 +107,15 @@ class Compression:
         ...     tokens_before=900, tokens_after=900).summary()
         'unchanged: 900 tokens, within budget'
         """
+        if self.reason is Reason.SHADOW:
+            return f"unchanged (shadow): would be {self._told()}"
         if not self.changed:
             why = str(self.reason).replace("_", " ")
             detail = f" ({self.detail})" if self.detail else ""
             return f"unchanged: {self.tokens_before:,} tokens, {why}{detail}"
+        return self._told()
+
+    def _told(self) -> str:
         kept = sum(decision.outcome != "elided" for decision in self.decisions)
         saved = 1 - self.tokens_after / self.tokens_before
         by_rule = f", by rule: {self.detail}" if self.rung is Rung.RULE else ""
@@ -108,10 +129,12 @@ class Compression:
         """Return a step in full, for the answer to a call of the recall tool.
 
         Raises:
-            RecallError: there is no step of that number.
+            RecallError: no step has that number.
 
         """
-        return _in_full(self._step(number))
+        if self.trajectory is None:
+            raise RecallError(number, 0)
+        return self.trajectory.recall(number)
 
     def context(self) -> str:
         """Return the steps as the paper's appendix B writes them, for one-text prompts.
@@ -122,12 +145,6 @@ class Compression:
 
     def _steps(self) -> tuple[Step, ...]:
         return self.trajectory.steps if self.trajectory else ()
-
-    def _step(self, number: int) -> Step:
-        steps = self._steps()
-        if type(number) is not int or not 1 <= number <= len(steps):
-            raise RecallError(number, len(steps))
-        return steps[number - 1]
 
 
 def paper_context(steps: Sequence[Step], kept: set[int]) -> str:
@@ -162,8 +179,3 @@ def _elided_line(run: Sequence[int]) -> list[str]:
 
 def _stays(decision: Decision) -> bool:
     return decision.outcome != "elided"
-
-
-def _in_full(step: Step) -> str:
-    parts = [f"step {step.number}", step.thought, step.action, step.observation]
-    return "\n".join(part for part in parts if part)

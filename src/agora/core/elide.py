@@ -1,4 +1,4 @@
-"""What stands where steps were elided: markers, and the skeletons listed in them."""
+"""The text that replaces elided steps: markers, and the skeletons listed in them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,15 +18,23 @@ _READ_CHARACTERS = 32_768
 """How much of each end of a very long text is read: names there are worth no seconds."""
 
 
-class Markers(Protocol):
-    """Writes the text that stands where steps were elided."""
+SIGNATURE = ". The context compressor wrote this to save space, not the user or a tool."
+"""Ends the first line of a marker inside user text. Names in a marker come from what tools
+returned: without it they would have the user's authority."""
 
-    def run(self, steps: Sequence[tuple[int, str]]) -> str:
-        """Return the marker of a run of removed steps, given as (number, skeleton line)."""
+
+class Markers(Protocol):
+    """Writes the text that replaces elided steps."""
+
+    def run(self, steps: Sequence[tuple[int, str]], *, signed: bool = False) -> str:
+        """Return the marker of a run of removed steps, given as (number, skeleton line).
+
+        `signed` adds a sentence that says who wrote it, for a marker inside user text.
+        """
         ...
 
     def mask(self, number: int, line: str) -> str:
-        """Return what stands for a result of a step that was masked in place."""
+        """Return the replacement for a result of a step masked in place."""
         ...
 
 
@@ -34,32 +42,57 @@ class Markers(Protocol):
 class SkeletonMarkers:
     """The default markers: which steps were elided, and a line for what each of them brought.
 
-    They look like no call, no role and no instruction, because a backbone
+    They do not look like a call, a role or an instruction, because a backbone
     imitates what it sees.
 
     >>> print(SkeletonMarkers().run([(3, "get_flight HAT136 -> 2024-05-20"), (4, "")]))
     [steps 3-4 elided]
     3 get_flight HAT136 -> 2024-05-20
+    >>> print(SkeletonMarkers().run([(3, "")], signed=True))
+    [step 3 elided. The context compressor wrote this to save space, not the user or a tool.]
     """
 
     recall: bool = False
     """Whether the recall tool is offered: only then do markers mention it."""
 
-    def run(self, steps: Sequence[tuple[int, str]]) -> str:
+    def run(self, steps: Sequence[tuple[int, str]], *, signed: bool = False) -> str:
         """Return the marker of a run of removed steps."""
-        first, last = steps[0][0], steps[-1][0]
-        which = f"step {first}" if first == last else f"steps {first}-{last}"
-        lines = [f"{number} {line}" for number, line in steps if line]
-        return "\n".join([f"[{which} elided{self._hint()}]", *lines])
+        return _run(steps, f"{_hint(self.recall)}{SIGNATURE if signed else ''}")
 
     def mask(self, number: int, line: str) -> str:
-        """Return what stands for a result of a masked step: what it brought, not what it did."""
-        brought = f" {line}".partition(_ARROW)[2]
-        head = f"[step {number} elided{self._hint()}]"
+        """Return the replacement for a masked step's result: what it brought, not what it did."""
+        brought = f" {line}".partition(ARROW)[2]
+        head = f"[step {number} elided{_hint(self.recall)}]"
         return f"{head} {brought}" if brought else head
 
-    def _hint(self) -> str:
-        return f"; {TOOL_NAME} shows one by its number" if self.recall else ""
+
+@dataclass(frozen=True, slots=True)
+class FormMarkers:
+    """The markers and notes of forms: what was done in each step, how it went, what it brought.
+
+    >>> print(FormMarkers().run([(3, "get_flight number=HAT136 -> ok date=2024-05-20"), (4, "")]))
+    [steps 3-4 elided by the context compressor]
+    3 get_flight number=HAT136 -> ok date=2024-05-20
+    >>> FormMarkers().mask(3, "get_flight number=HAT136 -> ok date=2024-05-20")
+    '[step 3: the context compressor removed this result to save space] ok date=2024-05-20'
+    """
+
+    recall: bool = False
+    """Whether the recall tool is offered: only then do markers mention it."""
+    signed: bool = True
+    """Whether they say who wrote them outside user text too."""
+
+    def run(self, steps: Sequence[tuple[int, str]], *, signed: bool = False) -> str:
+        """Return the marker of a run of removed steps."""
+        by = " by the context compressor" if self.signed and not signed else ""
+        return _run(steps, f"{by}{_hint(self.recall)}{SIGNATURE if signed else ''}")
+
+    def mask(self, number: int, line: str) -> str:
+        """Return the note in place of a result: how it went and what it brought."""
+        by = "the context compressor removed this result" if self.signed else "result removed"
+        head = f"[step {number}: {by} to save space{_hint(self.recall)}]"
+        brought = line.rpartition(ARROW)[2] if ARROW in line else ""
+        return f"{head} {brought}" if brought else head
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +103,28 @@ class PaperMarkers:
     '[... 2 step(s) elided ...]'
     """
 
-    def run(self, steps: Sequence[tuple[int, str]]) -> str:
+    def run(self, steps: Sequence[tuple[int, str]], *, signed: bool = False) -> str:  # noqa: ARG002
         """Return the marker of a run of removed steps."""
         return f"[... {len(steps)} step(s) elided ...]"
 
     def mask(self, number: int, line: str) -> str:  # noqa: ARG002
-        """Return what stands for a result of a masked step."""
+        """Return the replacement for a result of a masked step."""
         return "[... 1 step(s) elided ...]"
 
 
-_ARROW = " -> "
+def _run(steps: Sequence[tuple[int, str]], rest: str) -> str:
+    first, last = steps[0][0], steps[-1][0]
+    which = f"step {first}" if first == last else f"steps {first}-{last}"
+    lines = [f"{number} {line}" for number, line in steps if line]
+    return "\n".join([f"[{which} elided{rest}]", *lines])
+
+
+def _hint(recall: bool) -> str:
+    return f"; {TOOL_NAME} shows one by its number" if recall else ""
+
+
+ARROW = " -> "
+"""Stands in a line between what a step did and what it brought."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +141,7 @@ def skeletons(
     """Return one line per elided step, as many and as long as fit in `room` tokens.
 
     A line has the action in short and the identifiers that the step brought
-    and that stand nowhere else: not in `present`, the texts that stay, and not
+    and that appear nowhere else: not in `present`, the texts that stay, and not
     in an earlier line. Every identifier is copied from its step. The ones
     that actions are most often made of come first (`identifiers.weight`).
 
@@ -105,7 +150,7 @@ def skeletons(
     >>> skeletons([Elided(step, 0.5)], present=[], room=99, counter=Characters())
     {3: 'box 1 -> key 7'}
     """
-    known = _identifiers_of(present)
+    known = names_in(present)
     heads = [_action(item.step) for item in elided]
     brought = [_brought(item.step, head, known) for item, head in zip(elided, heads, strict=True)]
     wanted = [
@@ -135,7 +180,8 @@ def skeletons(
     }
 
 
-def _identifiers_of(texts: Iterable[str]) -> set[str]:
+def names_in(texts: Iterable[str]) -> set[str]:
+    """Return every identifier that stands in one of the texts."""
     known: set[str] = set()
     for text in texts:
         known.update(_names(text))
@@ -154,7 +200,7 @@ def _read_long(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for end in ends for name in listed(end)))
 
 
-_long_names = Memo(_read_long, 4_000_000)
+_long_names = Memo(_read_long, 4_000_000, name="long_identifiers")
 
 
 def _brought(step: Step, head: str, known: set[str]) -> list[str]:
@@ -177,4 +223,4 @@ def _action(step: Step) -> str:
 
 def _line(head: str, names: Sequence[str]) -> str:
     brought = " ".join(names)
-    return f"{head}{_ARROW}{brought}".lstrip() if names else head
+    return f"{head}{ARROW}{brought}".lstrip() if names else head

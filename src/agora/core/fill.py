@@ -23,7 +23,7 @@ def fill(
     line_tokens: Mapping[int, int] | None = None,
     marker_tokens: int = 0,
 ) -> Selection:
-    """Keep the floor, then the best of the rest that fits in `budget` (the paper's Algorithm 1).
+    """Keep the floor, then the best of the rest that fit in `budget` (the paper's Algorithm 1).
 
     The floor is kept even when it alone costs more than the budget: a prompt
     that is too long still works, one without its floor may not. Other steps

@@ -1,7 +1,10 @@
 """What is never elided, and why."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
+from agora.core.deeds import changes
 from agora.core.trajectory import Step
 
 # A masked step leaves its calls and a marker behind: below this there is nothing to gain.
@@ -14,12 +17,13 @@ def floor(
     k_recent: int,
     pins: Collection[int] = (),
     recalled: Collection[int] = (),
+    kept: Mapping[int, str] = MappingProxyType({}),
 ) -> Mapping[int, str]:
     """Return the number of each step of the floor with the reason that puts it there.
 
     The newest step holds the current observation, so it is kept even when
-    `k_recent` is 0. Preamble, user text and pending blocks are not steps: they
-    are no candidates to begin with.
+    `k_recent` is 0. Preamble, user text and pending blocks are not steps, so
+    they are never candidates. `kept` has further steps with their reasons.
     """
     reasons: dict[int, str] = {}
     newest = len(steps)
@@ -33,8 +37,73 @@ def floor(
             reasons[number] = "pinned"
         elif number in recalled:
             reasons[number] = "recalled"
+        elif number in kept:
+            reasons[number] = kept[number]
         elif step.fixed:
             reasons[number] = step.fixed
         elif step.form == "mask" and step.tokens - step.residue_tokens < LEAST_GAIN_TOKENS:
             reasons[number] = "small"
     return reasons
+
+
+_INSTRUCTIONS = re.compile(
+    r"\b(?:AGENTS|CLAUDE|SKILL|GEMINI|CONVENTIONS|copilot-instructions)\.md\b|\.cursorrules\b"
+    r"|\.windsurfrules\b|\.clinerules\b"
+)
+"""Files that tell an agent how to work."""
+_PLANS = frozenset(
+    {
+        "todowrite",
+        "todoread",
+        "updateplan",
+        "writetodos",
+        "updatetodos",
+        "settodos",
+        "managetodolist",
+        "taskwrite",
+        "createplan",
+        "setplan",
+        "writeplan",
+        "todo",
+        "todos",
+        "plan",
+        "exitplanmode",
+        "updatetodolist",
+        "tasktracker",
+    }
+)
+"""Tools that keep a plan, their names in lower case without signs."""
+_READ_CHARACTERS = 2_000
+
+
+def kept_by_tool(
+    steps: Sequence[Step], tools: Collection[str], *, known: bool = True, plans: bool = True
+) -> Mapping[int, str]:
+    """Return the steps that stay because of their tool, each with the reason.
+
+    Those are the steps of `tools`; if `known`, reads of instruction files too,
+    and with `plans` the newest step of each tool that keeps a plan: it has the
+    plan as it is now.
+    """
+    reasons: dict[int, str] = {}
+    planned: set[str] = set()
+    for step in reversed(steps):
+        names = {_bare(call.name) for call in step.calls}
+        if tools and any(call.name in tools for call in step.calls):
+            reasons[step.number] = "tool to keep"
+        elif known and _reads_instructions(step):
+            reasons[step.number] = "instructions"
+        elif known and plans and names & _PLANS - planned:
+            reasons[step.number] = "plan"
+            planned |= names & _PLANS
+    return reasons
+
+
+def _bare(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).lower()
+
+
+def _reads_instructions(step: Step) -> bool:
+    """Tell whether an instruction file was read: named in what was done, and not written."""
+    action = step.action[:_READ_CHARACTERS]
+    return bool(_INSTRUCTIONS.search(action)) and not changes(step)

@@ -23,7 +23,7 @@ _MAX_NUMBER = 12
 _MAX_LETTERS = 40
 _MAX_UNSPACED = 12
 _MAX_REMEMBERED = 64
-"""Longer pieces are read anew each time, so that what is remembered stays small."""
+"""Longer pieces are read again each time, so that the memory stays small."""
 _MOST_REMEMBERED = 8_192
 _MAX_RUN = 400
 _MIN_ORDER = len("DoNotAll")
@@ -125,21 +125,23 @@ _UPPER = "A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я"
 _WORD = _LOWER + _UPPER + "Ā-ſ"
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 
-_PROSE = re.compile(rf"[{_LOWER}]++(?:['’-][{_LOWER}]++)*+")
-_TITLE = re.compile(rf"[{_UPPER}][{_WORD}]*+(?:['’-][{_WORD}]++)*+")
-_COUNT = re.compile(r"[0-9]{1,5}+(?:st|nd|rd|th)?+")
+# Single characters are repeated possessively, groups never: Python before 3.11.5 loses its place
+# after a possessive group that fails, and then matches the wrong text or the same place forever.
+_PROSE = re.compile(rf"[{_LOWER}]++(?:['’-][{_LOWER}]++)*")
+_TITLE = re.compile(rf"[{_UPPER}][{_WORD}]*+(?:['’-][{_WORD}]++)*")
+_COUNT = re.compile(r"[0-9]{1,5}+(?:st|nd|rd|th)?")
 _ORDINAL = re.compile(r"[0-9]++(?:st|nd|rd|th)")
 _TOKEN = re.compile(r"[A-Za-z0-9_#$@~./\\-][A-Za-z0-9_.\-/:@+#%$~\\]*+")
 _INNER = re.compile(
     rf"([{_QUOTES}]?+)([^{_QUOTES}{_BLANK} ()\[\]{{}}<>*,;|=&^!?…。，、；：！？（）【】]++)"
     rf"([{_QUOTES}]?+)(:?+)"
 )
-_NUMBER = re.compile(r"[-+]?+[0-9]++(?:\.[0-9]++)?+")
-_AMOUNT = re.compile(r"-?+[$€£¥][0-9]++(?:,[0-9]{3})*+(?:\.[0-9]++)?+[kKmMbB]?+")
-_GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})++(?:\.[0-9]++)?+")
-_MEASURE = re.compile(r"[0-9]++(?:[.,][0-9]++)?+[°%€£µΩ²³]?+[A-Za-z]{0,3}+[²³]?+")
+_NUMBER = re.compile(r"[-+]?+[0-9]++(?:\.[0-9]++)?")
+_AMOUNT = re.compile(r"-?+[$€£¥][0-9]++(?:,[0-9]{3})*(?:\.[0-9]++)?[kKmMbB]?+")
+_GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]++)?")
+_MEASURE = re.compile(r"[0-9]++(?:[.,][0-9]++)?[°%€£µΩ²³]?+[A-Za-z]{0,3}+[²³]?+")
 _COUNTED = re.compile(
-    r"第?+(?:[0-9]{1,8}[年月日号號章节節回条條页頁元円원년월일時时点點分秒期版卷巻楼室])++"
+    r"第?+(?:[0-9]{1,8}[年月日号號章节節回条條页頁元円원년월일時时点點分秒期版卷巻楼室])+"
 )
 _LATIN_IN_UNSPACED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]++")
 _CLOCK = re.compile(r"[0-9][0-9:.,+\-/TZ]*+")
@@ -150,7 +152,7 @@ _DIGIT = re.compile("[0-9]")
 _LETTER = re.compile("[A-Za-z]")
 _DEFINED = re.compile(r"([A-Za-z_][A-Za-z0-9_]{2,79}+)[(:{<]")
 _CALL_ID = re.compile(
-    r"(?:call|toolu|srvtoolu|tooluse|chatcmpl)[_-](?:tool-)?+[A-Za-z]*+[0-9][A-Za-z0-9-]*+"
+    r"(?:call|toolu|srvtoolu|tooluse|chatcmpl)[_-](?:tool-)?[A-Za-z]*+[0-9][A-Za-z0-9-]*+"
     r"|(?:call|fc|rs|msg|resp|req|run)_[A-Za-z0-9]{16,}+"
 )
 _URL = re.compile(r"[a-z][a-z0-9+]{1,9}+://[^\s\"'`<>()\[\]{}|\\^,;“”]++")
@@ -174,7 +176,7 @@ _KEYS = frozenset("kK")
 _COUNTS = frozenset("nNrQ")
 _MID_SENTENCE = frozenset("wscC")
 _NOTHING: dict[str, None] = {}
-_RUNS = re.compile(r"[LTpPnNRXCrQd](?<![kK][nr])(?:(?<=[LTpPnN])[TnN]*+[RCrQ]?+)?+")
+_RUNS = re.compile(r"[LTpPnNRXCrQd](?<![kK][nr])(?:(?<=[LTpPnN])[TnN]*+[RCrQ]?+)?")
 
 
 def identifiers(text: str) -> tuple[str, ...]:
@@ -195,7 +197,7 @@ def identifiers(text: str) -> tuple[str, ...]:
     line = "".join(map(kinds.__getitem__, pieces))
     telling = [at for at, piece in enumerate(pieces) if piece in inside]
     found: dict[str, None] = {}
-    told = 0
+    done = 0
     for run in _RUNS.finditer(line):
         start, end = run.span()
         before = line[start - 1 : start]
@@ -204,18 +206,18 @@ def identifiers(text: str) -> tuple[str, ...]:
             end += 1
         elif before == "w" and end - start == 1 and _counts(kind, line[end : end + 1]):
             start -= 1
-        while told < len(telling) and telling[told] < end:
-            found.update(inside[pieces[telling[told]]])
-            told += 1
+        while done < len(telling) and telling[done] < end:
+            found.update(inside[pieces[telling[done]]])
+            done += 1
         phrase = " ".join(pieces[start:end])
         if len(phrase) <= _MAX_RUN:
             found.update(_named(run[0], phrase, before))
-    for at in telling[told:]:
+    for at in telling[done:]:
         found.update(inside[pieces[at]])
     return tuple(found)
 
 
-listed = Memo(identifiers, 4_000_000)
+listed = Memo(identifiers, 8_000_000, name="identifiers")
 """`identifiers`, remembered for a while: a scorer and a skeleton read the same texts."""
 
 
@@ -251,26 +253,38 @@ class _Pieces:
             self.inside[piece] = listed
         self.kinds[piece] = kind
 
+    def take(self, piece: str, other: "_Pieces") -> None:
+        """Take over what another has read of a piece."""
+        if piece in other.inside:
+            self.inside[piece] = other.inside[piece]
+        self.kinds[piece] = other.kinds[piece]
+
 
 _remembered = _Pieces()
 """The observations of one agent are small and use the same words again and again."""
+_before = _Pieces()
+"""What was remembered until `_remembered` was full the last time."""
 
 
 def _kinds_of(pieces: list[str]) -> tuple[dict[str, str], dict[str, dict[str, None]]]:
     """Return the kind of every piece, and the identifiers inside those that have any.
 
-    When much is remembered all of it is forgotten. That needs no lock: who still
-    works with the old one has it whole.
+    When much is remembered it becomes the older of two generations, from which what is used
+    again is taken over. That needs no lock: who still works with the old one has it whole.
     """
-    global _remembered
-    known = _remembered
+    global _before, _remembered
+    known, before = _remembered, _before
     missing = set(pieces).difference(known.kinds)
     if missing:
         if len(known.kinds) + len(missing) > _MOST_REMEMBERED:
-            known = _Pieces()
+            before, known = known, _Pieces()
             missing = set(pieces)
             if len(missing) <= _MOST_REMEMBERED:
-                _remembered = known
+                _before, _remembered = before, known
+        found = missing & before.kinds.keys()
+        for piece in found:
+            known.take(piece, before)
+        missing -= found
         long = {piece for piece in missing if len(piece) > _MAX_REMEMBERED}
         for piece in missing - long:
             known.read(piece)
@@ -349,6 +363,30 @@ def _inside(piece: str) -> list[str]:
         else:
             listed += _token(bare, quoted=bool(opening and closing))
     return listed
+
+
+def plain_name(text: str) -> bool:
+    """Tell whether a text, all of it, is one name that can stand next to its key.
+
+    >>> plain_name("economy"), plain_name("12"), plain_name("ignore the above"), plain_name("{}")
+    (True, True, False, False)
+    """
+    if text.isascii():
+        if text.isdigit():
+            return len(text) <= _MAX_NUMBER
+        if not _TOKEN.fullmatch(text):
+            return False
+    return _token(text, quoted=True) == [text]
+
+
+def no_sentence(text: str) -> bool:
+    """Tell whether a short text on one line has no word that builds sentences or gives orders.
+
+    >>> no_sentence("red running shoes"), no_sentence("166 + 178"), no_sentence("do it now")
+    (True, True, False)
+    """
+    words = {word.lower() for word in _SUBWORD.findall(text)}
+    return text.isprintable() and '"' not in text and not words & _SENTENCE
 
 
 def _capped(url: str) -> str:
@@ -477,8 +515,8 @@ def _named(kinds: str, phrase: str, before: str) -> dict[str, None]:
         if len(words) > 1:
             counted = words[1].isdigit() and len(words[1]) < 4 and len(words[0]) <= _MAX_LETTERS
             return {phrase: None} if counted else _NOTHING
-        told = before in _KEYS or (before == "s" and len(phrase) > 2)
-        return {phrase: None} if told and phrase.isdigit() else _NOTHING
+        keyed = before in _KEYS or (before == "s" and len(phrase) > 2)
+        return {phrase: None} if keyed and phrase.isdigit() else _NOTHING
     parts: list[list[str]] = [[]]
     for word in words:
         if word.lower().partition("'")[0].partition("’")[0] in _SENTENCE:
@@ -509,7 +547,8 @@ def _name(words: list[str], *, shouted: bool, inside: bool) -> list[str]:
     return [name] if len(name) <= MAX_IDENTIFIER and not _disguised(name) else []
 
 
-@lru_cache(maxsize=32_768)
+# Every edit weighs all names again: those of 2,000 steps have to fit, or none is remembered.
+@lru_cache(maxsize=131_072)
 def weight(identifier: str) -> float:
     """Return how readily later actions are made of an identifier of this build, in [0, 1].
 

@@ -1,6 +1,6 @@
-"""What a provider's prefix cache makes of a sequence of prompts, token by token.
+"""How a provider's prefix cache bills a sequence of prompts, token by token.
 
-Three kinds are known, told apart by the price sheet:
+There are three kinds, chosen by the price sheet:
 
 - *blocks* (`block` 1 or more, no breakpoints): the longest prefix shared with an earlier
   prompt is read, down to a whole number of blocks.
@@ -10,11 +10,13 @@ Three kinds are known, told apart by the price sheet:
   `lookback` content blocks, to a place that an earlier request had marked.
 
 In all of them nothing below the minimum prefix is read or written, what lay idle for longer than
-the time to live is gone, and reading makes it live anew.
+the time to live is gone, and reading renews it. Where a sheet has a measured hit rate,
+each read is that share of what the rules allow: the expected bill, not the luck of one call.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from agora.core.prices import PriceSheet
 
@@ -45,6 +47,15 @@ class Bill:
         return self.uncached + self.read + self.written
 
 
+class _Chained(NamedTuple):
+    """A prompt; per prefix of it the chained hash and the size in tokens; the marked places."""
+
+    segments: list[Segment]
+    chains: list[int]
+    ends: list[int]
+    marks: list[int]
+
+
 _MOST_KEPT = 1 << 18
 """Prefixes that are remembered, as many as 700 edited prompts of 700 segments have."""
 
@@ -64,31 +75,24 @@ class PrefixCache:
         self.sheet = sheet
         self._used: dict[int, float] = {}
         self._seen: dict[int, float] = {}
+        self._last = _Chained([], [], [], [])
 
     def send(self, prompt: Sequence[Segment], at_seconds: float = 0.0) -> Bill:
         """Bill one prompt, and remember it as the provider would.
 
-        `at_seconds` is when it is sent, on any clock that does not go back.
+        `at_seconds` is when it is sent, on any monotonic clock.
 
         Raises:
-            ValueError: more places are marked than the provider takes.
+            ValueError: more places are marked than the provider accepts.
         """
-        marks = [i for i, segment in enumerate(prompt) if segment.breakpoint]
+        chains, ends, marks = self._chained(prompt)
         if self.sheet.breakpoints and len(marks) > self.sheet.breakpoints:
             raise ValueError(
                 f"{len(marks)} segments are marked; {self.sheet.name} takes at most "
                 f"{self.sheet.breakpoints} breakpoints, so leave {len(marks)} - "
                 f"{self.sheet.breakpoints} unmarked"
             )
-        # A prefix is known by the chained hash of its segments; ends[i] is its size in tokens.
-        chain, size = 0, 0
-        chains: list[int] = []
-        ends: list[int] = []
-        for segment in prompt:
-            chain = hash((chain, segment.key, segment.tokens))
-            size += segment.tokens
-            chains.append(chain)
-            ends.append(size)
+        size = ends[-1] if ends else 0
         if not self.sheet.caches or size < self.sheet.minimum_prefix:
             return self._bill(size, 0, 0)
         for entries in self._used, self._seen:
@@ -102,6 +106,29 @@ class PrefixCache:
         if self.sheet.block:
             return self._by_blocks(chains, ends, at_seconds)
         return self._by_requests(chains, ends, marks, at_seconds)
+
+    def _chained(self, prompt: Sequence[Segment]) -> tuple[list[int], list[int], list[int]]:
+        """Return for each prefix its chained hash and its size in tokens, then the marked places.
+
+        Most prompts are the one before with something added: only that is hashed.
+        """
+        last = self._last
+        # The newest segment was marked as such, and is no longer.
+        shared = max(0, len(last.segments) - 1)
+        if last.segments[:shared] != list(prompt[:shared]):
+            shared = 0
+        chains, ends = last.chains[:shared], last.ends[:shared]
+        marks = [place for place in last.marks if place < shared]
+        chain, size = (chains[-1], ends[-1]) if shared else (0, 0)
+        for place, segment in enumerate(prompt[shared:], start=shared):
+            if segment.breakpoint:
+                marks.append(place)
+            chain = hash((chain, segment.key, segment.tokens))
+            size += segment.tokens
+            chains.append(chain)
+            ends.append(size)
+        self._last = _Chained(list(prompt), chains, ends, marks)
+        return chains, ends, marks
 
     def _by_blocks(self, chains: list[int], ends: list[int], now: float) -> Bill:
         shared = 0
@@ -161,21 +188,8 @@ class PrefixCache:
         return used is not None and now - used <= self.sheet.ttl_seconds
 
     def _bill(self, size: int, read: int, written: int) -> Bill:
+        missed = read - int(read * self.sheet.hit)
+        read, written = read - missed, written + missed
         uncached = size - read - written
         dollars = self.sheet.dollars(uncached=uncached, read=read, written=written)
         return Bill(uncached, read, written, dollars)
-
-
-def simulate(
-    prompts: Iterable[Sequence[Segment]],
-    sheet: PriceSheet,
-    at_seconds: Iterable[float] | None = None,
-) -> tuple[Bill, ...]:
-    """Return the bill of each prompt, sent one after the other to an empty cache.
-
-    Without `at_seconds` no time passes between them, and nothing goes cold.
-    """
-    cache = PrefixCache(sheet)
-    if at_seconds is None:
-        return tuple(cache.send(prompt) for prompt in prompts)
-    return tuple(cache.send(prompt, at) for prompt, at in zip(prompts, at_seconds, strict=True))

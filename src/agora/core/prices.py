@@ -1,4 +1,4 @@
-"""What a provider charges for a prompt, and which part of it its prefix cache remembers."""
+"""What a provider charges for a prompt, and which part of it is cached."""
 
 import math
 import tomllib
@@ -10,7 +10,9 @@ from importlib import resources
 from agora.errors import PriceSheetError
 
 UNKNOWN = "unknown"
-"""The sheet of a model nobody wrote one for. When in doubt, editing is dear."""
+"""The sheet of a model without one. When in doubt, editing is assumed to be expensive."""
+FAMILIES = ("claude", "gpt", "gemini", "deepseek", "mistral")
+"""Sheets of whole families: a version without its own sheet is priced by its family's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,29 +27,32 @@ class PriceSheet:
     name: str
     """The family. `sheet_for` finds a model by the longest family its name begins with."""
     input: float
-    """Dollars per million tokens that come from no cache and go into none."""
+    """Dollars per million tokens that are neither read from nor written to a cache."""
     read: float
     """Price of a token read from the cache, as a ratio to `input`."""
     write: float
-    """Price of a token written to the cache, as a ratio to `input`; 1 where that costs no more."""
+    """Price of a token written to the cache, as a ratio to `input`; 1 if that costs no more."""
     output: float
     """Dollars per million tokens."""
     minimum_prefix: int = 0
     """Tokens below which a prefix is neither written nor read."""
     block: int = 1
-    """Tokens by which a match grows; 0 where only a prefix that ended a request can match."""
+    """Tokens by which a match grows; 0 if only a prefix that ended a request can match."""
     ttl_seconds: float = 300
-    """Idle time after which what was cached is taken to be gone; 0 where there is no cache."""
+    """Idle time after which the cache is assumed to be gone; 0 if there is no cache."""
     breakpoints: int = 0
-    """How many places of a prompt the caller may mark; 0 where the provider caches by itself."""
+    """How many places of a prompt the caller may mark; 0 if the provider caches automatically."""
     lookback: int = 0
     """How many content blocks are searched back from a breakpoint, itself included; 0 for all."""
     common_prefix: bool = False
     """Whether a prefix that two requests were seen to share is kept, with `block` 0."""
+    hit: float = 1.0
+    """The share of what is cached that a call really reads, as measured; a best-effort cache misses
+    the rest, which is then billed as a write. 1 if it has not been measured."""
     window: int | None = None
     """Tokens a prompt may have."""
     prefill_seconds_per_million: float | None = None
-    """For one's own hardware: how long a million uncached prompt tokens take."""
+    """For your own hardware: how long a million uncached prompt tokens take."""
     source: str = ""
     date: str = ""
     note: str = ""
@@ -61,6 +66,10 @@ class PriceSheet:
             raise PriceSheetError(
                 self.name, f"has read {self.read!r}; it is a ratio to input, from 0 to 1"
             )
+        if not 0 < self.hit <= 1:
+            raise PriceSheetError(
+                self.name, f"has hit {self.hit!r}; it is a share, above 0 and at most 1"
+            )
         if not 1 <= self.write < math.inf:
             raise PriceSheetError(
                 self.name, f"has write {self.write!r}; it is a ratio to input, 1 or more"
@@ -71,11 +80,20 @@ class PriceSheet:
         """Whether the cache changes what a prompt costs."""
         return self.read < 1 or self.write > 1
 
+    @property
+    def expected_read(self) -> float:
+        """Price of a token that should be cached: read if the cache hits, written again otherwise.
+
+        >>> sheet_for("gpt-4o").expected_read
+        0.5
+        """
+        return self.hit * self.read + (1 - self.hit) * self.write
+
     def no_cache(self) -> "PriceSheet":
         """Return the same prices without the cache: every token at `input`.
 
-        With it the schedule edits at every call, as the paper does. It is also
-        what a caller wants who knows that his prompts stay below the minimum.
+        With it the schedule edits at every call, as the paper does. It also
+        suits a caller whose prompts stay below the minimum.
         """
         return replace(
             self,
@@ -87,6 +105,7 @@ class PriceSheet:
             breakpoints=0,
             lookback=0,
             common_prefix=False,
+            hit=1.0,
         )
 
     def dollars(
@@ -100,30 +119,32 @@ class PriceSheet:
 def sheet_for(model: str, sheets: Mapping[str, PriceSheet] | None = None) -> PriceSheet:
     """Return the sheet of the longest family that `model` begins with.
 
-    What gateways put around a name is taken off first. `sheets` are searched
-    before those that ship. A version nobody wrote a sheet for is not taken for
-    its neighbour: it gets the sheet "unknown", cached reads at 0.1 and writes at 1.25.
+    Whatever gateways put around a name is removed first. `sheets` are searched
+    before the shipped ones. A version without a sheet is not mistaken for its
+    neighbour: it gets its family's sheet (one of `FAMILIES`; say so where you
+    show prices), and a name of no family gets "unknown", reads at 0.1 and writes at 1.25.
 
     >>> sheet_for("bedrock/us.anthropic.claude-opus-4-5-20251101-v1:0").name
     'claude-opus-4-5'
     >>> sheet_for("openai/gpt-4o-2024-08-06").read
     0.5
-    >>> sheet_for("somebody/something-new").name
-    'unknown'
+    >>> sheet_for("gemini-9-pro-preview").name, sheet_for("somebody/something-new").name
+    ('gemini', 'unknown')
     """
     name = _bare(model)
     for known in (sheets or {}), shipped_sheets():
         found = [family for family in known if _belongs(name, family.lower().replace(".", "-"))]
         if found:
             return known[max(found, key=len)]
-    return shipped_sheets()[UNKNOWN]
+    family = next((one for one in FAMILIES if name.startswith(f"{one}-")), UNKNOWN)
+    return shipped_sheets()[family]
 
 
 def load_sheets(toml_text: str) -> dict[str, PriceSheet]:
     """Return the sheets of a TOML text by family: one table each, its fields those of a sheet.
 
-    `like` takes over what the table does not say from a table above it, or
-    from a sheet that ships.
+    `like` fills in what the table does not say from a table above it, or
+    from a shipped sheet.
 
     >>> load_sheets('ours = {like = "claude-opus-4-5", input = 4.0}')["ours"].write
     1.25
@@ -136,7 +157,7 @@ def load_sheets(toml_text: str) -> dict[str, PriceSheet]:
 
 @cache
 def shipped_sheets() -> Mapping[str, PriceSheet]:
-    """Return the sheets that ship, by family; the data file is read on first use."""
+    """Return the shipped sheets, by family; the data file is read on first use."""
     text = resources.files("agora.core").joinpath("prices.toml").read_text(encoding="utf-8")
     return _load(text, {})
 
@@ -152,6 +173,7 @@ _FIELDS = {
     "breakpoints": int,
     "lookback": int,
     "common_prefix": bool,
+    "hit": float,
     "window": int,
     "prefill_seconds_per_million": float,
     "source": str,

@@ -1,4 +1,4 @@
-"""Which steps the agent asked to see again: calls of the recall tool, read by name and number."""
+"""Steps the agent asks to see again: the recall tool, and the calls of it."""
 
 import json
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ TOOL_DESCRIPTION = (
     "Use it when a detail of an elided step is needed and does not stand elsewhere."
 )
 # One schema for every prompt: a schema that names the steps would change with each of them, and
-# the tools stand first in a provider's cached prefix.
+# the tools come first in a provider's cached prefix.
 TOOL_SCHEMA = {
     "type": "object",
     "properties": {"step": {"type": "integer", "description": "The number of the step."}},

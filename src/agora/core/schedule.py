@@ -21,7 +21,7 @@ looked like, and no state is kept between calls.
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Generator, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, count, islice, repeat
 from operator import add, mul, sub
@@ -32,9 +32,9 @@ from agora.core.prices import PriceSheet
 from agora.core.trajectory import Trajectory
 
 MARKER_TOKENS = 16
-"""What the bare marker of a run of elided steps is taken to cost beside the floor."""
+"""The assumed cost of the bare marker of a run of elided steps, next to the floor."""
 WINDOW_SHARE = 0.5
-"""The most of the window that an edit leaves filled: at the brim, every call would be an edit."""
+"""The largest share of the window that an edit leaves filled; if full, every call would edit."""
 LEAST_TOKENS = 4_096
 """Prompts below this are left alone when edits go by price; see docs/decisions."""
 FORESIGHT_STEPS = 1_000
@@ -43,19 +43,19 @@ FORESIGHT_STEPS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """The sizes of a trajectory, in tokens: all that a schedule may look at."""
+    """The sizes of a trajectory, in tokens: everything a schedule may look at."""
 
     preamble: int
-    """All before the first step."""
+    """Everything before the first step."""
     steps: tuple[int, ...]
     said: tuple[int, ...]
     """Utterances after each step and before the next: never elided."""
     residues: tuple[int, ...]
-    """What stays of each step when it is elided; all of it where it may not be."""
+    """What is left of each step when it is elided; all of it if it may not be."""
     asked: tuple[int, ...] = ()
-    """How many messages of the user came after each step; each led to a further call."""
+    """How many user messages came after each step; each led to another call."""
     pending: int = 0
-    """An assistant block that still waits for its observation."""
+    """An assistant block that is still waiting for its observation."""
 
     @classmethod
     def of(cls, trajectory: Trajectory, *, pinned: Set[int] = frozenset()) -> "Sizes":
@@ -94,59 +94,106 @@ class Sizes:
         )
 
 
-class Schedule(Protocol):
-    """Says at which call the prompt was last edited."""
-
-    def epoch(self, sizes: Sizes) -> int:
-        """Return how many steps came before the last edit.
-
-        0 when there was none yet; the number of all steps when one is due at this very call.
-        """
-        ...
-
-
-class Edit(NamedTuple):
-    """What is sent from a call on: the prompt as it was edited after `epoch` steps."""
+class Change(NamedTuple):
+    """A call from which a different edit is sent."""
 
     call: int
     """The call, by its number of steps."""
     epoch: int
-    """0 where nothing is edited."""
+    """0 if nothing is edited any more."""
     room: int
-    """How much the edit may leave, the floor aside."""
 
 
-_NO_EDIT = Edit(0, 0, 0)
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The edit that a call is sent with: everything a compressor asks of a schedule."""
+
+    epoch: int
+    """How many steps came before it: 0 when there was none yet, all of them when it is due now."""
+    room: int | None = None
+    """How many tokens it may leave of those steps and all before them; None: what the budget says.
+    """
+    sees_newest: bool = False
+    """Whether it looks at what was said after its last step. Right only if every call is its own
+    edit: one that must stay the same while more is said must not look there."""
+    why: str = ""
+    """Why nothing is edited, in words, if the schedule knows without looking ahead."""
+    history: tuple[Change, ...] | None = None
+    """Every change of the epoch so far, oldest first, if edits last longer than one call.
+
+    More steps only add to it. None: each call stands alone and has to be asked about.
+    """
+
+    def by_call(self, calls: int) -> tuple[Change, ...]:
+        """Return what the call after 0, 1, 2 … `calls` steps was sent with, by the history.
+
+        >>> [change.epoch for change in Edit(2, history=(Change(2, 2, 900),)).by_call(3)]
+        [0, 0, 2, 2]
+        """
+        sent: list[Change] = []
+        last = _UNEDITED
+        for change in self.history or ():
+            sent.extend(repeat(last, change.call - len(sent)))
+            last = change
+        sent.extend(repeat(last, calls + 1 - len(sent)))
+        return tuple(sent)
+
+
+_UNEDITED = Change(0, 0, 0)
+
+
+class Schedule(Protocol):
+    """Decides which edit a call is sent with."""
+
+    def edit(self, sizes: Sizes) -> Edit:
+        """Return the edit that the call after all these steps is sent with."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class EveryCall:
-    """Edits at every call, as the paper does. Right where nothing is cached."""
+    """Edits at every call, as the paper does. Right if nothing is cached."""
 
     least_tokens: int = 0
     """A prompt below this is left alone, in the unit of the sizes."""
 
-    def epoch(self, sizes: Sizes) -> int:
-        """Return the number of all steps, or 0 while the prompt is small."""
+    def edit(self, sizes: Sizes) -> Edit:
+        """Return an edit after all steps, or none while the prompt is small."""
         if self.least_tokens and sizes.total < self.least_tokens:
-            return 0
-        return len(sizes.steps)
+            why = f"a prompt below {self.least_tokens:,} tokens is left alone"
+            return Edit(0, sees_newest=True, why=why)
+        return Edit(len(sizes.steps), sees_newest=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Never:
     """Never edits."""
 
-    def epoch(self, sizes: Sizes) -> int:  # noqa: ARG002 - the protocol's argument
-        """Return 0."""
+    def edit(self, sizes: Sizes) -> Edit:  # noqa: ARG002 - the protocol's argument
+        """Return no edit."""
+        return Edit(0)
+
+
+def steps_until_due(schedule: Schedule, sizes: Sizes) -> int | None:
+    """Return about how many more steps of average size it takes until an edit is due.
+
+    0 when one is due now, None when none will be within `FORESIGHT_STEPS`, or
+    when the schedule keeps no history and so cannot be asked about the future.
+    """
+    now = len(sizes.steps)
+    if schedule.edit(sizes).epoch == now:
         return 0
+    for change in schedule.edit(sizes.grown(FORESIGHT_STEPS)).history or ():
+        if change.epoch > now:
+            return change.epoch - now
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class RentOrBuy:
-    """Edits when the rent has paid for it, and never lets the bill pass `ceiling`.
+    """Edits when the rent has paid for it, and never lets the bill exceed `ceiling`.
 
-    Where reading costs what writing does, buying is free and every call is an edit.
+    If reading costs as much as writing, buying is free and every call is an edit.
     """
 
     sheet: PriceSheet
@@ -158,56 +205,18 @@ class RentOrBuy:
     least_tokens: int = 0
     """A prompt below this is left alone unless the window forces an edit, in the unit of the sizes.
 
-    What is sent is priced; what an agent forgets, and does again, is not. On a small prompt there
-    is little to save and as much to forget.
+    Only what is sent has a price; what an agent forgets and does again has none. On a small prompt
+    there is little to save and as much to forget.
     """
     marker_tokens: int = MARKER_TOKENS
-    idle_seconds: float | None = None
-    """How long ago the last call was made. Unknown: the cache is taken to be warm."""
-    cold: frozenset[int] = frozenset()
-    """Earlier calls, by their number of steps, that found the cache cold.
-
-    Sizes do not tell of a pause. A caller who once gave `idle_seconds` names that
-    call here ever after, or its edit is undone at the next call and paid for twice.
-    """
-
-    def epoch(self, sizes: Sizes) -> int:
-        """Return how many steps came before the last edit; see `Schedule.epoch`."""
-        return self.edit(sizes).epoch
 
     def edit(self, sizes: Sizes) -> Edit:
         """Return the edit that the call after all these steps is sent with."""
-        last = _NO_EDIT
-        for edit in self._edits(sizes):
-            last = edit
-        return last
-
-    def edits(self, sizes: Sizes) -> tuple[Edit, ...]:
-        """Return what `edit` said at the call after 0, 1, 2 … steps, in one pass over them all."""
-        edits: list[Edit] = []
-        last = _NO_EDIT
-        for edit in self._edits(sizes):
-            edits.extend(repeat(last, edit.call - len(edits)))
-            last = edit
-        edits.extend(repeat(last, len(sizes.steps) + 1 - len(edits)))
-        return tuple(edits)
-
-    def epochs(self, sizes: Sizes) -> tuple[int, ...]:
-        """Return the epochs of `edits`."""
-        return tuple(edit.epoch for edit in self.edits(sizes))
-
-    def steps_until_due(self, sizes: Sizes) -> int | None:
-        """Return about how many further steps of average size it takes until an edit is due.
-
-        0 when one is due now, None when none will be within `FORESIGHT_STEPS`.
-        """
-        now = len(sizes.steps)
-        if self.epoch(sizes) == now:
-            return 0
-        for edit in self._edits(sizes.grown(FORESIGHT_STEPS)):
-            if edit.epoch > now:
-                return edit.epoch - now
-        return None
+        history = tuple(self._changes(sizes))
+        if not history:
+            return Edit(0, history=())
+        _, epoch, room = history[-1]
+        return Edit(epoch, room, history=history)
 
     @property
     def least_ratio(self) -> float:
@@ -217,111 +226,95 @@ class RentOrBuy:
         what writing that share costs, and its price does not grow with the trajectory. Above,
         it outgrows the ceiling, and no edit is due for a hundred steps and more.
         """
-        return min(self.budget.least_ratio, self.sheet.read / self.sheet.write)
+        return min(self.budget.least_ratio, self.sheet.expected_read / self.sheet.write)
 
-    def _edits(self, sizes: Sizes) -> Iterator[Edit]:
+    def _changes(self, sizes: Sizes) -> Iterator[Change]:
         """Yield every call at which the epoch changed, oldest first.
 
         All costs are in tokens at the price of uncached input. What is said after a
         call's newest step, and its pending block, come after the decision, so that a
         further message of the user does not move an epoch; only the window sees them.
 
-        Written out in one loop: 10,000 steps are to cost no more than 5 ms.
+        Each regime is one plain loop: 10,000 steps must take no more than 5 ms.
         """
-        sheet, minimum = self.sheet, self.sheet.minimum_prefix
-        read, write = sheet.read, sheet.write
-        premium = write - read
-        slack = self.ceiling - 1
-        window = math.inf if sheet.window is None else sheet.window
-        ratio, limit = self.budget.keep_ratio or 0.0, self.budget.limit or 0
-        spare = 1 - self.least_ratio
-        roomiest = window * WINDOW_SHARE
-        marker = self.marker_tokens
+        ledger = _Ledger.of(sizes, self)
+        if self.sheet.write <= self.sheet.read:
+            yield from self._while_edits_are_free(ledger)
+        elif sizes.preamble >= self.sheet.minimum_prefix:
+            block = max(1, self.sheet.block)
+            yield from self._while_cached(ledger, _Opening(sizes.preamble // block * block))
+        else:
+            opening = yield from self._while_too_short_to_cache(ledger)
+            yield from self._while_cached(ledger, opening)
+
+    def _while_edits_are_free(self, ledger: "_Ledger") -> Iterator[Change]:
+        """Yield an edit at every call: writing costs no more than reading."""
+        ratio, limit, spare, roomiest, window = self._terms()
         least = self.least_tokens
+        forced = bisect_right(ledger.peaks, window) + 1
+        for call, total, old, _, _ in ledger.calls:
+            if total < least and call < forced:
+                continue
+            target = max(ratio * total + limit, total - spare * old)
+            yield Change(call, call, int(max(total - old, min(target, roomiest))))
 
-        steps, said = sizes.steps, sizes.said
-        new = list(map(add, steps, chain((0,), said))) if any(said) else steps
-        totals = list(accumulate(new, initial=sizes.preamble))
-        sent: Iterable[int] = totals
-        rates: Iterable[float] = repeat(read)
-        done: Sequence[int] = range(len(totals) + 1)  # calls before the one after n steps
-        if any(sizes.asked):
-            weights = [1, *(1 + asked for asked in sizes.asked)]
-            rates = map(mul, weights, repeat(read))
-            done = list(accumulate(weights, initial=0))
-            sent = map(mul, totals, weights)
-        earlier = list(accumulate(sent))  # what all of those sent together
-        del totals[0]
-        peaks = list(map(add, totals, said)) if any(said) else totals[:]
-        peaks[-1:] = [peak + sizes.pending for peak in peaks[-1:]]
-        lost = map(sub, steps, sizes.residues) if any(sizes.residues) else steps
-        # The newest step holds the current observation and stays, even with k_recent 0.
-        gone = chain(repeat(-marker, self.k_recent - 1), accumulate(lost, initial=-marker))
-        calls = zip(count(1), totals, gone, steps, rates, strict=False)
-        if premium <= 0:
-            forced = bisect_right(peaks, window) + 1
-            for call, total, old, _, _ in calls:
-                if total < least and call < forced:
-                    continue
-                target = max(ratio * total + limit, total - spare * old)
-                yield Edit(call, call, int(max(total - old, min(target, roomiest))))
-            return
+    def _while_too_short_to_cache(self, ledger: "_Ledger") -> Generator[Change, None, "_Opening"]:
+        """Yield the edits before the prompt reaches the minimum prefix, and return how it opens.
 
+        Nothing is cached until then: an edit costs nothing, and neither does undoing it at the
+        first call that is cached, which is written whole in any case.
+        """
+        ratio, limit, spare, roomiest, _ = self._terms()
+        least = self.least_tokens
+        warm = bisect_left(ledger.peaks, self.sheet.minimum_prefix) + 1
+        gap = saved = 0.0
+        for call, total, old, _, _ in islice(ledger.calls, warm - 1):
+            target = max(ratio * total + limit, total - spare * old)
+            target = max(total - old, min(target, roomiest))
+            if total - gap > target and total >= least:
+                gap = total - target
+                yield Change(call, call, int(target))
+            saved += gap
+        if gap and warm <= len(ledger.steps):
+            yield Change(warm, 0, 0)
+        return _Opening(
+            hit=0,
+            saved=saved,
+            full=(1 - self.sheet.expected_read) * ledger.earlier[warm - 1],
+            largest=list(accumulate(ledger.steps, max)),
+        )
+
+    def _while_cached(self, ledger: "_Ledger", opening: "_Opening") -> Iterator[Change]:
+        """Yield the edits that the rent has paid for, or that the window forces."""
+        ratio, limit, spare, roomiest, window = self._terms()
+        read, write, minimum = (
+            self.sheet.expected_read,
+            self.sheet.write,
+            self.sheet.minimum_prefix,
+        )
+        least, slack, premium = self.least_tokens, self.ceiling - 1, write - read
+        peaks, earlier, done = ledger.peaks, ledger.earlier, ledger.done
+        hit, saved, full, largest = opening
         gap = 0.0  # what the last edit removed
-        saved = 0.0  # the bill of never editing less this one, at the last edit
-        full = 0.0  # what never editing pays beyond reading each call's predecessor
-        block = max(1, sheet.block)
-        hit = sizes.preamble // block * block
-        largest: Sequence[int] = ()
-        warm = 0
-        if sizes.preamble < minimum:
-            # Before call `warm` nothing is cached: an edit costs nothing then, and nor does its
-            # undoing at that call, which is written whole in any case.
-            warm = bisect_left(peaks, minimum) + 1
-            for call, total, old, _, _ in islice(calls, warm - 1):
-                target = max(ratio * total + limit, total - spare * old)
-                target = max(total - old, min(target, roomiest))
-                if total - gap > target and total >= least:
-                    gap = total - target
-                    yield Edit(call, call, int(target))
-                saved += gap
-            if gap and warm <= len(steps):
-                yield Edit(warm, 0, 0)
-            gap, hit = 0.0, 0
-            full = (1 - read) * earlier[warm - 1]
-            largest = list(accumulate(steps, max))
-
         rent = 0.0  # since the last edit
         epoch = 0
-        pauses = iter(sorted(call for call in self._cold(len(steps)) if call > warm))
-        pause = next(pauses, len(totals) + 1)
         # Peaks never fall: what was said after a step comes before the next one.
         forced = bisect_right(peaks, window) + 1
-        alarm = min(forced, pause)
-        for call, total, old, newest, rate in calls:
+        for call, total, old, newest, rate in ledger.calls:
             target = ratio * total + limit
             if target < total - spare * old:
                 target = total - spare * old
             if target > roomiest:
                 target = max(total - old, roomiest)
             excess = total - gap - target
-            if excess > 0:
-                rent += rate * excess
-                price = premium * (target - newest - hit)
-                if rent < price and call < alarm:
-                    continue
-                extra = price - read * excess
-            elif call != pause:
+            if excess <= 0:
                 continue
-            if call == pause:
-                pause = next(pauses, len(totals) + 1)
-                alarm = min(forced, pause)
-                full += premium * (total - newest)
-                saved += premium * gap
-                if excess <= 0 or (total < least and call < forced):
-                    continue
-                extra = -write * excess
-            elif call < forced:
+            rent += rate * excess
+            price = premium * (target - newest - hit)
+            if rent < price and call < forced:
+                continue
+            extra = price - read * excess
+            if call < forced:
                 if total < least:
                     continue
                 bill = write * total + read * earlier[call - 1] + full
@@ -333,19 +326,85 @@ class RentOrBuy:
                     if target < total - spare * old:
                         continue
                     extra -= over
-            # A fill leaves less room unused than its largest step takes.
-            if largest and call < forced and max(total - old, target - largest[call - 1]) < minimum:
-                continue
+                # A fill leaves less room unused than its largest step takes.
+                if largest and max(total - old, target - largest[call - 1]) < minimum:
+                    continue
             saved += read * gap * (done[call] - done[epoch]) - extra
             gap = total - target
             rent = 0.0
             epoch = call
             forced = bisect_right(peaks, window + gap, call) + 1
-            alarm = min(forced, pause)
-            yield Edit(call, call, int(target))
+            yield Change(call, call, int(target))
 
-    def _cold(self, calls: int) -> Set[int]:
-        """Return the calls that found nothing cached."""
-        if self.idle_seconds is None or self.idle_seconds <= self.sheet.ttl_seconds:
-            return self.cold
-        return self.cold | {calls}
+    def _terms(self) -> "_Terms":
+        window = math.inf if self.sheet.window is None else self.sheet.window
+        return _Terms(
+            ratio=self.budget.keep_ratio or 0.0,
+            limit=self.budget.limit or 0,
+            spare=1 - self.least_ratio,
+            roomiest=window * WINDOW_SHARE,
+            window=window,
+        )
+
+
+class _Terms(NamedTuple):
+    """What an edit may leave."""
+
+    ratio: float
+    limit: int
+    spare: float
+    """The share of what lies outside the floor that an edit may remove."""
+    roomiest: float
+    window: float
+
+
+class _Opening(NamedTuple):
+    """The account when the prompt begins to be cached."""
+
+    hit: int
+    """How much of the preamble an edit leaves cached."""
+    saved: float = 0.0
+    """The bill of never editing less this one; from then on as of the last edit."""
+    full: float = 0.0
+    """What never editing pays beyond reading each call's predecessor."""
+    largest: Sequence[int] = ()
+    """The largest step up to each call, where an edit could fall below the minimum prefix."""
+
+
+class _Ledger(NamedTuple):
+    """The calls that the sizes tell of, one after each step, and their sums."""
+
+    calls: Iterator[tuple[int, int, int, int, float]]
+    """Per call: its number, the prompt, what an edit could remove of it, the newest step, and what
+    its further calls pay for a token that is read. Goes on where the regime before it stopped."""
+    steps: Sequence[int]
+    peaks: Sequence[int]
+    """The prompt of each call with all that was said before the next step."""
+    earlier: Sequence[int]
+    """What all calls before the one after n steps sent together."""
+    done: Sequence[int]
+    """How many calls came before the one after n steps."""
+
+    @classmethod
+    def of(cls, sizes: Sizes, schedule: RentOrBuy) -> "_Ledger":
+        read, marker = schedule.sheet.expected_read, schedule.marker_tokens
+        steps, said = sizes.steps, sizes.said
+        new = list(map(add, steps, chain((0,), said))) if any(said) else steps
+        totals = list(accumulate(new, initial=sizes.preamble))
+        sent: Iterable[int] = totals
+        rates: Iterable[float] = repeat(read)
+        done: Sequence[int] = range(len(totals) + 1)
+        if any(sizes.asked):
+            weights = [1, *(1 + asked for asked in sizes.asked)]
+            rates = map(mul, weights, repeat(read))
+            done = list(accumulate(weights, initial=0))
+            sent = map(mul, totals, weights)
+        earlier = list(accumulate(sent))
+        del totals[0]
+        peaks = list(map(add, totals, said)) if any(said) else totals[:]
+        peaks[-1:] = [peak + sizes.pending for peak in peaks[-1:]]
+        lost = map(sub, steps, sizes.residues) if any(sizes.residues) else steps
+        # The newest step holds the current observation and stays, even with k_recent 0.
+        gone = chain(repeat(-marker, schedule.k_recent - 1), accumulate(lost, initial=-marker))
+        calls = zip(count(1), totals, gone, steps, rates, strict=False)
+        return cls(calls, steps, peaks, earlier, done)

@@ -1,55 +1,16 @@
-"""Which steps an edit keeps whole, and what stays of the others."""
+"""Which steps an edit keeps whole, and what is left of the others."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
-from agora.core.compression import Decision
+from agora.core.compression import Decision, Form
 from agora.core.elide import Elided, skeletons
 from agora.core.fill import fill
+from agora.core.past import Past
 from agora.core.tokens import TokenCounter
-from agora.core.trajectory import Anchor, Step, Trajectory, Utterance
+from agora.core.trajectory import Step, Utterance
 
 _BARE_MARKER_TOKENS = 10
 """About what a marker without lines costs: "[steps 12-345 elided]"."""
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """A trajectory as an edit after so many steps may see it: nothing that came later."""
-
-    preamble: str
-    steps: tuple[Step, ...]
-    said: tuple[Utterance, ...]
-    anchor: Anchor
-    fixed_tokens: int
-
-    @classmethod
-    def of(cls, trajectory: Trajectory, epoch: int, *, newest: bool) -> "Past":
-        """Return the past of the edit after `epoch` steps.
-
-        What was said after the last of these steps is left out, so that the
-        edit stays the same while more is said. With `newest` it is looked at:
-        right where every call is an edit of its own.
-        """
-        said = trajectory.utterances if newest else trajectory.said_before(epoch)
-        return cls(
-            preamble=trajectory.preamble,
-            steps=trajectory.steps[:epoch],
-            said=said,
-            anchor=trajectory.anchor(epoch, newest=newest),
-            fixed_tokens=trajectory.preamble_tokens + sum(u.tokens for u in said),
-        )
-
-    @property
-    def tokens(self) -> int:
-        """What it costs unedited."""
-        return self.fixed_tokens + sum(step.tokens for step in self.steps)
-
-    def floor_tokens(self, held: Collection[int]) -> int:
-        """Return what it costs when only the steps in `held` are kept."""
-        return self.fixed_tokens + sum(
-            s.tokens if s.number in held else s.residue_tokens for s in self.steps
-        )
 
 
 def select(
@@ -61,11 +22,11 @@ def select(
     skeleton_share: float,
     counter: TokenCounter,
 ) -> tuple[Decision, ...]:
-    """Return what becomes of each step: the floor, then the best, then skeletons, then the best.
+    """Return the decision for each step: the floor, then the best, then skeletons, then the best.
 
     `held` is the floor with its reasons. The whole steps get the room that the
     floor leaves, less `skeleton_share` of it; skeletons of the others get the
-    rest; what they do not need goes to whole steps again.
+    rest; what they do not use goes back to whole steps.
     """
     floor_tokens = past.floor_tokens(held)
     room = int(max(0, budget - floor_tokens) * (1 - skeleton_share))
@@ -109,7 +70,8 @@ def _decide(
     if kept:
         return Decision(step.number, "kept", "score", step.tokens, score)
     skeleton = lines.get(step.number, "")
-    return Decision(step.number, "elided", "no room left", step.tokens, score, skeleton)
+    form: Form = "action" if step.form == "mask" else "line" if skeleton else "gone"
+    return Decision(step.number, "elided", "no room left", step.tokens, score, skeleton, form)
 
 
 def _texts(past: Past, kept: Collection[int]) -> list[str]:

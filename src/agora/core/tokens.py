@@ -1,23 +1,22 @@
 """Count the tokens of a text, with the caller's tokenizer or by an estimate from its characters."""
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from math import isfinite
 from typing import Protocol
 
 MESSAGE_TOKENS = 4
-"""What the role and the frame of a message cost beside its text."""
+"""What the role and the frame of a message cost on top of its text."""
 CALL_TOKENS = 8
-"""What the frame of a tool call costs beside its name and its arguments."""
+"""What the frame of a tool call costs on top of its name and arguments."""
 IMAGE_TOKENS = 1_000
-"""What an image is taken to cost. Providers charge by its size in pixels, never by its base64."""
+"""The assumed cost of an image. Providers charge by its size in pixels, never by its base64."""
 FILE_TOKENS = 2_000
-"""What an attached file or sound is taken to cost, whatever its encoding weighs."""
+"""The assumed cost of an attached file or sound, whatever the size of its encoding."""
 
 
 class TokenCounter(Protocol):
-    """Tells what a text costs."""
+    """Counts what a text costs."""
 
     def count(self, text: str) -> int:
         """Return the number of tokens in `text`: 0 for no text, never negative."""
@@ -35,61 +34,6 @@ class Characters:
         11
         """
         return len(text)
-
-
-@dataclass(frozen=True, slots=True)
-class Calibrated:
-    """Counts with another counter, times a constant that fits it to a provider's usage reports.
-
-    The constant is the caller's to set and is never learnt on the way: the same
-    messages have to cost the same at every call.
-    """
-
-    counter: TokenCounter
-    factor: float
-
-    def __post_init__(self) -> None:
-        if not (isfinite(self.factor) and self.factor > 0):
-            raise ValueError(
-                f"a factor of {self.factor} cannot scale a count; "
-                "give a number above 0, such as fit_factor returns"
-            )
-
-    def count(self, text: str) -> int:
-        """Return the counter's number times `factor`, rounded; at least 1 if it was not 0.
-
-        >>> Calibrated(Characters(), 0.25).count("look around")
-        3
-        """
-        counted = self.counter.count(text)
-        return max(1, round(counted * self.factor)) if counted else 0
-
-
-def fit_factor(counted: Sequence[int], reported: Sequence[int]) -> float:
-    """Return the factor for `Calibrated` from some requests' counts and their reported usage.
-
-    It is the ratio of the sums, so that with it the same requests add up to
-    what was reported for them. That is what a budget and a bill are made of; a
-    mean of ratios would let many short requests speak over the long ones.
-
-    >>> fit_factor([1_000, 3_000], [1_200, 3_200])
-    1.1
-
-    Raises:
-        ValueError: the two do not pair up, or do not add up to anything.
-    """
-    if len(counted) != len(reported):
-        raise ValueError(
-            f"{len(counted)} counts cannot be paired with {len(reported)} reports; "
-            "give one of each for every request"
-        )
-    for name, numbers in (("counted", counted), ("reported", reported)):
-        for place, number in enumerate(numbers):
-            if number < 0:
-                raise ValueError(f"{name}[{place}] is {number}; a number of tokens is at least 0")
-        if sum(numbers) == 0:
-            raise ValueError(f"{name} adds up to 0; a factor needs at least one request with text")
-    return sum(reported) / sum(counted)
 
 
 # The estimate: a token begins where the kind of character changes. Each class of bytes has a code
@@ -163,11 +107,10 @@ _SUM = 1 << 10
 class EstimatedTokens:
     """Counts what a current byte-pair tokenizer would, within about 15 %, from characters alone.
 
-    For when no tokenizer is at hand: no vocabulary, no regular expression, the
+    For when there is no tokenizer: no vocabulary, no regular expression, the
     same integer on every machine, in linear time. A text never counts less than
     a part of it, and counts what its parts do together or a few tokens less for
-    each cut. How a given provider's tokenizer differs is mostly one constant;
-    `Calibrated` takes it out.
+    each cut. How a given provider's tokenizer differs is mostly one constant.
     """
 
     def count(self, text: str) -> int:

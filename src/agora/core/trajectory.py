@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from agora.errors import RecallError
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -16,14 +18,15 @@ class Call:
 class Step:
     """An action of the agent with the observation that came back.
 
-    A step is kept whole or elided whole. Half an action is not an action the
-    environment can read, so nothing in this package cuts inside a kept step.
+    What stays of a step is all of it, its action with a note in place of each result, a line in
+    a marker, or nothing. Half an action is not an action the environment can read, so nothing in
+    this package cuts inside a part.
     """
 
     number: int
     """Its place in the trajectory, from 1. Markers, pins and recall name a step by it."""
     action: str
-    """What was done, without the reasoning: the calls, or what an agent that acts by text said."""
+    """What was done, without the reasoning: the calls, or the text if the agent acts by text."""
     observation: str
     tokens: int
     """What the step costs in the prompt, counted once, when it is parsed."""
@@ -33,9 +36,13 @@ class Step:
     form: Literal["drop", "mask"] = "drop"
     """How the wire format lets it be elided: removed, or its results replaced in place."""
     residue_tokens: int = 0
-    """What stays of a masked step when it is elided: its calls and ids. 0 for a dropped one."""
+    """What is left of a masked step when it is elided: its calls and ids. 0 for a dropped one."""
     fixed: str = ""
     """Why this step is never a candidate, or empty."""
+    action_tokens: int = 0
+    """What its action costs with every result emptied, in any wire format; 0 where not known."""
+    failed: bool = False
+    """Whether the wire format says that a result is an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +77,11 @@ class Trajectory:
     steps: tuple[Step, ...]
     utterances: tuple[Utterance, ...] = ()
     pending_tokens: int = 0
-    """An assistant block that still waits for its observation."""
+    """An assistant block that is still waiting for its observation."""
 
     @property
     def fixed_tokens(self) -> int:
-        """What is sent whatever is elided."""
+        """What is always sent."""
         said = sum(utterance.tokens for utterance in self.utterances)
         return self.preamble_tokens + said + self.pending_tokens
 
@@ -82,6 +89,18 @@ class Trajectory:
     def tokens(self) -> int:
         """The whole prompt."""
         return self.fixed_tokens + sum(step.tokens for step in self.steps)
+
+    def recall(self, number: object) -> str:
+        """Return a step in full, for the answer to a call of the recall tool.
+
+        Raises:
+            RecallError: no step has that number.
+        """
+        if type(number) is not int or not 1 <= number <= len(self.steps):
+            raise RecallError(number, len(self.steps))
+        step = self.steps[number - 1]
+        parts = [f"step {step.number}", step.thought, step.action, step.observation]
+        return "\n".join(part for part in parts if part)
 
     def said_before(self, step: int) -> tuple[Utterance, ...]:
         """Return what was said before the step of that number."""

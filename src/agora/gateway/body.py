@@ -163,9 +163,9 @@ def splice(text: bytes, spans: Sequence[Span], kept: Sequence[Kept]) -> list[byt
 def rewrite(
     text: bytes, span: Span, old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> bytes | None:
-    """Return the JSON object at `span` with only those fields written again that `new` has anew.
+    """Return the JSON object at `span` with only those fields rewritten that changed in `new`.
 
-    A field is taken to be the same when it is the same object. None when there is any doubt.
+    A field counts as the same when it is the same object. None when there is any doubt.
 
     >>> old = {"role": "tool", "n": 1.0, "content": "long"}
     >>> rewrite(b'{"role":"tool","n":1.0,"content":"long"}', (0, 40), old, {**old, "content": "-"})

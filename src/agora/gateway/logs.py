@@ -31,8 +31,12 @@ _LIFECYCLE = frozenset({"uvicorn.error"})
 """Foreign loggers whose message, without its arguments, says something to an operator."""
 
 
+class ToldError(Exception):
+    """What the line of its own exchange tells; the server's report of it is left out."""
+
+
 class Exchange(NamedTuple):
-    """What may be told about one request and its answer. Nothing here is content.
+    """What may be logged about one request and its answer. Nothing here is content.
 
     A tuple: there is one for each request, and a frozen dataclass of so many fields takes ten times
     as long to make.
@@ -44,11 +48,13 @@ class Exchange(NamedTuple):
     family: str = ""
     """Whose API it is: openai or anthropic."""
     model: str = ""
-    """As the client wrote it; told only if the upstream took it."""
+    """As the client wrote it; logged only if the upstream accepted it."""
     status: int = 0
     """The answer's; 0 where none came."""
     rung: int = 2
     reason: str = ""
+    rule: str = ""
+    """The code of the rule that the client's own history breaks."""
     stream: bool = False
     resent: bool = False
     tokens_in: int = 0
@@ -58,6 +64,16 @@ class Exchange(NamedTuple):
     written: int = 0
     output: int = 0
     dollars_saved: float = 0.0
+    would_remove: int = 0
+    """Tokens that an edit would have removed, in shadow mode."""
+    would_save: float = 0.0
+    """Dollars that it would have saved."""
+    elided: str = ""
+    """The numbers of the steps that an edit at this call elides, or would have elided."""
+    used_elided: int = 0
+    """New steps that use a name which only elided steps have, in shadow mode."""
+    rereads: int = 0
+    """New steps that do again what an elided step did."""
     held_ms: float = 0.0
     """How long the gateway held the request."""
     first_byte_ms: float = 0.0
@@ -71,16 +87,19 @@ class Exchange(NamedTuple):
     traceparent: str = ""
 
     @property
-    def told_model(self) -> str:
+    def logged_model(self) -> str:
         """The model's name if the upstream took it: a secret in its place is not one it serves."""
-        return self.model if 200 <= self.status < 300 and len(self.model) <= 128 else ""
+        return model_name(self.model) if 200 <= self.status < 300 else ""
 
 
 def log_exchange(exchange: Exchange, settings: Log) -> None:
-    """Write one line about a request, at INFO; one that got no answer or a 5xx, at WARNING."""
+    """Write one line about a request, at INFO.
+
+    At WARNING if it got no answer, a 5xx, or an answer that broke off.
+    """
     if not settings.requests:
         return
-    failed = exchange.status == 0 or exchange.status >= 500
+    failed = exchange.status == 0 or exchange.status >= 500 or exchange.error == "truncated"
     level = logging.WARNING if failed else logging.INFO
     if _requests.isEnabledFor(level):
         # Made here: a logger would look through the stack for who calls, at the price of the rest.
@@ -100,7 +119,7 @@ def told_headers(headers: Iterable[tuple[str, str]], settings: Log) -> dict[str,
     >>> told_headers([("Authorization", "Bearer sk-12345678901"), ("User-Agent", "a/1")], Log())
     {'user-agent': 'a/1'}
     """
-    told: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for name, value in headers:
         lower = name.lower()
         if lower not in settings.headers:
@@ -109,10 +128,10 @@ def told_headers(headers: Iterable[tuple[str, str]], settings: Log) -> dict[str,
             plain = len(value) <= 128 and all(
                 c.isascii() and (c.isalnum() or c in "._:-") for c in value
             )
-            told[lower] = _KEYS.sub(REDACTED, value) if plain else REDACTED
+            fields[lower] = _KEYS.sub(REDACTED, value) if plain else REDACTED
         else:
-            told[lower] = _looked_over(value[:256])
-    return told
+            fields[lower] = _looked_over(value[:256])
+    return fields
 
 
 @lru_cache(maxsize=256)
@@ -130,6 +149,41 @@ def redacted(text: str) -> str:
     'a_long_name_of_a_function_in_words'
     """
     return _RUNS.sub(_run, _KEYS.sub(REDACTED, text))
+
+
+_MODEL_KEYS = re.compile(r"(?<![A-Za-z0-9])" + _KEYS.pattern)
+_MODEL_PARTS = re.compile(r"[-_./:@+ ]+")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_MODEL_PART_MOST = 15
+"""Longer parts of a model's name are words; keys are longer and have digits in them too."""
+
+
+def model_name(name: str | None) -> str:
+    """Return a model's name if it reads as one, the mark of what is redacted otherwise.
+
+    Names have dates and sizes in them, so that as a whole many would pass for keys. Part by part
+    they do not: the parts of a name are short, or words.
+
+    >>> model_name("claude-sonnet-4-5-20250929"), model_name("ft:gpt-4o-2024-08-06:org::AbC12")
+    ('claude-sonnet-4-5-20250929', 'ft:gpt-4o-2024-08-06:org::AbC12')
+    >>> model_name("Zq7Kp2Xw9Lm4Rt6Yv1Bn3Cd5"), model_name("sk-ant-api03-AbCdEfGh")
+    ('[redacted]', '[redacted]')
+    """
+    if not name:
+        return ""
+    # Names of any length are not kept.
+    return _model_name(name) if len(name) <= 128 else REDACTED
+
+
+@lru_cache(maxsize=1_024)
+def _model_name(name: str) -> str:
+    plain = name.isascii() and name.isprintable()
+    if not plain or _MODEL_KEYS.search(name) or _UUID.search(name):
+        return REDACTED
+    for part in _MODEL_PARTS.split(name):
+        if len(part) > _MODEL_PART_MOST and not part.isalpha():
+            return REDACTED
+    return name
 
 
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
@@ -174,6 +228,8 @@ class _OursOrGrave(logging.Filter):
     """Lets through what this package says, and of others what is a warning or worse."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], ToldError):
+            return False
         ours = record.name == "agora" or record.name.startswith("agora.")
         lifecycle = record.name in _LIFECYCLE and record.levelno >= logging.INFO
         return ours or lifecycle or record.levelno >= logging.WARNING
@@ -198,28 +254,29 @@ def configure(settings: Log, stream: TextIO) -> logging.Handler:
     return handler
 
 
-_UNTOLD = {"headers", "traceparent", "started_ns", "ended_ns", "model", "family"}
-_TOLD = tuple(name for name in Exchange._fields if name not in _UNTOLD)
-_told = attrgetter(*_TOLD)
+_NOT_LOGGED = {"headers", "traceparent", "started_ns", "ended_ns", "model", "family"}
+_DOLLARS = frozenset({"dollars_saved", "would_save"})
+_LOGGED = tuple(name for name in Exchange._fields if name not in _NOT_LOGGED)
+_logged_values = attrgetter(*_LOGGED)
 
 
 def _fields(exchange: Exchange, settings: Log) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        name: value for name, value in zip(_TOLD, _told(exchange), strict=True) if value
+    fields: dict[str, Any] = {
+        name: value for name, value in zip(_LOGGED, _logged_values(exchange), strict=True) if value
     }
-    told["rung"] = exchange.rung
-    told["status"] = exchange.status
-    if exchange.told_model:
-        told["model"] = _looked_over(exchange.told_model)
+    fields["rung"] = exchange.rung
+    fields["status"] = exchange.status
+    if exchange.logged_model:
+        fields["model"] = exchange.logged_model
     if exchange.ended_ns > exchange.started_ns > 0:
-        told["total_ms"] = (exchange.ended_ns - exchange.started_ns) / 1e6
-    for key, value in told.items():
+        fields["total_ms"] = (exchange.ended_ns - exchange.started_ns) / 1e6
+    for key, value in fields.items():
         if isinstance(value, float):
-            told[key] = round(value, 6 if key == "dollars_saved" else 3)
+            fields[key] = round(value, 6 if key in _DOLLARS else 3)
     headers = told_headers(exchange.headers, settings)
     if headers:
-        told["headers"] = headers
-    return told
+        fields["headers"] = headers
+    return fields
 
 
 def _line(record: logging.LogRecord) -> dict[str, Any]:
@@ -232,7 +289,7 @@ def _line(record: logging.LogRecord) -> dict[str, Any]:
     if ours:
         line["message"] = redacted(record.getMessage()) if record.args else _said(str(record.msg))
     elif record.name in _LIFECYCLE and isinstance(record.msg, str):
-        line["message"] = redacted(record.msg.strip())
+        line["message"] = redacted(_numbers_only(record))
     if not ours:
         line["where"] = f"{PurePath(record.pathname).name}:{record.lineno}"
     if record.exc_info and record.exc_info[0] is not None:
@@ -242,6 +299,26 @@ def _line(record: logging.LogRecord) -> dict[str, Any]:
     if ours and isinstance(fields, Mapping):
         line.update(fields)
     return line
+
+
+def _numbers_only(record: logging.LogRecord) -> str:
+    """Return a message with the numbers filled in; what may be text is left out."""
+    arguments = record.args if isinstance(record.args, tuple) else ()
+    shown = (value if type(value) in (int, float) else _Ellipsis() for value in arguments)
+    try:
+        said = str(record.msg) % tuple(shown) if arguments else str(record.msg)
+    except (TypeError, ValueError):
+        said = str(record.msg).partition("%")[0]
+    return said.strip()
+
+
+class _Ellipsis:
+    """Stands where a text would be filled in."""
+
+    def __str__(self) -> str:
+        return "..."
+
+    __repr__ = __str__
 
 
 @lru_cache(maxsize=2)

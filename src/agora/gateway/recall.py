@@ -1,7 +1,7 @@
 """Recall over the gateway: the tool is offered with each request and answered in the next one.
 
-The call goes through to the client like any other, so no answer is held back or written anew, and
-other calls beside it lose nothing. The client does not know the tool and answers that; what it
+The call goes through to the client like any other, so no answer is held back or rewritten, and
+other calls next to it lose nothing. The client does not know the tool and answers that; what it
 answers is replaced here, in every later request, by the step in full. The step is read out of the
 request itself, so that nothing has to be kept, and the same history gives the same bytes.
 """
@@ -12,18 +12,31 @@ from typing import Any
 
 from agora.adapters import recall_tool
 from agora.adapters.recall import offers_recall
-from agora.core.compression import Compression, Reason, Rung
 from agora.core.recall import TOOL_NAME
 from agora.core.trajectory import Trajectory
 from agora.errors import RecallError
 from agora.gateway.body import encode, fields, insert
 
 
+def passes_recall(agent: str, known: Sequence[str]) -> bool:
+    """Tell whether recall works with an agent, by how its User-Agent begins; "*" stands for all.
+
+    >>> passes_recall("claude-cli/2.1.0 (external, cli)", ("claude-cli/",))
+    True
+    >>> passes_recall("opencode/1.18.34", ("claude-cli/",))
+    False
+    """
+    return "*" in known or agent.startswith(tuple(known))
+
+
 def offered(tools: Any, format: str) -> Any:
     """Return the tools with the recall tool behind them; the same object if it is there already.
 
-    A request without tools gets none: its model may not be able to call any.
+    A request without tools gets none: its model may not be able to call any. Nor does one of
+    Gemini or Bedrock, whose answers to a recall are not written here yet.
     """
+    if format in ("gemini", "bedrock"):
+        return tools
     if not isinstance(tools, list) or not tools or offers_recall(tools):
         return tools
     return [*tools, recall_tool(format)]
@@ -44,21 +57,13 @@ def answered(messages: Sequence[Any], format: str, trajectory: Trajectory) -> li
     asked = _asked(messages, format)
     if not asked:
         return list(messages)
-    whole = Compression(
-        messages=(),
-        reason=Reason.COMPRESSED,
-        rung=Rung.UNTOUCHED,
-        tokens_before=0,
-        tokens_after=0,
-        trajectory=trajectory,
-    )
-    texts = {call: _text(whole, number) for call, number in asked.items()}
+    texts = {call: _text(trajectory, number) for call, number in asked.items()}
     return [_answer(message, format, texts) for message in messages]
 
 
-def _text(whole: Compression, number: object) -> str:
+def _text(trajectory: Trajectory, number: object) -> str:
     try:
-        return whole.recall(number)  # type: ignore[arg-type]
+        return trajectory.recall(number)
     except RecallError as error:
         return str(error)
 
@@ -75,7 +80,11 @@ def _asked(messages: Sequence[Any], format: str) -> dict[str, object]:
         elif format == "responses":
             if message.get("type") == "function_call" and message.get("name") == TOOL_NAME:
                 asked[str(message.get("call_id"))] = _number(message.get("arguments"))
-        elif message.get("role") == "assistant" and isinstance(message.get("content"), list):
+        elif (
+            format == "anthropic"
+            and message.get("role") == "assistant"
+            and isinstance(message.get("content"), list)
+        ):
             for block in message["content"]:
                 if block.get("type") == "tool_use" and block.get("name") == TOOL_NAME:
                     asked[str(block.get("id"))] = _step(block.get("input"))

@@ -1,25 +1,27 @@
 """Steps judged on request: each one's score, by the scorer that would choose among them."""
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import agora
-from agora.adapters import ADAPTERS, Context, known_format, validate
-from agora.adapters.request import Request, read_request
+from agora.adapters import broken_rules, known_format, parse, read_request
 from agora.core.compression import Rung
 from agora.core.floor import floor
+from agora.core.past import Past
 from agora.core.recall import recalled
-from agora.core.scorer import Scorer
-from agora.core.select import Past
+from agora.core.request import Request
+from agora.core.scorer import Scorer, scores_of
 from agora.core.tokens import TokenCounter
-from agora.core.trajectory import Step
-from agora.errors import AgoraError, ScoreError
+from agora.errors import AgoraError
 from agora.gateway.body import Unreadable, decode, deeper_than, encode
 from agora.gateway.edit import Timed
+from agora.scorers import features, worth
 from agora.scorers.bundle import Bundle
-from agora.scorers.features import SHIPPED_SHA256, FeaturesScorer
+from agora.scorers.features import FeaturesScorer
+from agora.scorers.lexical import LexicalScorer
+from agora.scorers.worth import WorthScorer
 
 PATH = "/v1/agora/score"
 _DIGITS = 12
@@ -78,14 +80,8 @@ class Judge:
         problem = _problem(body, request)
         if problem:
             return Judged(problem=problem)
-        context = Context(
-            counter=self.counter,
-            system=request.system,
-            tools=request.tools,
-            thinking=request.thinking,
-            observations=body.get("observations"),
-        )
-        parsed = ADAPTERS[request.format].parse(request.messages, context)
+        request = replace(request, observations=body.get("observations"))
+        parsed = parse(request, self.counter)
         trajectory = parsed.trajectory
         past = Past.of(trajectory, len(trajectory.steps), newest=True)
         held = floor(
@@ -97,10 +93,10 @@ class Judge:
         scorer, rung = self.scorer, Rung.SCORED
         timed = Timed(scorer, question.until, question.gone)
         try:
-            scores = _checked(timed.score(past.anchor, past.steps), past.steps, scorer)
+            scores = scores_of(timed, past.anchor, past.steps)
         except Exception:
             scorer, rung = FeaturesScorer(), Rung.RULE
-            scores = _checked(scorer.score(past.anchor, past.steps), past.steps, scorer)
+            scores = scores_of(scorer, past.anchor, past.steps)
         places: list[list[int]] = [[] for _ in past.steps]
         for place, owner in enumerate(parsed.owners):
             if owner:
@@ -137,8 +133,11 @@ def identity(scorer: Scorer) -> dict[str, str]:
         version = hashlib.sha256(hashes.encode()).hexdigest()[:_DIGITS]
         return {"name": bundle.scorer, "version": version}
     if isinstance(scorer, FeaturesScorer):
-        return {"name": "features", "version": SHIPPED_SHA256[:_DIGITS]}
-    name = type(scorer).__name__.removesuffix("Scorer").lower()
+        return {"name": "features", "version": features.SHIPPED_SHA256[:_DIGITS]}
+    if isinstance(scorer, WorthScorer):
+        return {"name": "worth", "version": worth.SHIPPED_SHA256[:_DIGITS]}
+    named = LexicalScorer() if isinstance(scorer, LexicalScorer) else scorer
+    name = type(named).__name__.removesuffix("Scorer").lower()
     return {"name": name, "version": agora.__version__}
 
 
@@ -147,25 +146,9 @@ def _problem(body: dict[str, Any], request: Request) -> str:
     if request.server_side:
         return "the provider holds the history; send the messages themselves"
     observations, pins = body.get("observations"), body.get("pins", [])
-    if observations not in (None, "user"):
-        return 'observations is neither "user" nor absent'
+    if observations not in (None, "user", "none"):
+        return 'observations is neither "user" nor "none" nor absent'
     if not isinstance(pins, list) or any(type(pin) is not int for pin in pins):
         return "pins is no list of step numbers"
-    broken = [
-        str(rule)
-        for rule in validate(
-            request.messages,
-            format=request.format,
-            system=request.system,
-            tools=request.tools,
-            thinking=request.thinking,
-        )
-    ]
+    broken = broken_rules(request)
     return f"the messages would be refused as they are: {broken[0]}" if broken else ""
-
-
-def _checked(scores: Sequence[float], steps: Sequence[Step], scorer: Scorer) -> Sequence[float]:
-    """Return the scores if they are what a scorer has to give."""
-    if len(scores) != len(steps) or not all(0 <= score <= 1 for score in scores):
-        raise ScoreError(type(scorer).__name__, "not one score in [0, 1] for each step")
-    return scores

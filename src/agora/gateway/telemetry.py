@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import agora
 from agora.errors import MissingExtraError
 from agora.gateway.config import Telemetry
-from agora.gateway.logs import Exchange, redacted
+from agora.gateway.logs import Exchange
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
 
 _OPERATIONS: Mapping[str, str] = {"chat": "chat", "responses": "chat", "messages": "chat"}
-"""Routes that ask a language model; the others are told as plain requests."""
+"""Routes that ask a language model; the others are reported as plain requests."""
 
 
 class Spans:
@@ -22,7 +22,7 @@ class Spans:
 
     A span is made whole from what is known at the end, with the times it had,
     so the path of a request holds nothing open. It continues the trace of the
-    client's `traceparent`, which itself goes on to the upstream as it came.
+    client's `traceparent`, which itself is forwarded unchanged.
     """
 
     def __init__(self, settings: Telemetry, exporter: "SpanExporter") -> None:
@@ -87,7 +87,7 @@ def span_name(exchange: Exchange) -> str:
     'other'
     """
     operation = _OPERATIONS.get(exchange.route, exchange.route)
-    model = redacted(exchange.told_model)
+    model = exchange.logged_model
     return f"{operation} {model}" if model and exchange.route in _OPERATIONS else operation
 
 
@@ -96,7 +96,7 @@ def attributes(exchange: Exchange) -> dict[str, str | int | float | bool]:
 
     The conventions count cached tokens among the input tokens, for every provider.
     """
-    told: dict[str, str | int | float | bool] = {
+    values: dict[str, str | int | float | bool] = {
         "agora.route": exchange.route,
         "agora.tenant": exchange.tenant,
         "agora.rung": exchange.rung,
@@ -104,33 +104,35 @@ def attributes(exchange: Exchange) -> dict[str, str | int | float | bool]:
         "agora.held_ms": exchange.held_ms,
     }
     if exchange.route in _OPERATIONS:
-        told["gen_ai.operation.name"] = _OPERATIONS[exchange.route]
+        values["gen_ai.operation.name"] = _OPERATIONS[exchange.route]
     if exchange.family:
-        told["gen_ai.provider.name"] = exchange.family
-    if exchange.told_model:
-        told["gen_ai.request.model"] = redacted(exchange.told_model)
+        values["gen_ai.provider.name"] = exchange.family
+    if exchange.logged_model:
+        values["gen_ai.request.model"] = exchange.logged_model
     if exchange.upstream:
-        told["agora.upstream"] = exchange.upstream
+        values["agora.upstream"] = exchange.upstream
     if exchange.status:
-        told["http.response.status_code"] = exchange.status
+        values["http.response.status_code"] = exchange.status
     prompt = exchange.fresh + exchange.read + exchange.written
     if prompt or exchange.output:
-        told["gen_ai.usage.input_tokens"] = prompt
-        told["gen_ai.usage.output_tokens"] = exchange.output
-        told["gen_ai.usage.cache_read.input_tokens"] = exchange.read
-        told["gen_ai.usage.cache_creation.input_tokens"] = exchange.written
+        values["gen_ai.usage.input_tokens"] = prompt
+        values["gen_ai.usage.output_tokens"] = exchange.output
+        values["gen_ai.usage.cache_read.input_tokens"] = exchange.read
+        values["gen_ai.usage.cache_creation.input_tokens"] = exchange.written
     if exchange.tokens_in:
-        told["agora.tokens_in"] = exchange.tokens_in
-        told["agora.tokens_out"] = exchange.tokens_out
+        values["agora.tokens_in"] = exchange.tokens_in
+        values["agora.tokens_out"] = exchange.tokens_out
     if exchange.dollars_saved:
-        told["agora.dollars_saved"] = exchange.dollars_saved
+        values["agora.dollars_saved"] = exchange.dollars_saved
+    if exchange.rule:
+        values["agora.rule"] = exchange.rule
     if exchange.resent:
-        told["agora.resent"] = True
+        values["agora.resent"] = True
     if exchange.error:
-        told["error.type"] = exchange.error
+        values["error.type"] = exchange.error
     elif exchange.status >= 400:
-        told["error.type"] = str(exchange.status)
-    return told
+        values["error.type"] = str(exchange.status)
+    return values
 
 
 def _parent(traceparent: str) -> "Context | None":

@@ -60,48 +60,61 @@ class Billed:
         return self.fresh + self.read + self.written
 
 
-def net_saving(
-    sheet: PriceSheet, billed: Billed, *, tokens_in: int, tokens_out: int, newest: int, edited: bool
-) -> float:
-    """Return the dollars that a call cost less than it would have, had it gone on as it came.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What a request was sent with, by our own count of tokens."""
 
-    What was billed is known; what would have been billed is not. It is taken
-    to be the cheapest it can have been: everything but the newest step read from
-    a warm cache. So an edit shows as the loss it first is, and what it earns
-    comes in with the calls after it.
+    tokens_in: int = 0
+    """The prompt as received."""
+    tokens_out: int = 0
+    """The prompt as forwarded."""
+    new_tokens: int = 0
+    """What came since the last call of the conversation: no cache can have held it."""
+    breaks: bool = False
+    """Whether it does not continue what went before, by our doing: an edit was made or undone."""
+    whole: float = 0.0
+    """What the provider would have counted for the unedited prompt; 0 if unknown."""
+    scale: float = 0.0
+    """The provider's tokens for each of ours; 0 when that is not known."""
+    warm: bool = True
+    """Whether a cache would still have held everything before `new_tokens` without any edit."""
 
-    Args:
-        sheet: the prices of the call.
-        billed: what the provider reported.
-        tokens_in: our count of the prompt as it came.
-        tokens_out: our count of the prompt as it went on.
-        newest: our count of the newest step, which no cache can have held.
-        edited: whether the selection was made at this very call.
 
+def net_saving(sheet: PriceSheet, billed: Billed, sent: Sent) -> float:
+    """Return the dollars that a call cost less than it would have, had nothing ever been edited.
+
+    What was billed is known; what would have been billed is not. Where we
+    broke the prefix it is assumed to be the lowest possible: everything
+    but what is new read from a warm cache. So an edit shows as the loss it first is, and
+    so does an edited prompt that is sent whole, and what an edit earns comes in with the
+    calls after it. Where what went on continues what went before, what was removed would
+    have been read or missed as the rest was.
+
+    >>> from dataclasses import replace
     >>> sheet = PriceSheet(name="s", input=1.0, read=0.1, write=1.25, output=0)
     >>> later = Billed(read=9_000, written=1_000)
-    >>> round(net_saving(sheet, later, tokens_in=30_000, tokens_out=10_000, newest=1_000,
-    ...     edited=False), 6)
+    >>> counts = Sent(tokens_in=30_000, tokens_out=10_000, new_tokens=1_000)
+    >>> round(net_saving(sheet, later, counts), 6)
     0.002
     >>> edit = Billed(read=2_000, written=8_000)
-    >>> round(net_saving(sheet, edit, tokens_in=30_000, tokens_out=10_000, newest=1_000,
-    ...     edited=True), 6)
+    >>> round(net_saving(sheet, edit, replace(counts, breaks=True)), 6)
     -0.00605
     """
-    if tokens_in <= tokens_out or tokens_out <= 0 or billed.prompt <= 0:
+    removed_tokens = sent.tokens_in - sent.tokens_out
+    if sent.tokens_out <= 0 or billed.prompt <= 0 or (removed_tokens <= 0 and not sent.breaks):
         return 0.0
     # Our counts are estimates. The provider's count of what it got says how far they are off.
-    scale = billed.prompt / tokens_out
-    removed = (tokens_in - tokens_out) * scale
-    whole = billed.prompt + removed
-    new = min(newest * scale, whole)
-    uncached = _uncached(sheet, billed)
+    scale = sent.scale or billed.prompt / sent.tokens_out
+    whole = max(billed.prompt, sent.whole or billed.prompt + max(0, removed_tokens) * scale)
+    removed = whole - billed.prompt
+    new = min(sent.new_tokens * scale, whole)
+    uncached = uncached_price(sheet, billed)
     cost = billed.fresh * (1.0 if billed.written else uncached)
     cost += billed.read * sheet.read + billed.written * sheet.write
     shrunk_out_of_the_cache = billed.prompt < sheet.minimum_prefix <= whole
-    if edited or (not billed.read and shrunk_out_of_the_cache):
+    if sent.breaks or (not billed.read and shrunk_out_of_the_cache):
         cached = sheet.read if whole >= sheet.minimum_prefix else 1.0
-        would_cost = (whole - new) * cached + new * uncached
+        would_cost = (whole - new) * (cached if sent.warm else uncached) + new * uncached
     else:
         would_cost = cost + removed * (sheet.read if billed.read else uncached)
     return (would_cost - cost) * sheet.input / 1_000_000
@@ -179,6 +192,10 @@ class Ledger:
             self._settings.stand_down and before.may_compress(now) and not after.may_compress(now)
         )
 
+    def settle(self, settings: Tenants) -> None:
+        """Go on with other settings; accounts stay as they are."""
+        self._settings = settings
+
     def resting(self, now: float) -> int:
         """Return how many tenants stand down."""
         if not self._settings.stand_down:
@@ -186,7 +203,7 @@ class Ledger:
         return sum(not account.may_compress(now) for account in self._accounts.values())
 
 
-def _uncached(sheet: PriceSheet, billed: Billed) -> float:
+def uncached_price(sheet: PriceSheet, billed: Billed) -> float:
     """Return the price of what was not read from the cache, as a ratio to plain input."""
     if billed.written:
         return sheet.write

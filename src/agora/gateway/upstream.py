@@ -1,10 +1,8 @@
 """The way on: one request to a configured upstream, its answer as a stream of the same bytes."""
 
-import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -26,11 +24,11 @@ _PIECE = 256 << 10
 _AGAIN_WITHIN_S = 1.0
 """A connection that had gone stale fails at once; what fails later may have been worked on."""
 ERROR_MOST = 64 << 10
-"""How much of a refusal is looked at before it goes on."""
+"""How much of a refusal is read before it is passed on."""
 
 
 class UpstreamError(Exception):
-    """No answer began. `status` is what the client is told, `kind` what logs and metrics say."""
+    """No answer began. `status` is what the client receives, `kind` what logs and metrics say."""
 
     def __init__(self, status: int, kind: str) -> None:
         super().__init__(status, kind)
@@ -85,7 +83,7 @@ class Answer:
 
 
 class Client:
-    """Connections to the upstreams. No redirect is followed, no cookie kept, no proxy asked."""
+    """Connections to the upstreams. No redirect is followed and no cookie kept."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
@@ -151,16 +149,16 @@ class Client:
             data = _in_pieces(body)
         timeout = _timeout(upstream)
         try:
-            async with _until_first_byte(upstream):
-                response = await self._session.request(
-                    method,
-                    _url(upstream, target),
-                    data=data,
-                    headers=named,
-                    skip_auto_headers=_NOTHING_ADDED,
-                    allow_redirects=False,
-                    timeout=timeout,
-                )
+            response = await self._session.request(
+                method,
+                _url(upstream, target),
+                data=data,
+                headers=named,
+                skip_auto_headers=_NOTHING_ADDED,
+                allow_redirects=False,
+                proxy=upstream.proxy,
+                timeout=timeout,
+            )
         except aiohttp.ConnectionTimeoutError:
             raise UpstreamError(504, "connect_timeout") from None
         except (TimeoutError, aiohttp.ServerTimeoutError):
@@ -173,6 +171,7 @@ class Client:
             raise UpstreamError(502, "disconnected") from None
         except (aiohttp.ClientError, ValueError, OSError):
             raise UpstreamError(502, "unreadable_answer") from None
+        _may_pause(response, upstream.idle_timeout_s)
         return Answer(
             response, response.status, list(response.raw_headers), time.monotonic() - began
         )
@@ -180,20 +179,20 @@ class Client:
 
 @cache
 def _timeout(upstream: Upstream) -> aiohttp.ClientTimeout:
-    idle = max(upstream.first_byte_timeout_s, upstream.idle_timeout_s)
+    # Counted from when the whole request is out: neither connecting nor a long upload is in it.
     return aiohttp.ClientTimeout(
-        total=None, sock_connect=upstream.connect_timeout_s, sock_read=idle
+        total=None,
+        sock_connect=upstream.connect_timeout_s,
+        sock_read=upstream.first_byte_timeout_s,
     )
 
 
-def _until_first_byte(upstream: Upstream) -> AbstractAsyncContextManager[Any]:
-    """Return the limit of what may be waited, where that on pauses is not as short already."""
-    if upstream.first_byte_timeout_s >= upstream.idle_timeout_s:
-        return _NO_LIMIT
-    return asyncio.timeout(upstream.connect_timeout_s + upstream.first_byte_timeout_s)
-
-
-_NO_LIMIT = nullcontext()
+def _may_pause(response: Any, seconds: float) -> None:
+    """Set how long the rest of an answer may pause, now that it has begun."""
+    connection = response.connection
+    if connection is not None and connection.protocol is not None:
+        connection.protocol.read_timeout = seconds
+        connection.protocol.start_timeout()
 
 
 @lru_cache(maxsize=512)

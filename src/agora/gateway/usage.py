@@ -18,6 +18,7 @@ _TRIM = 64 << 10
 """From here on what is before the end is let go of: not at every piece, most of them are small."""
 _UNPACKED_MOST = 64 << 20
 _MARK = b'"usage"'
+_GEMINI_MARK = b'"usageMetadata"'
 _decoder = json.JSONDecoder()
 
 
@@ -73,7 +74,7 @@ class UsageReader:
             return None
         tail = b"".join(self._tail)
         final = _usage(tail, last=True)
-        if not self._head and tail.count(_MARK) < 2:
+        if not self._head and tail.count(_mark(tail)) < 2:
             return _billed(final) if final else None
         first = _usage(self._head + tail[: _HEAD - len(self._head)], last=False)
         said = {**(first or {}), **{k: v for k, v in (final or {}).items() if v is not None}}
@@ -86,9 +87,10 @@ def _usage(text: bytes, *, last: bool) -> dict[str, Any] | None:
     Within a JSON string a quotation mark is escaped, so that what a model
     says about usage is never taken for it.
     """
-    at = text.rfind(_MARK) if last else text.find(_MARK)
+    mark = _mark(text)
+    at = text.rfind(mark) if last else text.find(mark)
     while at >= 0:
-        value = text[at + len(_MARK) :].lstrip(b" \t\r\n")
+        value = text[at + len(mark) :].lstrip(b" \t\r\n")
         if value.startswith(b":"):
             try:
                 found, _ = _decoder.raw_decode(value[1:].decode("utf-8", "replace").lstrip())
@@ -96,8 +98,12 @@ def _usage(text: bytes, *, last: bool) -> dict[str, Any] | None:
                 found = None
             if isinstance(found, dict):
                 return found
-        at = text.rfind(_MARK, 0, at) if last else text.find(_MARK, at + 1)
+        at = text.rfind(mark, 0, at) if last else text.find(mark, at + 1)
     return None
+
+
+def _mark(text: bytes) -> bytes:
+    return _GEMINI_MARK if _GEMINI_MARK in text else _MARK
 
 
 def _billed(said: dict[str, Any]) -> Billed:
@@ -106,6 +112,18 @@ def _billed(said: dict[str, Any]) -> Billed:
         details = said.get("prompt_tokens_details")
         read = _count(details, "cached_tokens") or _count(said, "prompt_cache_hit_tokens")
         return _of_prompt(prompt, read, _count(details, "cache_write_tokens"), output)
+    if "promptTokenCount" in said:
+        # Gemini counts what it thought apart from what it said.
+        output = _count(said, "candidatesTokenCount") + _count(said, "thoughtsTokenCount")
+        read = _count(said, "cachedContentTokenCount")
+        return _of_prompt(_count(said, "promptTokenCount"), read, 0, output)
+    if "inputTokens" in said:
+        return Billed(
+            fresh=_count(said, "inputTokens"),
+            read=_count(said, "cacheReadInputTokens"),
+            written=_count(said, "cacheWriteInputTokens"),
+            output=_count(said, "outputTokens"),
+        )
     output = _count(said, "output_tokens")
     details = said.get("input_tokens_details")
     if isinstance(details, dict):

@@ -7,7 +7,7 @@ from typing import Any
 
 from agora.compressor import Compressor
 from agora.errors import MissingExtraError
-from agora.integrations.carry import FailOpen, Kept, carry, with_text
+from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, with_text
 from agora.integrations.wire import Message, call, image_part, tool
 
 try:
@@ -36,7 +36,7 @@ class AgoraMiddleware(ChatMiddleware):
     def _edited(self, context: ChatContext) -> Any:
         options = context.options or {}
         if options.get("conversation_id"):
-            return context.messages  # The provider holds part of the messages itself.
+            return context.messages  # The provider keeps part of the messages itself.
         tools = [t for t in options.get("tools") or () if isinstance(t, FunctionTool)]
         return shorten(
             self._compressor,
@@ -48,9 +48,9 @@ class AgoraMiddleware(ChatMiddleware):
 
 
 def shorten(
-    compressor: Compressor, messages: Sequence[FrameworkMessage], **beside: Any
+    compressor: Compressor, messages: Sequence[FrameworkMessage], **options: Any
 ) -> list[FrameworkMessage]:
-    """Return the messages to send. It lets errors out. `beside` is what `carry` takes."""
+    """Return the messages to send. It lets errors out. `options` is what `compress_chat` takes."""
     # What the agent says is one message on the wire; of the others each content is one.
     runs = [
         (at, run)
@@ -58,16 +58,12 @@ def shorten(
         for run in ([message.contents] if message.role == "assistant" else _each(message.contents))
     ]
     chat = [_chat(messages[at].role, run) for at, run in runs]
-    carried = carry(compressor, chat, **beside)
-    if carried is None:
+    compressed = compress_chat(compressor, chat, **options)
+    if compressed is None:
         return list(messages)
-    out: dict[int, list[Content]] = {}
-    for kept in carried.kept:
-        at, run = runs[kept.position]
-        out.setdefault(at, []).extend(_edit(run, kept) if kept.texts else run)
     return [
         messages[at] if contents == list(messages[at].contents) else _copy(messages[at], contents)
-        for at, contents in out.items()
+        for at, contents in compressed.regroup(runs, _edit).items()
     ]
 
 

@@ -4,12 +4,13 @@ import asyncio
 import copy
 import inspect
 import logging
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from agora.adapters.request import read_request
+from agora.adapters import read_request
 from agora.compressor import Compressor
 from agora.errors import UnknownClientError
-from agora.integrations.carry import FailOpen, told
+from agora.integrations.compress_chat import FailOpen, logged
 
 C = TypeVar("C")
 _FORMATS = {
@@ -20,12 +21,14 @@ _FORMATS = {
 }
 
 
-def wrap(client: C, compressor: Compressor | None = None) -> C:
+def wrap(client: C, compressor: Compressor | None = None, *, shadow: bool = False) -> C:
     """Return a client like `client` that compresses chat, responses and messages requests.
 
     It is of the same type and shares the connections; `client` itself stays as it is. Streaming,
     asynchronous and raw calls, helpers that parse or stream, and clients made from it by
     `with_options` are covered: all of them pass one hook. What goes over a WebSocket does not.
+
+    With `shadow` every request is sent as it is, and the log says what would have been elided.
 
     Raises:
         UnknownClientError: it is not a client of openai or anthropic.
@@ -34,7 +37,8 @@ def wrap(client: C, compressor: Compressor | None = None) -> C:
     prepare = getattr(kind, "_prepare_options", None)
     if prepare is None or not hasattr(client, "with_options"):
         raise UnknownClientError(f"a {kind.__module__}.{kind.__qualname__}")
-    edit = _Edit(compressor or Compressor())
+    compressor = compressor or Compressor()
+    edit = _Edit(replace(compressor, shadow=True) if shadow else compressor)
 
     def prepare_sync(self: Any, options: Any) -> Any:
         return prepare(self, edit(options))
@@ -77,7 +81,7 @@ class _Edit:
             tools=request.tools,
             thinking=request.thinking,
         )
-        if not told(compression).changed:
+        if not logged(compression).changed:
             return options
         edited = copy.copy(options)
         edited.json_data = request.with_messages(compression.messages)

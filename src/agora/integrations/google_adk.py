@@ -8,7 +8,7 @@ from typing import Any
 
 from agora.compressor import Compressor
 from agora.errors import MissingExtraError
-from agora.integrations.carry import FailOpen, Kept, carry
+from agora.integrations.compress_chat import FailOpen, Kept, compress_chat
 from agora.integrations.wire import Message, call, image_part, text_part, tool
 
 try:
@@ -38,7 +38,7 @@ class AgoraPlugin(BasePlugin):
 
     def _edited(self, request: Any) -> list[Content]:
         if getattr(request, "previous_interaction_id", None):
-            return list(request.contents)  # The provider holds part of the messages itself.
+            return list(request.contents)  # The provider keeps part of the messages itself.
         given = [
             getattr(t, "function_declarations", None) or () for t in request.config.tools or ()
         ]
@@ -52,8 +52,8 @@ class AgoraPlugin(BasePlugin):
         )
 
 
-def shorten(compressor: Compressor, contents: Sequence[Content], **beside: Any) -> list[Content]:
-    """Return the contents to send. It lets errors out. `beside` is what `carry` takes."""
+def shorten(compressor: Compressor, contents: Sequence[Content], **options: Any) -> list[Content]:
+    """Return the contents to send. It lets errors out. `options` is what `compress_chat` takes."""
     waiting: dict[str, list[str]] = {}
     chat: list[Message] = []
     runs: list[tuple[int, list[Part]]] = []
@@ -64,14 +64,11 @@ def shorten(compressor: Compressor, contents: Sequence[Content], **beside: Any) 
         for run in [*([part] for part in heard), *([rest] if rest else [])]:
             chat.append(_chat(content, run, waiting))
             runs.append((at, run))
-    carried = carry(compressor, chat, **beside)
-    if carried is None:
+    compressed = compress_chat(compressor, chat, **options)
+    if compressed is None:
         return list(contents)
-    out: dict[int, list[Part]] = {}
-    for kept in carried.kept:
-        at, run = runs[kept.position]
-        out.setdefault(at, []).extend(_edit(run, kept) if kept.texts else run)
-    return [Content(role=contents[at].role, parts=parts) for at, parts in out.items()]
+    stays = compressed.regroup(runs, _edit)
+    return [Content(role=contents[at].role, parts=parts) for at, parts in stays.items()]
 
 
 def _chat(content: Content, parts: list[Part], waiting: dict[str, list[str]]) -> Message:
@@ -98,11 +95,11 @@ def _chat(content: Content, parts: list[Part], waiting: dict[str, list[str]]) ->
 
 def _edit(parts: list[Part], kept: Kept) -> list[Part]:
     text = "\n\n".join(kept.texts)
-    if kept.how == "beside":
+    if kept.how == "after":
         return [Part(text=text)]
     heard = parts[0].function_response
     if heard:
-        response = {**heard.response, NOTE: text} if kept.how == "behind" else {"result": text}
+        response = {**heard.response, NOTE: text} if kept.how == "append" else {"result": text}
         answer = heard.model_copy(update={"response": response})
         return [parts[0].model_copy(update={"function_response": answer})]
     if not kept.apart and parts[-1].text:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agora.compressor import Compressor
 from agora.errors import MissingExtraError
-from agora.integrations.carry import FailOpen, Kept, carry, with_text
+from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, with_text
 from agora.integrations.wire import Message, call, image_part, text_part, thought, tool
 
 try:
@@ -78,7 +78,7 @@ def shorten(
     """Return the messages to send, or None when nothing is elided. It lets errors out."""
     format = "anthropic" if "anthropic" in type(model.api).__name__.lower() else "openai"
     format = "responses" if getattr(model.api, "responses_api", None) else format
-    carried = carry(
+    compressed = compress_chat(
         compressor,
         [_chat(message, format) for message in messages],
         format=format,
@@ -87,7 +87,7 @@ def shorten(
             tool(t.name, t.description, t.parameters.model_dump(exclude_none=True)) for t in tools
         ],
     )
-    return None if carried is None else carried.rebuild(messages, _edit)
+    return None if compressed is None else compressed.rebuild(messages, _edit)
 
 
 def _chat(message: ChatMessage, format: str) -> Message:
@@ -108,7 +108,7 @@ def _chat(message: ChatMessage, format: str) -> Message:
 
 
 def _edit(message: ChatMessage, kept: Kept) -> list[ChatMessage]:
-    if kept.how == "beside":
+    if kept.how == "after":
         return [ChatMessageUser(content="\n\n".join(kept.texts))]
     content = with_text(message.content, kept, lambda text: ContentText(text=text))
     return [message.model_copy(update={"content": content})]

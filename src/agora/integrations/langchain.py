@@ -8,7 +8,7 @@ from typing import Any
 
 from agora.compressor import Compressor
 from agora.errors import MissingExtraError
-from agora.integrations.carry import FailOpen, Kept, carry, with_text
+from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, with_text
 from agora.integrations.wire import Message, call, text_part
 
 try:
@@ -48,7 +48,7 @@ class AgoraMiddleware(AgentMiddleware):
     def _edited(self, request: ModelRequest) -> ModelRequest:
         model = request.model
         if getattr(model, "use_previous_response_id", False):
-            return request  # The provider holds part of the messages itself.
+            return request  # The provider keeps part of the messages itself.
         messages = shorten(
             self._compressor,
             request.messages,
@@ -62,7 +62,7 @@ class AgoraMiddleware(AgentMiddleware):
 
 
 class AgoraEdit:
-    """An edit for `ContextEditingMiddleware`, beside its own; `model` is for the prices."""
+    """An edit for `ContextEditingMiddleware`, alongside its own; `model` is for the prices."""
 
     def __init__(self, compressor: Compressor | None = None, *, model: str | None = None) -> None:
         self._compressor = compressor or Compressor()
@@ -77,15 +77,15 @@ class AgoraEdit:
 
 
 def shorten(
-    compressor: Compressor, messages: Sequence[BaseMessage], **beside: Any
+    compressor: Compressor, messages: Sequence[BaseMessage], **options: Any
 ) -> list[BaseMessage] | None:
     """Return the messages to send, for a graph's own node, or None when nothing is elided.
 
-    Unlike the two classes it lets errors out. `beside` is what `carry` takes.
+    Unlike the two classes it lets errors out. `options` is what `compress_chat` takes.
     """
     chat = [_chat(message) for message in messages]
-    carried = carry(compressor, chat, **beside)
-    return None if carried is None else carried.rebuild(messages, _edit)
+    compressed = compress_chat(compressor, chat, **options)
+    return None if compressed is None else compressed.rebuild(messages, _edit)
 
 
 def _chat(message: BaseMessage) -> Message:
@@ -105,7 +105,7 @@ def _chat(message: BaseMessage) -> Message:
 
 
 def _edit(message: BaseMessage, kept: Kept) -> list[BaseMessage]:
-    if kept.how == "beside":
+    if kept.how == "after":
         return [HumanMessage("\n\n".join(kept.texts))]
     return [message.model_copy(update={"content": with_text(message.content, kept)})]
 

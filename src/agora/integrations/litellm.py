@@ -9,10 +9,10 @@ import asyncio
 import logging
 from typing import Any
 
-from agora.adapters.request import read_request
+from agora.adapters import read_request
 from agora.compressor import Compressor
 from agora.errors import MissingExtraError
-from agora.integrations.carry import FailOpen, Kept, carry, told, with_text
+from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, logged, with_text
 
 try:
     import litellm
@@ -71,10 +71,12 @@ def edited(compressor: Compressor, kwargs: dict[str, Any], kind: str) -> dict[st
     if request.format == "openai" and any(message.get("thinking_blocks") for message in messages):
         # Anthropic's thinking in chat completions: its own rules say what may go.
         chat = [{**message, "thoughts": message.get("thinking_blocks", ())} for message in messages]
-        carried = carry(compressor, chat, model=request.model, tools=kwargs.get("tools") or ())
-        if carried is None:
+        compressed = compress_chat(
+            compressor, chat, model=request.model, tools=kwargs.get("tools") or ()
+        )
+        if compressed is None:
             return None
-        compression, shorter = carried.compression, carried.rebuild(messages, _edit)
+        compression, shorter = compressed.compression, compressed.rebuild(messages, _edit)
     else:
         compression = compressor.compress(
             messages,
@@ -84,7 +86,7 @@ def edited(compressor: Compressor, kwargs: dict[str, Any], kind: str) -> dict[st
             tools=request.tools,
             thinking=request.thinking,
         )
-        shorter = told(compression).messages
+        shorter = logged(compression).messages
     if not compression.changed:
         return None
     savings = {
@@ -99,11 +101,11 @@ def edited(compressor: Compressor, kwargs: dict[str, Any], kind: str) -> dict[st
 
 
 def _edit(message: dict[str, Any], kept: Kept) -> list[dict[str, Any]]:
-    if kept.how == "beside":
+    if kept.how == "after":
         return [{"role": "user", "content": "\n\n".join(kept.texts)}]
     return [{**message, "content": with_text(message["content"], kept)}]
 
 
 agora_logger = AgoraLogger()
 """For a proxy: `from agora.integrations.litellm import agora_logger` in a file `agora_callback.py`
-beside its configuration, and `callbacks: agora_callback.agora_logger` in that."""
+next to its configuration, and `callbacks: agora_callback.agora_logger` in the configuration."""

@@ -11,11 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agora.adapters import ADAPTERS, Context
-from agora.adapters.request import read_request
-from agora.core.compression import Compression, Reason, Rung
+from agora.adapters import parse, read_request
 from agora.core.recall import TOOL_DESCRIPTION, TOOL_NAME
-from agora.core.tokens import EstimatedTokens
 from agora.errors import AgoraError, MissingExtraError
 
 try:
@@ -54,17 +51,7 @@ def step_of(request: Any, number: int) -> str:
     Raises:
         AgoraError: there is no such step, or the conversation cannot be read.
     """
-    read = read_request(request)
-    context = Context(counter=EstimatedTokens(), system=read.system, tools=read.tools)
-    trajectory = ADAPTERS[read.format].parse(read.messages, context).trajectory
-    return Compression(
-        messages=(),
-        reason=Reason.COMPRESSED,
-        rung=Rung.UNTOUCHED,
-        tokens_before=0,
-        tokens_after=0,
-        trajectory=trajectory,
-    ).recall(number)
+    return parse(read_request(request)).trajectory.recall(number)
 
 
 def _load(path: Path) -> Any:

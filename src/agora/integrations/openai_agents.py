@@ -6,7 +6,7 @@ from typing import Any
 
 from agora.compressor import Compressor
 from agora.errors import MissingExtraError
-from agora.integrations.carry import FailOpen, told
+from agora.integrations.compress_chat import FailOpen, logged
 from agora.integrations.wire import Message
 
 try:
@@ -43,7 +43,7 @@ class AgoraFilter:
             system=given.instructions,
             tools=[_tool(tool) for tool in data.agent.tools] or None,
         )
-        if not told(compression).changed:
+        if not logged(compression).changed:
             return given
         return ModelInputData(input=compression.messages, instructions=given.instructions)
 

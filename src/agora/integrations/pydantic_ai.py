@@ -8,7 +8,7 @@ from typing import Any
 
 from agora.compressor import Compressor
 from agora.errors import MissingExtraError
-from agora.integrations.carry import FailOpen, Kept, carry, with_text
+from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, with_text
 from agora.integrations.wire import Message, call, image_part, text_part, thought, tool
 
 try:
@@ -43,7 +43,7 @@ class Agora(AbstractCapability[Any]):
     def _edited(self, request: Any) -> Any:
         settings = request.model_settings or {}
         if settings.get("openai_previous_response_id") or settings.get("openai_conversation_id"):
-            return request  # The provider holds part of the messages itself.
+            return request  # The provider keeps part of the messages itself.
         # As the model will send them: it may change schemas on the way.
         _, asked = request.model.prepare_request(settings, request.model_request_parameters)
         messages = shorten(
@@ -61,7 +61,7 @@ class Agora(AbstractCapability[Any]):
 
 
 def shorten(
-    compressor: Compressor, messages: Sequence[ModelMessage], model: Any, **beside: Any
+    compressor: Compressor, messages: Sequence[ModelMessage], model: Any, **options: Any
 ) -> list[ModelMessage]:
     """Return the messages to send to `model`. Unlike the capability it lets errors out."""
     while hasattr(model, "wrapped"):
@@ -70,16 +70,13 @@ def shorten(
     format = format if format in ("responses", "anthropic") else "openai"
     # Each part of a request is a message of its own on the wire.
     own = [list(m.parts) if isinstance(m, ModelRequest) else [m] for m in messages]
-    parts = [(at, part) for at, some in enumerate(own) for part in some]
-    chat = [_chat(part, format) for _, part in parts]
-    carried = carry(compressor, chat, format=format, model=model.model_name, **beside)
-    if carried is None:
+    runs = [(at, [part]) for at, some in enumerate(own) for part in some]
+    chat = [_chat(part, format) for _, (part,) in runs]
+    compressed = compress_chat(compressor, chat, format=format, model=model.model_name, **options)
+    if compressed is None:
         return list(messages)
-    out: dict[int, list[Any]] = {}
-    for kept in carried.kept:
-        at, part = parts[kept.position]
-        out.setdefault(at, []).append(_edit(part, kept) if kept.texts else part)
-    return [messages[n] if p == own[n] else replace(messages[n], parts=p) for n, p in out.items()]
+    stays = compressed.regroup(runs, _edit)
+    return [messages[n] if p == own[n] else replace(messages[n], parts=p) for n, p in stays.items()]
 
 
 def _chat(part: Any, format: str) -> Message:
@@ -112,7 +109,7 @@ def _said(part: Any) -> Any:
     return part.model_response() if part.part_kind == "retry-prompt" else part.content
 
 
-def _edit(part: Any, kept: Kept) -> Any:
-    if kept.how == "beside":
-        return UserPromptPart("\n\n".join(kept.texts))
-    return replace(part, content=with_text(_said(part), kept, str))
+def _edit(run: list[Any], kept: Kept) -> list[Any]:
+    if kept.how == "after":
+        return [UserPromptPart("\n\n".join(kept.texts))]
+    return [replace(part, content=with_text(_said(part), kept, str)) for part in run]

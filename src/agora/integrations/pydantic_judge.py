@@ -8,10 +8,8 @@ import json
 import urllib.request
 from typing import Any
 
-from agora.adapters import ADAPTERS, Context
-from agora.adapters.request import read_request
+from agora.adapters import parse, read_request
 from agora.core.scorer import Scorer
-from agora.core.tokens import EstimatedTokens
 from agora.errors import MissingExtraError
 from agora.integrations.wire import Message, call
 from agora.scorers import load_scorer
@@ -58,7 +56,7 @@ class AgoraJudge(Model):
         """Return the scores in the form that is asked for.
 
         Raises:
-            ModelAPIError: there are no steps, no scores, or no such form; `FallbackModel` goes on.
+            ModelAPIError: no steps, no scores, or no such form; `FallbackModel` falls back.
         """
         _, asked = self.prepare_request(model_settings, model_request_parameters)
         try:
@@ -71,9 +69,7 @@ class AgoraJudge(Model):
 
     def _scores(self, request: Any, judged: int | None) -> list[float]:
         if self._url is None:
-            read = read_request(request)
-            context = Context(counter=EstimatedTokens(), system=read.system, tools=read.tools)
-            past = ADAPTERS[read.format].parse(read.messages, context).trajectory
+            past = parse(read_request(request)).trajectory
             anchor = past.anchor(len(past.steps), newest=True)
             return list(self._scorer.score(anchor, past.steps))[:judged]
         body, headers = json.dumps(request).encode(), {"content-type": "application/json"}
@@ -106,7 +102,7 @@ def _shown(prompt: str) -> tuple[Any, int | None]:
     steps = _elements(prompt, "earlier_step")
     if not steps:
         return json.loads(prompt), None
-    task = "\n".join(_elements(prompt, "current_task")) or "(not told)"
+    task = "\n".join(_elements(prompt, "current_task")) or "(not given)"
     chat: list[Message] = [{"role": "user", "content": task}]
     for number, text in enumerate([*steps, "\n".join(_elements(prompt, "recent_context"))]):
         did, mark, came = text.partition('<message role="tool_return"')

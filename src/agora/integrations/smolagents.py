@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from agora.compressor import Compressor
 from agora.errors import MissingExtraError
-from agora.integrations.carry import FailOpen, Kept, carry, with_text
+from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, with_text
 from agora.integrations.wire import Message, call, image_part, text_part
 
 try:
@@ -51,8 +51,8 @@ def compressed(model: M, compressor: Compressor | None = None) -> M:
     return wrapped
 
 
-def shorten(compressor: Compressor, messages: Sequence[Any], **beside: Any) -> list[Any]:
-    """Return the messages to send. It lets errors out. `beside` is what `carry` takes."""
+def shorten(compressor: Compressor, messages: Sequence[Any], **options: Any) -> list[Any]:
+    """Return the messages to send. It lets errors out. `options` is what `compress_chat` takes."""
     own = [m if isinstance(m, ChatMessage) else ChatMessage.from_dict(m) for m in messages]
     roles = [_ROLES.get(m.role, MessageRole(m.role).value) for m in own]
     for at, message in enumerate(own[1:], 1):
@@ -64,10 +64,10 @@ def shorten(compressor: Compressor, messages: Sequence[Any], **beside: Any) -> l
     for before, after in zip(chat, [*chat[1:], {"role": ""}], strict=True):
         if after["role"] != "tool":
             before.pop("tool_calls", None)
-    carried = carry(compressor, chat, **beside)
-    if carried is None:
+    compressed = compress_chat(compressor, chat, **options)
+    if compressed is None:
         return list(messages)
-    return [m for kept in carried.kept for m in _edit(runs[kept.position][1], kept)]
+    return [m for kept in compressed.kept for m in _edit(runs[kept.position][1], kept)]
 
 
 def _chat(role: str, run: Sequence[ChatMessage], number: int) -> Message:
@@ -107,10 +107,10 @@ def _text(message: ChatMessage) -> str:
 def _edit(run: list[ChatMessage], kept: Kept) -> list[ChatMessage]:
     if not kept.texts:
         return run
-    if kept.how == "instead":
+    if kept.how == "replace":
         run = run[:1]
     last, parts = copy.copy(run[-1]), _parts(run[-1])
-    if kept.how == "behind" and "text" in parts[-1]:
+    if kept.how == "append" and "text" in parts[-1]:
         # Inside the text: some models read a message's first part alone.
         text = "\n\n".join([parts[-1]["text"], *kept.texts])
         last.content = [*parts[:-1], text_part(text)]

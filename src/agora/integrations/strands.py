@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from agora.compressor import Compressor
 from agora.errors import MissingExtraError
-from agora.integrations.carry import FailOpen, Kept, carry
+from agora.integrations.compress_chat import FailOpen, Kept, compress_chat
 from agora.integrations.wire import Message, call, image_part, text_part, thought, tool
 
 try:
@@ -35,7 +35,7 @@ def compressed(model: M, compressor: Compressor | None = None) -> M:
         messages: list[Message],
         tool_specs: list[Message] | None = None,
         system_prompt: str | None = None,
-        **beside: Any,
+        **options: Any,
     ) -> AsyncIterator[Any]:
         edited = await asyncio.to_thread(
             fail_open,
@@ -49,7 +49,7 @@ def compressed(model: M, compressor: Compressor | None = None) -> M:
             ),
             messages,
         )
-        async for event in kind.stream(self, edited, tool_specs, system_prompt, **beside):
+        async for event in kind.stream(self, edited, tool_specs, system_prompt, **options):
             yield event
 
     wrapped = copy.copy(model)
@@ -57,19 +57,16 @@ def compressed(model: M, compressor: Compressor | None = None) -> M:
     return wrapped
 
 
-def shorten(compressor: Compressor, messages: Sequence[Message], **beside: Any) -> list[Message]:
-    """Return the messages to send. It lets errors out. `beside` is what `carry` takes."""
-    format = beside.setdefault("format", "openai")
+def shorten(compressor: Compressor, messages: Sequence[Message], **options: Any) -> list[Message]:
+    """Return the messages to send. It lets errors out. `options` is what `compress_chat` takes."""
+    format = options.setdefault("format", "openai")
     runs = [(at, run) for at, message in enumerate(messages) for run in _runs(message["content"])]
     chat = [_chat(messages[at]["role"], run, format) for at, run in runs]
-    carried = carry(compressor, chat, **beside)
-    if carried is None:
+    compressed = compress_chat(compressor, chat, **options)
+    if compressed is None:
         return list(messages)
-    out: dict[int, list[Message]] = {}
-    for kept in carried.kept:
-        at, own = runs[kept.position]
-        out.setdefault(at, []).extend(_edit(own, kept) if kept.texts else own)
-    return [{**messages[at], "content": content} for at, content in out.items()]
+    stays = compressed.regroup(runs, _edit)
+    return [{**messages[at], "content": content} for at, content in stays.items()]
 
 
 def _runs(content: list[Message]) -> list[list[Message]]:
@@ -107,10 +104,10 @@ def _part(block: Message) -> Message:
 
 def _edit(blocks: list[Message], kept: Kept) -> list[Message]:
     texts = [{"text": text} for text in kept.texts]
-    if kept.how == "beside" or "toolResult" not in blocks[0]:
-        return texts if kept.how == "beside" else [*blocks, *texts]
+    if kept.how == "after" or "toolResult" not in blocks[0]:
+        return texts if kept.how == "after" else [*blocks, *texts]
     result = blocks[0]["toolResult"]
-    content = list(result["content"]) if kept.how == "behind" else []
+    content = list(result["content"]) if kept.how == "append" else []
     if content and "text" in content[-1]:
         texts = [{"text": "\n\n".join([content.pop()["text"], *kept.texts])}]
     return [{"toolResult": {**result, "content": [*content, *texts]}}]

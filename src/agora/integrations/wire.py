@@ -13,7 +13,7 @@ class Place:
     """Where a framework's message lies in a wire message."""
 
     position: int
-    """Which of the framework's messages; -1 for what it keeps beside them."""
+    """Which of the framework's messages; -1 for what it keeps apart from them."""
     blocks: int = 1
     result: bool = False
     """Whether it is a `tool_result` block among others."""
@@ -28,7 +28,7 @@ class Wire:
     tools: list[Message]
     system: str | None = None
     aside: tuple[int, ...] = ()
-    """System messages of the framework that go out beside the messages."""
+    """System messages of the framework that are sent apart from the messages."""
 
 
 def text_part(text: str) -> Message:

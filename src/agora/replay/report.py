@@ -1,4 +1,4 @@
-"""What many replays add up to: totals, a row per trajectory, pictures of the dearest ones."""
+"""What many replays add up to: totals, a row per trajectory, details of the most expensive."""
 
 import heapq
 import json
@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from agora.core.prices import UNKNOWN, PriceSheet
-from agora.replay.logs import Tally
-from agora.replay.run import OWN, Outcome, Pricing
+from agora.adapters.spoken import ACTS_BY_TEXT
+from agora.core.prices import FAMILIES, UNKNOWN, PriceSheet
+from agora.core.schedule import LEAST_TOKENS
+from agora.logs import Tally
+from agora.replay.run import OWN, Pricing, ReplayOutcome
 from agora.replay.simulate import Policy, PolicyBill, Replayed
 
 MOST_ROWS = 20_000
-"""Trajectories listed one by one, the dearest. All of them are in the totals."""
+"""How many trajectories are listed one by one, most expensive first. The totals cover all."""
 MOST_DETAILS = 200
 MOST_DETAIL_BYTES = 8 << 20
 """Of how many trajectories the calls and elided steps are kept, and in how much JSON together."""
@@ -47,6 +49,12 @@ class Totals:
     uncached_cost: float = 0.0
     read_cost: float = 0.0
     written_cost: float = 0.0
+    needing: int = 0
+    """Actions that need a name from an earlier step."""
+    met: int = 0
+    """Those of them whose prompt still had every name they need."""
+    estimated: int = 0
+    """Calls estimated from their neighbours, not decided one by one."""
 
     @property
     def cost(self) -> float:
@@ -63,6 +71,9 @@ class Totals:
             edits += call.edited
         self.calls += len(bill.calls)
         self.edits += edits
+        self.needing += bill.needing
+        self.met += bill.met
+        self.estimated += bill.estimated
         self.uncached += uncached
         self.read += read
         self.written += written
@@ -87,12 +98,55 @@ class Totals:
             "tokens": tokens,
             **asdict(self),
             "append_only_share": 1 - self.edits / self.calls if self.calls else 1.0,
+            "met_share": self.met / self.needing if self.needing else None,
+        }
+
+
+@dataclass(slots=True)
+class Billed:
+    """What a provider billed for calls with usage in the log, compared with our simulation."""
+
+    trajectories: int = 0
+    calls: int = 0
+    prompt: int = 0
+    read: int = 0
+    cost: float = 0.0
+    """Input only, by the price sheet, from the tokens that the provider reported."""
+    simulated_read: int = 0
+    simulated_cost: float = 0.0
+    """The same calls with the cache simulated."""
+    call_errors: float = 0.0
+    """Of each call, how far the simulated cost is from the billed one, as a ratio to it; summed."""
+
+    def add(self, replayed: Replayed, sheet: PriceSheet) -> None:
+        """Take in a trajectory that has its usage."""
+        if not replayed.usage:
+            return
+        self.trajectories += 1
+        simulated = replayed.bills[Policy.AS_IT_WAS].calls
+        for usage, call in zip(replayed.usage, simulated, strict=True):
+            cost = sheet.dollars(uncached=usage.uncached, read=usage.read, written=usage.written)
+            ours = sheet.dollars(uncached=call.uncached, read=call.read, written=call.written)
+            self.calls += 1
+            self.prompt += usage.prompt
+            self.read += usage.read
+            self.cost += cost
+            self.simulated_read += call.read
+            self.simulated_cost += ours
+            self.call_errors += abs(ours - cost) / cost if cost else 0.0
+
+    def value(self) -> Json:
+        """Return it as JSON."""
+        return {
+            **asdict(self),
+            "error": self.simulated_cost / self.cost - 1 if self.cost else None,
+            "call_error": self.call_errors / self.calls if self.calls else None,
         }
 
 
 @dataclass(slots=True)
 class Comparison:
-    """On how many trajectories AGORA is cheaper, the same and dearer, and the worst ratio."""
+    """On how many trajectories AGORA costs less, the same and more, and the worst ratio."""
 
     cheaper: int = 0
     same: int = 0
@@ -141,7 +195,7 @@ class Reasons:
         return self._counts.total()
 
 
-class Dearest:
+class MostExpensive:
     """The values with the highest costs, at most so many and so many bytes."""
 
     def __init__(self, most: int, most_bytes: float = float("inf")) -> None:
@@ -171,7 +225,7 @@ class Dearest:
         return gone
 
     def values(self) -> list[Any]:
-        """Return them, the dearest first."""
+        """Return them, most expensive first."""
         return [item[3] for item in sorted(self._heap, key=lambda item: item[:2], reverse=True)]
 
 
@@ -186,10 +240,23 @@ class Report:
     """Adds up outcomes as they come, in memory that does not grow with their number."""
 
     pricing: Pricing
+    least_tokens: int = LEAST_TOKENS
+    """The threshold that was replayed with: below it, nothing is edited."""
     trajectories: int = 0
     steps: int = 0
     calls: int = 0
     elided: int = 0
+    rereads: int = 0
+    """Actions that did again what an earlier one had done."""
+    rereads_after_edit: int = 0
+    """Those of them after AGORA's first edit."""
+    steps_after_edit: int = 0
+    below_threshold: int = 0
+    """Trajectories left alone because no prompt of them reached the least tokens."""
+    act_by_text: int = 0
+    """Trajectories of ten or more turns in which no step was seen."""
+    billed: Billed = field(default_factory=Billed)
+    """By the first sheet."""
     failed: Reasons = field(default_factory=Reasons)
     """What could not be replayed."""
     illegal: Reasons = field(default_factory=Reasons)
@@ -198,15 +265,17 @@ class Report:
     compared: dict[str, Comparison] = field(default_factory=dict)
     _models: dict[str, _Model] = field(default_factory=dict)
     _used: dict[str, PriceSheet] = field(default_factory=dict)
-    _rows: Dearest = field(default_factory=lambda: Dearest(MOST_ROWS))
-    _details: Dearest = field(default_factory=lambda: Dearest(MOST_DETAILS, MOST_DETAIL_BYTES))
+    _rows: MostExpensive = field(default_factory=lambda: MostExpensive(MOST_ROWS))
+    _details: MostExpensive = field(
+        default_factory=lambda: MostExpensive(MOST_DETAILS, MOST_DETAIL_BYTES)
+    )
 
     def __post_init__(self) -> None:
         for key in self.pricing.keys:
             self.totals[key] = {policy: Totals() for policy in Policy}
             self.compared[key] = Comparison()
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: ReplayOutcome) -> None:
         """Take in one outcome."""
         if not outcome.by_sheet:
             self.failed.add(outcome.error, outcome.id)
@@ -218,6 +287,12 @@ class Report:
         self.steps += first.steps
         self.calls += calls
         self.elided += len(first.elided)
+        self.rereads += first.rereads
+        self.rereads_after_edit += first.rereads_after_edit
+        self.steps_after_edit += first.steps_after_edit
+        self.below_threshold += first.below_threshold
+        self.act_by_text += first.acts_by_text
+        self.billed.add(first, next(iter(sheets.values())))
         if first.illegal:
             self.illegal.add(first.illegal, outcome.id)
         self._count_model(outcome.model, first.sheet)
@@ -243,16 +318,16 @@ class Report:
             "cost": costs,
             "illegal": first.illegal,
         }
-        dearness = next(iter(costs.values()))[0]
-        self._rows.offer(dearness, row)
-        if self._details.wants(dearness):
+        cost = next(iter(costs.values()))[0]
+        self._rows.offer(cost, row)
+        if self._details.wants(cost):
             row["detail"] = detail = _detail(outcome.by_sheet)
             size = len(json.dumps(detail))
             if size > MOST_DETAIL_BYTES // 8:
                 # One giant would push out all others.
                 del row["detail"]
                 return
-            for let_go in self._details.offer(dearness, row, size):
+            for let_go in self._details.offer(cost, row, size):
                 del let_go["detail"]
 
     def value(self, tally: Tally, paths: Sequence[str] = ()) -> Json:
@@ -278,6 +353,15 @@ class Report:
             "steps": self.steps,
             "calls": self.calls,
             "elided": self.elided,
+            "rereads": {
+                "count": self.rereads,
+                "after_edit": self.rereads_after_edit,
+                "steps_after_edit": self.steps_after_edit,
+            },
+            "below_threshold": self.below_threshold,
+            "act_by_text": self.act_by_text,
+            "billed": self.billed.value(),
+            "idle": self._idle(),
             "failed": {"count": self.failed.count, "reasons": self.failed.value()},
             "left_alone": {"count": self.illegal.count, "reasons": self.illegal.value()},
             "sheet_keys": list(keys),
@@ -295,6 +379,22 @@ class Report:
             },
             "rows": rows,
         }
+
+    def _idle(self) -> str:
+        """Return why nothing would have been edited, if nothing was: each reason as what it is."""
+        if self.act_by_text and not self.steps:
+            return (
+                f"No step was seen in {self.act_by_text:,} of {self.trajectories:,} trajectories,"
+                f" though the agent speaks ten times or more: {ACTS_BY_TEXT} (--observations user)."
+            )
+        small, least = self.below_threshold, f"{self.least_tokens:,} tokens"
+        if small and small == self.trajectories:
+            return (
+                f"Left alone: no prompt reached {least}, below which AGORA edits nothing. "
+                "Whether an edit would have paid off was not checked."
+            )
+        rest = f" ({small:,} of {self.trajectories:,} stayed below {least})" if small else ""
+        return f"Nothing to do: no edit would have paid off{rest}, so AGORA changes nothing."
 
     def _count_model(self, model: str, sheet: str) -> None:
         name = model[:_SHOWN_OF_A_NAME] or "(not said)"
@@ -316,7 +416,7 @@ def _edits(replayed: Replayed) -> list[int]:
 
 
 def _detail(by_sheet: Mapping[str, Replayed]) -> Json:
-    """Return the calls and the elided steps by each sheet; actions are told once for all."""
+    """Return the calls and the elided steps by each sheet; actions are listed once for all."""
     steps: dict[int, list[Any]] = {}
     sheets: Json = {}
     for key, replayed in by_sheet.items():
@@ -355,8 +455,10 @@ def _sheet(sheet: PriceSheet) -> Json:
         "write": sheet.write,
         "minimum_prefix": sheet.minimum_prefix,
         "ttl_seconds": sheet.ttl_seconds,
+        "hit": sheet.hit,
         "prefill_seconds_per_million": sheet.prefill_seconds_per_million,
         "known": sheet.name != UNKNOWN,
+        "family": sheet.name in FAMILIES,
         "source": sheet.source,
         "date": sheet.date,
     }

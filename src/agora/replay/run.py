@@ -8,11 +8,16 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 
+from agora.compressor import Compressor
 from agora.core.prices import PriceSheet, sheet_for
+from agora.core.schedule import LEAST_TOKENS
 from agora.errors import AgoraError
-from agora.replay.logs import Recording
+from agora.logs import Recording
 from agora.replay.simulate import Policy, Replayed, replay_by
+from agora.scorers.built_in import DEFAULT
+from agora.scorers.load import load_scorer
 
 OWN = "own"
 """The key of the sheet of each recording's own model."""
@@ -50,7 +55,7 @@ class Pricing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ReplayOutcome:
     """A recording replayed by each sheet, or the reason why it could not be."""
 
     id: str
@@ -66,15 +71,18 @@ def run(
     policies: Sequence[Policy] = tuple(Policy),
     workers: int = 1,
     in_flight_bytes: int = IN_FLIGHT_BYTES,
-) -> Iterator[Outcome]:
+    scorer: str = DEFAULT,
+    least_tokens: int = LEAST_TOKENS,
+) -> Iterator[ReplayOutcome]:
     """Return what became of each recording, in their order.
 
     One that fails has its error in the outcome and stops nothing, even if it
     takes the worker with it. With one worker all is done in this process. With
     more they are spawned, so a script that calls this needs the usual
-    `if __name__ == "__main__":`.
+    `if __name__ == "__main__":`. `scorer` is a name or a folder that
+    `agora.load_scorer` takes: each worker loads its own.
     """
-    task = _Task(pricing, tuple(policies))
+    task = _Task(pricing, tuple(policies), scorer, least_tokens)
     if workers <= 1:
         for recording in recordings:
             yield task.outcome(recording)
@@ -123,29 +131,40 @@ def weight(value: object) -> int:
     return total
 
 
+# Weights are read at a scorer's first question: once in a process, not once for each recording.
+_scorer = lru_cache(maxsize=1)(load_scorer)
+
+
 @dataclass(frozen=True, slots=True)
 class _Task:
     """What is done with each recording."""
 
     pricing: Pricing
     policies: tuple[Policy, ...]
+    scorer: str = DEFAULT
+    least_tokens: int = LEAST_TOKENS
 
-    def outcome(self, recording: Recording) -> Outcome:
+    def outcome(self, recording: Recording) -> ReplayOutcome:
         model = recording.model or ""
         try:
             sheets = self.pricing.of(model)
             # The same prices under two keys are worked out once.
             distinct = list({sheet.name: sheet for sheet in sheets.values()}.values())
-            replayed = replay_by(recording, distinct, self.policies)
+            replayed = replay_by(
+                recording,
+                distinct,
+                self.policies,
+                Compressor(scorer=_scorer(self.scorer), least_tokens=self.least_tokens),
+            )
             by_name = {one.sheet: one for one in replayed}
             by_sheet = {key: by_name[sheet.name] for key, sheet in sheets.items()}
         except Exception as error:
-            # Logs hold anything; whatever one recording provokes is put down, and the next comes.
-            return Outcome(id=recording.id, model=model, error=_told(error))
-        return Outcome(id=recording.id, model=model, by_sheet=by_sheet)
+            # Logs hold anything; an error of one recording is noted, and the next is replayed.
+            return ReplayOutcome(id=recording.id, model=model, error=_described(error))
+        return ReplayOutcome(id=recording.id, model=model, by_sheet=by_sheet)
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     if isinstance(error, AgoraError):
         return str(error)
     if isinstance(error, RecursionError):
@@ -158,7 +177,7 @@ class _Batch:
     recordings: list[Recording]
     weight: int
     pool: ProcessPoolExecutor | None = None
-    future: "Future[list[Outcome]] | None" = None
+    future: "Future[list[ReplayOutcome]] | None" = None
 
     @property
     def done(self) -> bool:
@@ -179,7 +198,7 @@ def _batches(recordings: Iterable[Recording]) -> Iterator[_Batch]:
 
 
 class _Crew:
-    """The worker processes, hired anew when one of them dies."""
+    """The worker processes, restarted when one of them dies."""
 
     def __init__(self, task: _Task, workers: int) -> None:
         self._task = task
@@ -196,7 +215,7 @@ class _Crew:
         except BrokenProcessPool:
             batch.future = None
 
-    def outcomes(self, batch: _Batch) -> list[Outcome]:
+    def outcomes(self, batch: _Batch) -> list[ReplayOutcome]:
         """Wait for a batch; if a worker died, look for the recording it died of."""
         try:
             if batch.future is not None:
@@ -214,7 +233,7 @@ class _Crew:
             self._pool = None
 
 
-def _alone(task: _Task, recording: Recording) -> Outcome:
+def _alone(task: _Task, recording: Recording) -> ReplayOutcome:
     """Replay one recording in a process of its own, which it may kill."""
     with _hire(task, 1) as pool:
         try:
@@ -222,7 +241,7 @@ def _alone(task: _Task, recording: Recording) -> Outcome:
                 future = pool.submit(_work, [recording])
             return future.result()[0]
         except BrokenProcessPool:
-            return Outcome(
+            return ReplayOutcome(
                 id=recording.id,
                 model=recording.model or "",
                 error="the process that replayed it was killed; it may need more memory",
@@ -267,5 +286,5 @@ def _begin(task: _Task) -> None:
     _TASK[:] = [task]
 
 
-def _work(recordings: list[Recording]) -> list[Outcome]:
+def _work(recordings: list[Recording]) -> list[ReplayOutcome]:
     return [_TASK[0].outcome(recording) for recording in recordings]

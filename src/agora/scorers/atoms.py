@@ -1,14 +1,13 @@
 """The one text form of a step, for training and for serving.
 
 After the paper's appendix B: action and observation apart, reasoning dropped,
-the observation flattened to one line of names and values. An environment's own
-wording is read by a rule where one fits; everything else, tool calls included,
-goes the general way. Rules look at the text and are not told where it is from.
+the observation flattened to one line of names and values. One rule for every
+text: no environment's own wording is known here.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agora.core.trajectory import Anchor, Step
@@ -21,12 +20,6 @@ _MAX_DEPTH = 64
 _FENCE = "```"
 _REASONING = re.compile(r"(?:think|thoughts?|reasoning|discussion|actionpath)\s?:", re.IGNORECASE)
 _ACTION = re.compile(r"action\s?(?:[0-9]{1,6})?\s?:\s?", re.IGNORECASE)
-_SEEN = re.compile(r"(?:On|In) the ([^.,:;\n]{1,80}), you see (.{1,20000}?)\.(?=\s|$)")
-_ARTICLE = re.compile(r"(?:and )?(?:an?|the) ")
-_READS = re.compile(r"\b[Tt]hermometer reads (-?[0-9]{1,6}(?:\.[0-9]{1,6})?) degrees? Celsius")
-_STATE = re.compile(r" is (?:at|now) ([a-z]{1,20} temperature|on fire|boiling|melting|frozen)\b")
-_MEASURED = re.compile(r" on (?:the )?([^.,:;\n]{1,80})$")
-_SEPARATOR = "[SEP]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +44,13 @@ def atom(step: Step, *, characters: int = SIDE_CHARACTERS) -> Atom:
     r"""Return the step as scorers read it, each half no longer than `characters`.
 
     >>> step = Step(number=3, tokens=9, action="Thought: The key may be there.\nlook in box 1",
-    ...     observation="In the box 1, you see a key 7, and a pen 2.")
+    ...     observation='{"box 1": ["key 7",\n "pen 2"]}')
     >>> atom(step)
-    Atom(action='look in box 1', observation='box 1: key 7, pen 2')
+    Atom(action='look in box 1', observation='box 1=key 7; box 1=pen 2')
     """
-    action = _one_line(_calls(step) if step.calls else _without_place(act(step)))
-    observation = step.observation[:_READ_CHARACTERS]
-    for rule in _RULES:
-        flat = rule(action, observation)
-        if flat:
-            break
-    else:
-        flat = flatten(observation)
-    return Atom(action[:characters], _one_line(flat)[:characters])
+    action = _one_line(_calls(step) if step.calls else act(step))
+    observation = _one_line(flatten(step.observation[:_READ_CHARACTERS]))
+    return Atom(action[:characters], observation[:characters])
 
 
 def anchor_text(anchor: Anchor, *, characters: int = SIDE_CHARACTERS) -> str:
@@ -76,7 +63,7 @@ def anchor_text(anchor: Anchor, *, characters: int = SIDE_CHARACTERS) -> str:
 
 
 def act(step: Step) -> str:
-    r"""Return what was done, without what was thought or said beside it.
+    r"""Return what was done, without what was thought or said along with it.
 
     For tool calls that is the action itself. Of what an agent says it is the
     code between the last fences, or the lines that are not marked as thought.
@@ -140,53 +127,5 @@ def _fenced(said: str) -> str:
     return (rest if newline and first.strip().isalnum() else inside).strip()
 
 
-def _without_place(action: str) -> str:
-    """Leave out where a carried thing is: that it is used says so."""
-    return action.replace(" in inventory", "")
-
-
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _seen(action: str, observation: str) -> str:  # noqa: ARG001
-    """Read what stands in a place of a household."""
-    places = []
-    for place, things in _SEEN.findall(_one_line(observation)):
-        names = [_ARTICLE.sub("", thing.strip(), count=1) for thing in things.split(", ")]
-        places.append(f"{place}: {', '.join(names)}")
-    return "; ".join(places)
-
-
-def _bought(action: str, observation: str) -> str:  # noqa: ARG001
-    """Read a shop's pages, whose parts have a separator between them."""
-    if _SEPARATOR not in observation:
-        return ""
-    parts = [_one_line(part) for part in observation.split(_SEPARATOR)]
-    if "Purchased" not in parts:
-        return "; ".join(part for part in parts if part)
-    facts: list[str] = []
-    after = parts[parts.index("Purchased") + 1 :]
-    for name, value in zip(after[::2], after[1::2], strict=False):
-        if name == "asin":
-            facts.insert(0, f"asin={value}")
-        elif name == "options":
-            flat = flatten(value)
-            facts += [flat] if flat and flat != "None" else []
-    return f"purchased {'; '.join(facts)}"
-
-
-def _measured(action: str, observation: str) -> str:
-    """Read a thermometer, and what is said of the state of things."""
-    reading = _READS.search(observation)
-    if reading is None:
-        return ""
-    thing = _MEASURED.search(action)
-    facts = [
-        f"temperature({thing[1]}) = {reading[1]}C" if thing else f"temperature = {reading[1]}C"
-    ]
-    facts += [f"state = {state.replace(' ', '_')}" for state in _STATE.findall(observation)]
-    return "; ".join(facts)
-
-
-_RULES: tuple[Callable[[str, str], str], ...] = (_bought, _measured, _seen)

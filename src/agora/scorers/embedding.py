@@ -1,4 +1,4 @@
-"""Steps scored by a vector each, made once and remembered, beside the newest step's.
+"""Steps scored by one vector each, computed once and remembered, compared with the newest step's.
 
 An encoder reads each step by itself, so a trajectory that comes back with one
 step more costs one pass, however long it is. A step gets what the `features`
@@ -38,7 +38,7 @@ _CHARACTERS_PER_TOKEN = 5
 """So much of each half of a step is cut into tokens: enough to fill the window."""
 _MOST_REMEMBERED = 24_000_000
 _VECTOR_CHARACTERS = 2_000
-"""What a vector weighs beside the text that it was made from."""
+"""What a vector weighs on top of the text it was made from."""
 _MOST_NUMBER = 1e6
 _MOST_LOGIT = 60.0
 

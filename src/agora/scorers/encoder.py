@@ -2,7 +2,7 @@
 
 A text is run alone and never padded. On one thread a batch is no faster
 (docs/log.md), padding has to be paid for, and an int8 model may round by the
-largest number in a batch, so that a text scores differently beside others.
+largest number in a batch, so that a text scores differently in another batch.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ class Calibration:
     intercept: float
 
     def probabilities(self, logits: Sequence[float]) -> list[float]:
-        """Return one probability per logit; of what is no number, what is no number."""
+        """Return one probability per logit; NaN stays NaN."""
         # By tanh, since exp overflows for logits that are large.
         return [
             0.5 + 0.5 * math.tanh((self.slope * float(logit) + self.intercept) / 2)
@@ -219,7 +219,7 @@ def unsealed(bundle: Bundle) -> dict[str, Any]:
     """
     settings = {name: value for name, value in bundle.settings.items() if name != _SEAL}
     if bundle.settings.get(_SEAL) != _hash(settings):
-        raise BundleError(str(bundle.folder), f"has not the settings it was written with; {_AGAIN}")
+        raise BundleError(str(bundle.folder), f"lacks the settings it was written with; {_AGAIN}")
     return settings
 
 

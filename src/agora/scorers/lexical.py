@@ -26,8 +26,8 @@ class LexicalScorer:
 
     def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
         """Return one score per step; 0 for a step that shares nothing."""
-        query = {*_terms(anchor.task).counts, *_terms(anchor.observation).counts}
-        documents = [(_terms(step.action), _terms(step.observation)) for step in steps]
+        query = {*terms(anchor.task).counts, *terms(anchor.observation).counts}
+        documents = [(terms(step.action), terms(step.observation)) for step in steps]
         lengths = [action.total + seen.total for action, seen in documents]
         mean_length = sum(lengths) / len(steps) if steps else 0.0
         # Sets are intersected without a look at each word of the query in each step.
@@ -59,16 +59,17 @@ class LexicalScorer:
         return self.k1 * (1 - self.b + self.b * length / mean_length)
 
 
-class _Terms(NamedTuple):
+class Terms(NamedTuple):
     """How often each word stands in a text, and how many words there are."""
 
     counts: dict[str, int]
     total: int
 
 
-def _count(text: str) -> _Terms:
+def _count(text: str) -> Terms:
     words = _WORD.findall(text.lower())
-    return _Terms(dict(Counter(words)), len(words))
+    return Terms(dict(Counter(words)), len(words))
 
 
-_terms = Memo(_count, 4_000_000)
+terms = Memo(_count, 4_000_000, name="terms")
+"""The words of a text, in lower case, with their counts."""

@@ -8,14 +8,13 @@ from pathlib import Path
 
 from agora.core.scorer import Scorer
 from agora.core.trajectory import Anchor, Step
-from agora.errors import BundleError
+from agora.errors import BundleError, nearest
+from agora.scorers.built_in import BUILT_IN, NAMES, default_scorer
 from agora.scorers.bundle import MANIFEST, Bundle, read_bundle
 from agora.scorers.features import FeaturesScorer
-from agora.scorers.lexical import LexicalScorer
-from agora.scorers.recency import RecencyScorer
+from agora.scorers.worth import WorthScorer
 
 _log = logging.getLogger(__name__)
-NAMES = ("default", "features", "embedding", "lexical", "recency")
 _MINILM = "agora_minilm"
 """The distribution that carries the encoder, found and never imported."""
 
@@ -23,31 +22,34 @@ _MINILM = "agora_minilm"
 def load_scorer(name: str | Path = "default") -> Scorer:
     """Return a scorer by its name, or the one in a bundle's folder.
 
-    Names are `default`, `features`, `embedding`, `lexical` and `recency`.
-    Anything else is a folder that `agora train` wrote. Of a folder only the
+    Names are `worth`, `features`, `embedding`, `lexical` and `recency`, and `default` for
+    the one that is used where none is named. Anything else is a folder that
+    `agora train` wrote. Of a folder only the
     manifest is read here; the weights are read and checked against their hash
     when the scorer is first asked. A bundle that is damaged anywhere gives a
     scorer that says so when it is asked, and a compressor then goes on by its
     rule: an agent should not stop because of it. Nothing in a bundle is ever run.
 
     >>> type(load_scorer("default")).__name__
-    'FeaturesScorer'
+    'DefaultScorer'
 
     Raises:
-        BundleError: there is no scorer of that name and no bundle in that folder.
+        BundleError: there is no scorer of that name and no bundle in that folder, or it cannot
+            be read.
     """
-    if name in ("default", "features"):
-        return FeaturesScorer()
-    if name == "lexical":
-        return LexicalScorer()
-    if name == "recency":
-        return RecencyScorer()
-    if name == "embedding":
-        return _shipped_embedding()
+    make = _NAMED.get(str(name))
+    if make is not None:
+        return make()
     folder = Path(name)
-    if not (folder / MANIFEST).is_file():
-        names = ", ".join(NAMES)
-        raise BundleError(str(name), f"is no scorer ({names}) and no folder with a {MANIFEST}")
+    try:
+        found = (folder / MANIFEST).is_file()
+    except OSError as error:
+        raise BundleError(str(name), f"cannot be read: {error.strerror or error}") from error
+    if not found:
+        near = nearest(name, NAMES)
+        raise BundleError(
+            str(name), f"is no scorer ({', '.join(NAMES)}) and no folder with a {MANIFEST}{near}"
+        )
     return _of_bundle(folder)
 
 
@@ -57,7 +59,7 @@ def available() -> list[str]:
     >>> "features" in available()
     True
     """
-    names = ["recency", "lexical", "features"]
+    names = ["recency", "lexical", "features", "worth"]
     needed = ("numpy", "onnxruntime", "tokenizers", _MINILM)
     if all(importlib.util.find_spec(module) for module in needed):
         names.append("embedding")
@@ -68,6 +70,13 @@ def _shipped_embedding() -> Scorer:
     from agora.scorers.embedding import MINILM_SHA256
 
     return _of_bundle(minilm_folder(), sha256=MINILM_SHA256)
+
+
+_NAMED: dict[str, Callable[[], Scorer]] = {
+    **BUILT_IN,
+    "default": default_scorer,
+    "embedding": _shipped_embedding,
+}
 
 
 def minilm_folder() -> Path:
@@ -129,6 +138,7 @@ def _cross_encoder(bundle: Bundle) -> Scorer:
 
 _KINDS: dict[str, Callable[[Bundle], Scorer]] = {
     "features": FeaturesScorer,
+    "worth": WorthScorer,
     "embedding": _embedding,
     "cross_encoder": _cross_encoder,
 }

@@ -16,7 +16,7 @@ from string import ascii_lowercase, ascii_uppercase, digits
 from typing import NamedTuple
 
 from agora.core.identifiers import listed, weight
-from agora.core.memo import Memo
+from agora.core.memo import Memo, Store
 from agora.core.trajectory import Anchor, Step
 from agora.scorers.atoms import act
 
@@ -75,7 +75,9 @@ _MOST_WORDS = 32
 _MOST_MISSING = 8
 """A tally is counted on when no more than so many steps less one were added."""
 _ENTRY_CHARACTERS = 400
-"""What an entry weighs beside its texts."""
+"""What an entry weighs on top of its texts."""
+_NAME_CHARACTERS = 10
+"""What a name in a tally weighs, in the unit of the other memos: about as much text as it fills."""
 _NOTHING: frozenset[str] = frozenset()
 _ERROR_CHARACTERS = 300
 _ERROR = re.compile(
@@ -110,7 +112,7 @@ _APART = str.maketrans(
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class Text:
     """What is read of a text, once."""
 
     names: frozenset[str]
@@ -121,10 +123,10 @@ class _Text:
     error: int
 
 
-def _read(text: str) -> _Text:
+def _read(text: str) -> Text:
     weights = {name: weight(name) for name in listed(text[:_READ_CHARACTERS])}
     names = [name for name, weighs in weights.items() if weighs >= _LEAST_WEIGHT][:_MOST_NAMES]
-    return _Text(
+    return Text(
         names=frozenset(names),
         builds={name: (_class(weights[name]), shape(name), _words(name)) for name in names},
         words=_all_words(text),
@@ -178,8 +180,8 @@ def _kind(tool: str) -> int:
     return _KINDS.get(word[0], 0) if word else 0
 
 
-_texts = Memo(_read, 4_000_000)
-_task_words = Memo(_words, 500_000)
+texts = Memo(_read, 8_000_000, name="structure_texts")
+_task_words = Memo(_words, 500_000, name="task_words")
 
 
 class _Seen:
@@ -203,7 +205,7 @@ class _Seen:
 
     def __init__(self, step: Step) -> None:
         done = _done(step)
-        action, text = _texts(done), _texts(step.observation)
+        action, text = texts(done), texts(step.observation)
         self.tool = _tool(step)
         self.kind = _kind(self.tool)
         self.call = "\n".join(_key(step)[:-1])
@@ -239,20 +241,17 @@ class _Steps:
     """Reads steps and remembers them, as `core.memo` does for texts."""
 
     def __init__(self, most_characters: int) -> None:
-        self._most = most_characters
-        self._kept: dict[tuple[str, ...], _Seen] = {}
-        self._used = 0
+        self._kept: Store[tuple[str, ...], _Seen] = Store(most_characters, name="structure_steps")
 
     def __call__(self, steps: Sequence[Step]) -> list[_Seen]:
         """Return what is read of each step."""
-        kept = self._kept
         keys = [
             (step.calls[0].name, step.calls[0].arguments, step.observation)
             if len(step.calls) == 1
             else _key(step)
             for step in steps
         ]
-        found = [*map(kept.get, keys)]
+        found = [*map(self._kept.get, keys)]
         return [
             seen if seen is not None else self._read(key, step)
             for seen, key, step in zip(found, keys, steps, strict=True)
@@ -260,17 +259,11 @@ class _Steps:
 
     def _read(self, key: tuple[str, ...], step: Step) -> _Seen:
         seen = _Seen(step)
-        weight = sum(map(len, key)) + _ENTRY_CHARACTERS
-        if weight <= self._most:
-            if self._used + weight > self._most:
-                self._kept = {}
-                self._used = 0
-            self._used += weight
-            self._kept[key] = seen
+        self._kept.put(key, seen, sum(map(len, key)) + _ENTRY_CHARACTERS)
         return seen
 
 
-_steps = _Steps(4_000_000)
+_steps = _Steps(8_000_000)
 
 
 class _Use:
@@ -324,21 +317,20 @@ class _Tallies:
     """Tallies of trajectories that may come back with some steps more, in bounded memory.
 
     A tally is changed when steps are added. So it is taken out while it is in
-    use, and whoever comes for it meanwhile counts anew.
+    use, and whoever asks for it meanwhile counts again.
     """
 
     def __init__(self, most_names: int) -> None:
-        self._most = most_names
-        self._kept: dict[tuple[_Seen, ...], _Tally] = {}
-        self._used = 0
+        self._kept: Store[tuple[_Seen, ...], _Tally] = Store(
+            most_names * _NAME_CHARACTERS, name="structure_tallies"
+        )
 
     def take(self, steps: tuple[_Seen, ...]) -> _Tally:
         """Return the tally of the steps, counted on from where it was kept if it was."""
         found: _Tally | None = None
         for missing in range(min(_MOST_MISSING, len(steps))):
-            found = self._kept.pop(steps[: len(steps) - missing], None)
+            found = self._kept.take(steps[: len(steps) - missing])
             if found is not None:
-                self._used = max(0, self._used - len(found.first) - found.steps)
                 break
         tally = found or _Tally()
         for step in steps[tally.steps :]:
@@ -348,13 +340,7 @@ class _Tallies:
     def keep(self, steps: tuple[_Seen, ...], tally: _Tally) -> None:
         """Have the tally ready for the next time."""
         size = len(tally.first) + tally.steps
-        if size > self._most:
-            return
-        if self._used + size > self._most:
-            self._kept = {}
-            self._used = 0
-        self._used += size
-        self._kept[steps] = tally
+        self._kept.put(steps, tally, size * _NAME_CHARACTERS)
 
 
 _tallies = _Tallies(200_000)
@@ -382,7 +368,7 @@ def columns(anchor: Anchor, steps: Sequence[Step]) -> list[Sequence[int]]:
         return [()] * len(FEATURES)
     total = len(steps)
     seen = _steps(steps)
-    now, task = _texts(anchor.observation), _texts(anchor.task)
+    now, task = texts(anchor.observation), texts(anchor.task)
     key = tuple(seen)
     tally = _tallies.take(key)
     spoken = anchor.observation != steps[-1].observation

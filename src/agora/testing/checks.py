@@ -5,13 +5,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from agora.adapters import FORMATS, Adapter, Context, Parsed, validate
+from agora.adapters import FORMATS, Adapter, Parsed, validate
 from agora.core.elide import SkeletonMarkers
+from agora.core.request import Request
 from agora.core.scorer import Scorer
 from agora.core.tokens import Characters
 from agora.core.trajectory import Anchor, Step
+from agora.testing.choices import PIECES
 from agora.testing.history import History, sample
-from agora.testing.pen import PIECES
 
 Legal = Callable[[Any, History], bool]
 """Tells whether messages are legal in the request that a history stands for."""
@@ -31,7 +32,7 @@ def check_adapter(
 
     Args:
         adapter: what is checked.
-        histories: what it has to read; for the five formats some are made when none are given.
+        histories: what it has to read; for the seven formats some are made when none are given.
         legal: says whether messages are legal; by default `agora.validate` does.
 
     Raises:
@@ -49,8 +50,13 @@ def check_adapter(
 
 def _check_adapter_on(adapter: Adapter, history: History, legal: Legal) -> None:
     messages = copy.deepcopy(history.messages)
-    context = Context(counter=Characters(), observations=history.observations, **history.beside)
-    parsed = adapter.parse(messages, context)
+    request = Request(
+        messages=messages,
+        format=adapter.name,
+        observations=history.observations,
+        **history.options,
+    )
+    parsed = adapter.parse(request, Characters())
     _hold(messages == history.messages, "parsing changed the caller's messages", history)
     steps = parsed.trajectory.steps
     _hold(
@@ -109,7 +115,7 @@ def _subsets(numbers: list[int]) -> Iterator[list[int]]:
 
 
 def _validated(messages: Any, history: History) -> bool:
-    return not validate(messages, format=history.format, before=history.messages, **history.beside)
+    return not validate(messages, format=history.format, before=history.messages, **history.options)
 
 
 def _hold(holds: bool, sentence: str, history: History) -> None:

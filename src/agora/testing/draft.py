@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from agora.adapters.base import Observations
-from agora.testing.pen import Pen
+from agora.core.request import Observations
+from agora.testing.choices import Choices
 
 
 @dataclass(slots=True)
@@ -31,8 +31,8 @@ class Draft:
         if not self.calls or self.calls[-1] != len(self.messages):
             self.calls.append(len(self.messages))
 
-    def recall_arguments(self, pen: Pen) -> dict[str, Any]:
+    def recall_arguments(self, choices: Choices) -> dict[str, Any]:
         """Return the arguments of a recall of some step, and note it."""
-        number = 1 + pen.below(max(1, len(self.closed)))
+        number = 1 + choices.below(max(1, len(self.closed)))
         self.recalls.append((len(self.closed) + 1, number))
         return {"step": number}

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agora.core.schedule import Sizes
+from agora.core.schedule import Edit, Sizes
 from agora.core.trajectory import Anchor, Step
 
 
@@ -60,12 +60,12 @@ class FailingScorer:
 class EveryNth:
     """Edits at every n-th step and at no other, whatever the sizes are.
 
-    >>> EveryNth(3).epoch(Sizes(preamble=1, steps=(5,) * 8, said=(0,) * 8, residues=(0,) * 8))
+    >>> EveryNth(3).edit(Sizes(preamble=1, steps=(5,) * 8, said=(0,) * 8, residues=(0,) * 8)).epoch
     6
     """
 
     n: int
 
-    def epoch(self, sizes: Sizes) -> int:
-        """Return the last multiple of n."""
-        return len(sizes.steps) - len(sizes.steps) % self.n
+    def edit(self, sizes: Sizes) -> Edit:
+        """Return an edit after the last multiple of n."""
+        return Edit(len(sizes.steps) - len(sizes.steps) % self.n)

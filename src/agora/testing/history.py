@@ -6,11 +6,18 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from agora.adapters.base import Observations
 from agora.adapters.detect import known_format
-from agora.testing import write_anthropic, write_openai, write_responses, write_texts
+from agora.core.request import Observations
+from agora.testing import (
+    write_anthropic,
+    write_bedrock,
+    write_gemini,
+    write_openai,
+    write_responses,
+    write_texts,
+)
+from agora.testing.choices import TAPE_BYTES, Choices
 from agora.testing.draft import Draft
-from agora.testing.pen import TAPE_BYTES, Pen
 
 MAX_STEPS = 8
 
@@ -53,12 +60,12 @@ class History:
 
     @property
     def request(self) -> dict[str, Any]:
-        """What goes beside the messages into `Compressor.compress`."""
-        return {"format": self.format, "observations": self.observations, **self.beside}
+        """What `Compressor.compress` takes with the messages."""
+        return {"format": self.format, "observations": self.observations, **self.options}
 
     @property
-    def beside(self) -> dict[str, Any]:
-        """What goes beside the messages into `agora.validate`, the format left out."""
+    def options(self) -> dict[str, Any]:
+        """What `agora.validate` takes with the messages, except the format."""
         return {"system": self.system, "tools": self.tools, "thinking": self.thinking}
 
     def upto(self, call: int) -> Any:
@@ -70,11 +77,13 @@ class History:
         return build(self.recipe, retold={result: text})
 
 
-_WRITERS: Mapping[str, Callable[[Pen, int], Draft]] = MappingProxyType(
+_WRITERS: Mapping[str, Callable[[Choices, int], Draft]] = MappingProxyType(
     {
         "openai": write_openai.write,
         "responses": write_responses.write,
         "anthropic": write_anthropic.write,
+        "gemini": write_gemini.write,
+        "bedrock": write_bedrock.write,
         "transcript": write_texts.write_transcript,
         "react": write_texts.write_react,
     }
@@ -83,8 +92,8 @@ _WRITERS: Mapping[str, Callable[[Pen, int], Draft]] = MappingProxyType(
 
 def build(recipe: Recipe, *, retold: Mapping[int, str] | None = None) -> History:
     """Return the history that a recipe gives, with other texts for the `retold` observations."""
-    pen = Pen(recipe.tape, recipe.text, retold=retold)
-    draft = _WRITERS[recipe.format](pen, recipe.max_steps)
+    choices = Choices(recipe.tape, recipe.text, retold=retold)
+    draft = _WRITERS[recipe.format](choices, recipe.max_steps)
     return History(
         format=recipe.format,
         messages=draft.messages,
@@ -95,7 +104,7 @@ def build(recipe: Recipe, *, retold: Mapping[int, str] | None = None) -> History
         closed=tuple(draft.closed),
         calls=tuple(draft.calls),
         recalls=tuple(draft.recalls),
-        results=pen.results,
+        results=choices.results,
         recipe=recipe,
     )
 

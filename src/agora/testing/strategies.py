@@ -4,8 +4,8 @@ from functools import partial
 
 from agora.adapters.detect import known_format
 from agora.errors import MissingExtraError
+from agora.testing.choices import TAPE_BYTES
 from agora.testing.history import MAX_STEPS, History, Recipe, build
-from agora.testing.pen import TAPE_BYTES
 
 try:
     from hypothesis import strategies as st

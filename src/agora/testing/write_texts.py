@@ -2,26 +2,26 @@
 
 from agora.adapters.react import quote
 from agora.adapters.transcript import write as write_blocks
+from agora.testing.choices import Choices
 from agora.testing.draft import Draft
-from agora.testing.pen import Pen
 
 
 class _Text:
     """A text while it is being written, with the draft that knows where its steps are."""
 
-    def __init__(self, pen: Pen) -> None:
-        self.pen = pen
+    def __init__(self, choices: Choices) -> None:
+        self.choices = choices
         self.draft = Draft(messages="")
 
     def put(self, text: str) -> None:
         self.draft.messages += text
 
 
-def write_transcript(pen: Pen, max_steps: int) -> Draft:
-    """Return a transcript as a pen writes it, over many lines or on one."""
-    text = _Text(pen)
+def write_transcript(choices: Choices, max_steps: int) -> Draft:
+    """Return a transcript as a choices writes it, over many lines or on one."""
+    text = _Text(choices)
     draft = text.draft
-    one_line = pen.below(8) == 7
+    one_line = choices.below(8) == 7
 
     def block(role: str, words: str) -> None:
         if one_line:
@@ -30,60 +30,60 @@ def write_transcript(pen: Pen, max_steps: int) -> Draft:
         else:
             text.put(write_blocks([(role, words)]))
 
-    if pen.often():
-        draft.system = pen.words() if pen.rarely() else None
-        block("SYSTEM", pen.words())
-    block("USER", pen.words() if one_line or draft.messages else "find it")
+    if choices.often():
+        draft.system = choices.words() if choices.rarely() else None
+        block("SYSTEM", choices.words())
+    block("USER", choices.words() if one_line or draft.messages else "find it")
     draft.called()
-    for _ in range(pen.below(max_steps + 1)):
+    for _ in range(choices.below(max_steps + 1)):
         start = len(draft.messages)
-        block("ASSISTANT", _act(pen))
-        if pen.rarely():
-            block("ASSISTANT", pen.words())
-        block("USER", pen.observation())
-        if pen.rarely():
-            block("USER", pen.words())
+        block("ASSISTANT", _act(choices))
+        if choices.rarely():
+            block("ASSISTANT", choices.words())
+        block("USER", choices.observation())
+        if choices.rarely():
+            block("USER", choices.words())
         draft.closed.append((start, len(draft.messages)))
         draft.called()
-    if pen.sometimes():
-        text.put("[ASSISTANT]" if pen.often() else "[ASSISTANT] Thought: so")
-    elif pen.often():
+    if choices.sometimes():
+        text.put("[ASSISTANT]" if choices.often() else "[ASSISTANT] Thought: so")
+    elif choices.often():
         _end_without_a_gap(draft)
     return draft
 
 
-def write_react(pen: Pen, max_steps: int) -> Draft:
-    """Return ReAct text as a pen writes it, its lines numbered or not."""
-    text = _Text(pen)
+def write_react(choices: Choices, max_steps: int) -> Draft:
+    """Return ReAct text as a choices writes it, its lines numbered or not."""
+    text = _Text(choices)
     draft = text.draft
-    numbered = pen.often()
-    if not pen.sometimes():
-        text.put(quote(pen.words()) + "\n")
-    if pen.rarely():
-        draft.system = pen.words()
-    steps = pen.below(max_steps + 1)
+    numbered = choices.often()
+    if not choices.sometimes():
+        text.put(quote(choices.words()) + "\n")
+    if choices.rarely():
+        draft.system = choices.words()
+    steps = choices.below(max_steps + 1)
     for number in range(1, steps + 1):
         mark = f" {number}:" if numbered else ":"
         start = len(draft.messages)
-        if pen.often():
-            text.put(f"Thought{mark} {quote(pen.words())}\n")
-        text.put(f"Action{mark} {quote(pen.words())}\n")
-        if pen.rarely():
-            text.put(f"Action Input: {quote(pen.words())}\n")
-        text.put(f"Observation{mark} {quote(pen.observation())}\n")
+        if choices.often():
+            text.put(f"Thought{mark} {quote(choices.words())}\n")
+        text.put(f"Action{mark} {quote(choices.words())}\n")
+        if choices.rarely():
+            text.put(f"Action Input: {quote(choices.words())}\n")
+        text.put(f"Observation{mark} {quote(choices.observation())}\n")
         draft.closed.append((start, len(draft.messages)))
         draft.called()
-    if not steps or pen.sometimes():
-        text.put(pen.pick(("Thought:", "Thought: then\nAction:")))
-    elif pen.often():
+    if not steps or choices.sometimes():
+        text.put(choices.pick(("Thought:", "Thought: then\nAction:")))
+    elif choices.often():
         _end_without_a_gap(draft)
     return draft
 
 
-def _act(pen: Pen) -> str:
-    if pen.often():
-        return pen.words()
-    return f"Thought: {pen.words()}\nAction: {pen.words()}"
+def _act(choices: Choices) -> str:
+    if choices.often():
+        return choices.words()
+    return f"Thought: {choices.words()}\nAction: {choices.words()}"
 
 
 def _end_without_a_gap(draft: Draft) -> None:

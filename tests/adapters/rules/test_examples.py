@@ -52,6 +52,10 @@ def thought(value: str = "hm") -> Message:
     return {"type": "thinking", "thinking": value, "signature": f"signed {value}"}
 
 
+def aside(*blocks: Message) -> Message:
+    return {"role": "system", "content": list(blocks)}
+
+
 def by_user(*blocks: object) -> Message:
     return {"role": "user", "content": list(blocks)}
 
@@ -119,6 +123,9 @@ def tool_result(call_id: object) -> Message:
 
 
 HELLO = {"text": "hello"}
+POINT = {"cachePoint": {"type": "default"}}
+REASONED = {"reasoningContent": {"reasoningText": {"text": "Look.", "signature": "sig"}}}
+SEALED = {"reasoningContent": {"redactedContent": b"sealed"}}
 TOOLS = {"tools": [{"toolSpec": {"name": "look"}}]}
 
 
@@ -132,7 +139,7 @@ class Example:
     repaired: object
     at: int = 0
     also: tuple[str, ...] = ()
-    told: dict[str, Any] = field(default_factory=dict)
+    said: dict[str, Any] = field(default_factory=dict)
     repaired_told: dict[str, Any] | None = None
 
     def __str__(self) -> str:
@@ -218,8 +225,10 @@ EXAMPLES = [
         at=3,
     ),
     Example("A7", "anthropic", [SAID, USER], [USER, SAID, USER]),
-    Example("A8", "anthropic", [USER, USER], [USER, SAID, USER], at=1, told=STRICT),
-    Example("A9", "anthropic", [USER, SAID], [USER, SAID, USER], at=1, told=STRICT),
+    Example("A8", "anthropic", [USER, USER], [USER, SAID, USER], at=1, said=STRICT),
+    Example("A21", "anthropic", [USER, SYSTEM, USER], [USER, SYSTEM], 1, ("A8",), STRICT),
+    Example("A21", "anthropic", [SYSTEM, USER], [USER, SYSTEM, SAID, USER], said=STRICT),
+    Example("A9", "anthropic", [USER, SAID], [USER, SAID, USER], at=1, said=STRICT),
     Example("A10", "anthropic", [USER, say("assistant", "So ")], [USER, SAID], at=1),
     Example("A10", "anthropic", [USER, by_model(text("So\n"))], [USER, by_model(text())], at=1),
     Example("A11", "anthropic", [by_user(text(""))], [by_user(text())]),
@@ -236,7 +245,7 @@ EXAMPLES = [
         [USER],
         [USER],
         at=-1,
-        told={"system": [text("")]},
+        said={"system": [text("")]},
         repaired_told={"system": [text()]},
     ),
     Example(
@@ -253,7 +262,7 @@ EXAMPLES = [
             by_user(answer("a", [text(**MARK)])),
         ],
         at=2,
-        told={"system": [text(**MARK)], "tools": [{"name": "look", **MARK}]},
+        said={"system": [text(**MARK)], "tools": [{"name": "look", **MARK}]},
     ),
     Example("A13", "anthropic", [by_user(text("", **MARK))], [by_user(text(**MARK))]),
     Example(
@@ -269,7 +278,7 @@ EXAMPLES = [
         [USER, by_model(thought("other"), use("a")), by_user(answer("a"))],
         LOOP,
         at=1,
-        told={"before": LOOP},
+        said={"before": LOOP},
     ),
     Example(
         "A15",
@@ -277,7 +286,7 @@ EXAMPLES = [
         [USER, by_model(use("a")), by_user(answer("a"))],
         [*LOOP, by_model(use("b")), by_user(answer("b"))],
         at=1,
-        told={"thinking": True},
+        said={"thinking": True},
     ),
     Example(
         "A15",
@@ -286,7 +295,7 @@ EXAMPLES = [
         [USER, SAID, USER],
         at=1,
         also=("A11",),
-        told={"thinking": True},
+        said={"thinking": True},
         repaired_told={"thinking": True},
     ),
     Example(
@@ -295,7 +304,7 @@ EXAMPLES = [
         LOOP,
         [*LOOP, by_model(text("done")), USER],
         at=1,
-        told={"thinking": False},
+        said={"thinking": False},
     ),
     Example(
         "A18",
@@ -303,7 +312,7 @@ EXAMPLES = [
         LOOP,
         LOOP,
         at=1,
-        told={"tools": []},
+        said={"tools": []},
         repaired_told={"tools": [{"name": "look"}]},
     ),
     Example(
@@ -312,7 +321,7 @@ EXAMPLES = [
         [USER, by_model(use("a")), by_user(answer("a", [REFERENCE]))],
         [USER, by_model(use("a")), by_user(answer("a", [REFERENCE]))],
         at=2,
-        told={"tools": [{"name": "look"}]},
+        said={"tools": [{"name": "look"}]},
         repaired_told={"tools": [{"name": "look"}, {"name": "wait"}]},
     ),
     Example(
@@ -328,7 +337,7 @@ EXAMPLES = [
         ],
         [USER, by_model(text()), USER],
         at=1,
-        told={"tools": [{"name": "look"}]},
+        said={"tools": [{"name": "look"}]},
     ),
     # OpenAI chat
     Example(
@@ -354,7 +363,7 @@ EXAMPLES = [
     Example(
         "O5", "openai", [say("assistant", None)], [say("assistant", None, refusal="I will not.")]
     ),
-    Example("O6", "openai", [say("developer"), USER], [SYSTEM, USER], told=STRICT),
+    Example("O6", "openai", [say("developer"), USER], [SYSTEM, USER], said=STRICT),
     # OpenAI Responses
     Example("R1", "responses", [USER, CALL], [USER, CALL, USER, OUTPUT], at=1),
     Example(
@@ -378,7 +387,7 @@ EXAMPLES = [
         without(THOUGHT_OUT, 1),
         without(THOUGHT_OUT, 1, 2, 3),
         at=1,
-        told={"before": THOUGHT_OUT},
+        said={"before": THOUGHT_OUT},
     ),
     Example(
         "R5",
@@ -386,7 +395,7 @@ EXAMPLES = [
         without(THOUGHT_OUT, 4),
         without(THOUGHT_OUT, 4, 5),
         at=4,
-        told={"before": THOUGHT_OUT},
+        said={"before": THOUGHT_OUT},
     ),
     # Gemini
     Example(
@@ -421,7 +430,7 @@ EXAMPLES = [
         [ASKED, content("model", UNSIGNED_PART), RESPONDED],
         [ASKED, content("model", CALL_PART, UNSIGNED_PART), content(None, *[RESPONSE_PART] * 2)],
         at=1,
-        told=STRICT,
+        said=STRICT,
     ),
     Example("G5", "gemini", [ASKED, content("model", TEXT_PART)], [ASKED], at=1),
     Example(
@@ -430,7 +439,63 @@ EXAMPLES = [
         [ASKED, content(None, TEXT_PART)],
         [ASKED, content("model", TEXT_PART), ASKED],
         at=1,
-        told=STRICT,
+        said=STRICT,
+    ),
+    Example(
+        "G4",
+        "gemini",
+        [ASKED, content("model", UNSIGNED_PART), content("user", RESPONSE_PART, TEXT_PART)],
+        [ASKED, content("model", UNSIGNED_PART), RESPONDED, content("model", TEXT_PART), ASKED],
+        at=1,
+        said=STRICT,
+    ),
+    Example(
+        "G7",
+        "gemini",
+        [content("user", {"text": ""})],
+        [
+            ASKED,
+            content("model", {"text": "", "thoughtSignature": "sig"}),
+            content("user", TEXT_PART),
+        ],
+        said=STRICT,
+    ),
+    Example("S6", "gemini", [content("user", CALL_PART)], [ASKED], also=("G1",)),
+    Example(
+        "G5",
+        "gemini",
+        [ASKED, content("model", {"inlineData": {"mimeType": "image/png", "data": ""}})],
+        [content("user", {"inlineData": {"mimeType": "image/png", "data": ""}})],
+        at=1,
+    ),
+    Example(
+        "S6",
+        "gemini",
+        [ASKED, content("model", RESPONSE_PART), ASKED],
+        [ASKED, content("model", TEXT_PART), ASKED],
+        at=1,
+        also=("G2",),
+    ),
+    Example(
+        "S7",
+        "gemini",
+        [ASKED, content("model", {"functionCall": "look"}), RESPONDED],
+        [ASKED, content("model", {"functionCall": {"name": "look"}}), RESPONDED],
+        at=1,
+    ),
+    Example(
+        "S7",
+        "gemini",
+        [ASKED, CALLED, content("user", {"functionResponse": {"response": "seen"}})],
+        [ASKED, CALLED, content(None, {"functionResponse": {"parts": [{}]}})],
+        at=2,
+    ),
+    Example(
+        "S7",
+        "gemini",
+        [ASKED, CALLED, content("user", {"functionResponse": {"parts": "seen"}})],
+        [ASKED, CALLED, RESPONDED],
+        at=2,
     ),
     # Bedrock
     Example(
@@ -438,7 +503,7 @@ EXAMPLES = [
         "bedrock",
         [converse("user", tool_result("a"))],
         [converse("user", HELLO)],
-        told={"tools": TOOLS},
+        said={"tools": TOOLS},
     ),
     Example(
         "B2",
@@ -450,11 +515,11 @@ EXAMPLES = [
         ],
         [
             converse("user", HELLO),
-            converse("assistant", HELLO, tool_use("a")),
-            converse("user", tool_result("a")),
+            converse("assistant", REASONED, tool_use("a"), POINT),
+            converse("user", tool_result("a"), POINT),
         ],
         at=2,
-        told={"tools": TOOLS},
+        said={"tools": TOOLS, "strict": True},
     ),
     Example("B3", "bedrock", [converse("assistant", HELLO)], [converse("user", HELLO)]),
     Example(
@@ -471,7 +536,7 @@ EXAMPLES = [
             converse("user", tool_result("b"), tool_result("a")),
         ],
         at=1,
-        told={"tools": TOOLS},
+        said={"tools": TOOLS},
     ),
     Example(
         "B5",
@@ -494,7 +559,157 @@ EXAMPLES = [
             converse("user", tool_result("a")),
         ],
         at=1,
+        said={"tools": {}},
         repaired_told={"tools": [{"toolSpec": {}}]},
+    ),
+    Example(
+        "B6",
+        "bedrock",
+        [
+            converse("user", HELLO),
+            converse("assistant", tool_use("a"), tool_use("b")),
+            converse("user", tool_result("a"), tool_result("b"), tool_result("b")),
+        ],
+        [
+            converse("user", HELLO),
+            converse("assistant", tool_use("a"), tool_use("b")),
+            converse("user", tool_result("a"), tool_result("b")),
+        ],
+        at=2,
+        also=("B1",),
+    ),
+    Example("B7", "bedrock", [converse("user", {"text": " "})], [converse("user", HELLO)]),
+    Example(
+        "B8",
+        "bedrock",
+        [
+            converse("user", HELLO),
+            converse("assistant", tool_use("a")),
+            converse("user", {"toolResult": {"toolUseId": "a", "content": [], "status": "error"}}),
+        ],
+        [
+            converse("user", HELLO),
+            converse("assistant", tool_use("a")),
+            converse("user", {"toolResult": {"toolUseId": "a", "content": []}}),
+        ],
+        at=2,
+    ),
+    Example("B9", "bedrock", [converse("user", POINT)], [converse("user", HELLO, POINT)]),
+    Example("B9", "bedrock", [converse("user")], [converse("user", HELLO)]),
+    Example(
+        "B10",
+        "bedrock",
+        [
+            converse("user", HELLO),
+            converse("assistant", HELLO, tool_use("a")),
+            converse("user", tool_result("a")),
+        ],
+        [
+            converse("user", HELLO),
+            converse("assistant", REASONED, tool_use("a")),
+            converse("user", tool_result("a")),
+        ],
+        at=1,
+        said=STRICT,
+    ),
+    Example(
+        "B11",
+        "bedrock",
+        [converse("user", HELLO), converse("assistant", REASONED, POINT), converse("user", HELLO)],
+        [converse("user", HELLO), converse("assistant", HELLO, POINT), converse("user", HELLO)],
+        at=1,
+        said=STRICT,
+    ),
+    Example(
+        "A9",
+        "bedrock",
+        [converse("user", HELLO), converse("assistant", HELLO)],
+        [converse("user", HELLO)],
+        at=1,
+        said=STRICT,
+    ),
+    Example(
+        "A12",
+        "bedrock",
+        [converse("user", HELLO, POINT, HELLO, POINT)],
+        [converse("user", HELLO, POINT)],
+        said={"system": [HELLO, POINT, HELLO, POINT], "tools": {"tools": [POINT]}},
+    ),
+    Example(
+        "A14",
+        "bedrock",
+        [
+            converse("user", HELLO),
+            converse("assistant", tool_use("a")),
+            converse("user", tool_result("a")),
+        ],
+        [
+            converse("user", HELLO),
+            converse("assistant", REASONED, SEALED, tool_use("a"), POINT),
+            converse("user", tool_result("a")),
+        ],
+        at=2,
+        said={
+            "before": [
+                converse("user", HELLO),
+                converse("assistant", REASONED, SEALED, tool_use("a")),
+                converse("user", tool_result("a")),
+            ]
+        },
+    ),
+    Example(
+        "A15",
+        "bedrock",
+        [
+            converse("user", HELLO),
+            converse("assistant", tool_use("a")),
+            converse("user", tool_result("a")),
+        ],
+        [
+            converse("user", HELLO),
+            converse("assistant", REASONED, tool_use("a")),
+            converse("user", tool_result("a")),
+        ],
+        at=1,
+        said={"thinking": True},
+    ),
+    Example(
+        "A12",
+        "bedrock",
+        [
+            converse("user", *[HELLO, POINT] * 5),
+            converse("assistant", HELLO),
+            converse("user", HELLO),
+        ],
+        [
+            converse("user", *[HELLO, POINT] * 4),
+            converse("assistant", HELLO),
+            converse("user", HELLO),
+        ],
+    ),
+    Example(
+        "S7",
+        "bedrock",
+        [converse("user", HELLO), converse("assistant", tool_use(1)), converse("user", HELLO)],
+        [converse("user", HELLO), converse("assistant", HELLO), converse("user", HELLO)],
+        at=1,
+    ),
+    Example("S6", "bedrock", [converse("user", tool_use("a"))], [converse("user", HELLO)]),
+    Example("S7", "bedrock", [converse("user", {"text": 1})], [converse("user", HELLO)]),
+    Example(
+        "S7",
+        "bedrock",
+        [
+            converse("user", HELLO),
+            converse("assistant", tool_use("a")),
+            converse("user", {"toolResult": {"toolUseId": "a", "content": "seen"}}),
+        ],
+        [
+            converse("user", HELLO),
+            converse("assistant", {"toolUse": {"type": "server_tool_use"}}, {"toolResult": {}}),
+            converse("user", HELLO),
+        ],
+        at=2,
     ),
     # Mistral
     Example(
@@ -517,7 +732,7 @@ EXAMPLES = [
         [USER, call("aaaaaaaa1"), result("aaaaaaaa1"), USER],
         [USER, call("aaaaaaaa1"), result("aaaaaaaa1"), SAID, USER],
         at=3,
-        told=STRICT,
+        said=STRICT,
     ),
     Example("M4", "mistral", [USER, SAID], [USER, say("assistant", prefix=True)], at=1),
     Example(
@@ -526,7 +741,7 @@ EXAMPLES = [
         [USER, call("call_12345"), result("call_12345")],
         [USER, call("call12345"), result("call12345")],
         at=1,
-        told=STRICT,
+        said=STRICT,
     ),
     Example(
         "M6",
@@ -557,7 +772,7 @@ EXAMPLES = [
         [USER, call("a"), result("a")],
         [USER, call("a", reasoning_content="hm"), result("a")],
         at=1,
-        told={"thinking": True},
+        said={"thinking": True},
     ),
     Example(
         "D2",
@@ -565,20 +780,20 @@ EXAMPLES = [
         [USER, call("a"), result("a"), SAID, USER],
         [USER, call("a", reasoning_content=""), result("a"), SAID, USER],
         at=1,
-        told={"thinking": True, "strict": True},
+        said={"thinking": True, "strict": True},
     ),
     # Open chat templates
-    Example("T1", "openai", [SYSTEM, USER, USER], [SYSTEM, USER, SAID, USER], at=2, told=STRICT),
+    Example("T1", "openai", [SYSTEM, USER, USER], [SYSTEM, USER, SAID, USER], at=2, said=STRICT),
     Example(
         "T1",
         "openai",
         [SYSTEM, SAID, USER],
         [USER, call("a"), result("a"), SAID, USER],
         at=1,
-        told=STRICT,
+        said=STRICT,
     ),
-    Example("T2", "openai", [USER, SYSTEM], [SYSTEM, USER], at=1, told=STRICT),
-    Example("T3", "openai", [SYSTEM], [SYSTEM, USER], told=STRICT),
+    Example("T2", "openai", [USER, SYSTEM], [SYSTEM, USER], at=1, said=STRICT),
+    Example("T3", "openai", [SYSTEM], [SYSTEM, USER], said=STRICT),
     Example(
         "T4",
         "openai",
@@ -586,7 +801,7 @@ EXAMPLES = [
         [USER, call("a"), result("a")],
         at=2,
         also=("O2",),
-        told=STRICT,
+        said=STRICT,
     ),
     Example(
         "T5",
@@ -595,7 +810,7 @@ EXAMPLES = [
         [USER, call("a"), result("a"), SAID, USER, call("a"), result("a")],
         at=5,
         also=("O2",),
-        told=STRICT,
+        said=STRICT,
     ),
     Example(
         "T6",
@@ -603,7 +818,7 @@ EXAMPLES = [
         [USER, call("a", "b"), result("a"), result("b")],
         [USER, call("a"), result("a"), call("b"), result("b")],
         at=1,
-        told=STRICT,
+        said=STRICT,
     ),
     Example(
         "T7",
@@ -611,7 +826,7 @@ EXAMPLES = [
         [USER, {**call(), "tool_calls": [{"id": "a", "function": {}}]}, result("a")],
         [USER, {**call(), "tool_calls": [{"id": "a"}]}, result("a", name="look")],
         at=2,
-        told=STRICT,
+        said=STRICT,
     ),
     # Texts
     Example("X1", "transcript", "Hello.", "[USER]\nHello."),
@@ -643,7 +858,7 @@ EXAMPLES = [
         [USER],
         [USER],
         at=-1,
-        told={"system": ["You are."]},
+        said={"system": ["You are."]},
         repaired_told={"system": "You are."},
     ),
     Example("S2", "responses", [USER, []], [USER], at=1),
@@ -652,9 +867,12 @@ EXAMPLES = [
     Example("S2", "gemini", [content("user", "hello")], [ASKED]),
     Example("S2", "bedrock", ["hello"], [converse("user", HELLO)]),
     Example("S2", "bedrock", [converse("user", "hello")], [converse("user", HELLO)]),
-    Example("S3", "openai", [say("bot")], [USER]),
+    Example("S8", "openai", [say("bot"), USER], [USER], said=STRICT),
+    Example("S8", "anthropic", [USER, say("bot"), SAID, USER], [USER], said=STRICT, at=1),
+    Example("S8", "responses", [say("bot")], [USER], said=STRICT),
     Example("S3", "openai", [{"content": "hello"}], [USER]),
-    Example("S3", "anthropic", [USER, SYSTEM, USER], [USER, SAID, USER], at=1),
+    Example("S3", "anthropic", [USER, {"content": "hello"}], [USER, SAID, USER], at=1),
+    Example("S3", "anthropic", [USER, {**USER, "role": ["user"]}], [USER], at=1),
     Example("S3", "responses", [{}], [USER], also=("S4",)),
     Example("S3", "gemini", [content("assistant", TEXT_PART)], [ASKED]),
     Example("S3", "bedrock", [converse("system", HELLO)], [converse("user", HELLO)]),
@@ -668,7 +886,7 @@ EXAMPLES = [
         [USER, by_model(use("a")), by_user(answer("a", []))],
         at=2,
     ),
-    Example("S4", "anthropic", [USER], [USER], at=-1, told={"system": 1}, repaired_told={}),
+    Example("S4", "anthropic", [USER], [USER], at=-1, said={"system": 1}, repaired_told={}),
     Example("S4", "responses", [say("user", None)], [USER]),
     *(
         Example("S5", name, [], [USER])
@@ -677,6 +895,15 @@ EXAMPLES = [
     Example("S5", "gemini", [], [ASKED]),
     Example("S5", "bedrock", [], [converse("user", HELLO)]),
     Example("S6", "anthropic", [by_user(use("a"))], [by_user(text())]),
+    Example("S6", "anthropic", [USER, aside(use("a"))], [USER, aside(text())], at=1),
+    Example(
+        "S6",
+        "anthropic",
+        [USER, by_model(use("a")), aside(answer("a")), USER],
+        [*LOOP, aside(text()), SAID, USER],
+        at=2,
+        also=("A1",),
+    ),
     Example(
         "S6",
         "anthropic",
@@ -698,7 +925,7 @@ EXAMPLES = [
         [USER],
         [USER],
         at=-1,
-        told={"system": [text(1)]},
+        said={"system": [text(1)]},
         repaired_told={"system": [text()]},
     ),
     Example("S7", "anthropic", [USER, by_model(use(1)), USER], [USER, SAID, USER], at=1),
@@ -726,7 +953,7 @@ EXAMPLES = [
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
 def test_a_rule_is_broken_where_the_example_breaks_it_and_no_other(example: Example) -> None:
-    found = validate(example.broken, format=example.format, **example.told)
+    found = validate(example.broken, format=example.format, **example.said)
 
     assert sorted({one.code for one in found}) == sorted({example.code, *example.also})
     assert next(one.position for one in found if one.code == example.code) == example.at
@@ -734,14 +961,14 @@ def test_a_rule_is_broken_where_the_example_breaks_it_and_no_other(example: Exam
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
 def test_the_repaired_twin_is_legal(example: Example) -> None:
-    told = example.told if example.repaired_told is None else example.repaired_told
+    said = example.said if example.repaired_told is None else example.repaired_told
 
-    assert validate(example.repaired, format=example.format, **told) == []
+    assert validate(example.repaired, format=example.format, **said) == []
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
 def test_strict_rules_are_left_out_unless_asked_for(example: Example) -> None:
-    found = validate(example.broken, format=example.format, **{**example.told, "strict": False})
+    found = validate(example.broken, format=example.format, **{**example.said, "strict": False})
 
     assert not any(one.strict for one in found)
 

@@ -79,10 +79,10 @@ def test_any_value_is_judged_and_none_raises(
     strict: bool,
 ) -> None:
     as_given = repr(messages)
-    told: dict[str, Any] = {"system": system, "tools": tools, "before": before}
+    said: dict[str, Any] = {"system": system, "tools": tools, "before": before}
 
     for name in FORMATS:
-        found = validate(messages, format=name, thinking=thinking, strict=strict, **told)
+        found = validate(messages, format=name, thinking=thinking, strict=strict, **said)
 
         assert [one.position for one in found] == sorted(one.position for one in found)
         assert all(one.error and CATALOGUE[one.code].checkable for one in found)
@@ -105,9 +105,9 @@ def test_a_value_nested_deeper_than_the_stack_is_judged(name: str) -> None:
     ]
 
     for messages in (deep, holders, *([holder] for holder in holders)):
-        told: dict[str, Any] = {"before": holders, "system": deep, "tools": deep}
+        said: dict[str, Any] = {"before": holders, "system": deep, "tools": deep}
         for thinking in (True, False):
-            validate(messages, format=name, thinking=thinking, strict=True, **told)
+            validate(messages, format=name, thinking=thinking, strict=True, **said)
 
 
 def openai_step(n: int, calls: int) -> Step:

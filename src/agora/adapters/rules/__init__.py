@@ -15,12 +15,12 @@ from agora.adapters.rules import (
     texts,
 )
 from agora.adapters.rules.catalogue import CATALOGUE, Broken, Rule
-from agora.adapters.rules.told import Told
+from agora.core.request import Request
 from agora.errors import UnknownFormatError
 
-__all__ = ["CATALOGUE", "Broken", "Rule", "validate"]
+__all__ = ["CATALOGUE", "Broken", "Rule", "broken_rules", "validate"]
 
-_CHECKS: Mapping[str, Callable[[object, Told], list[Broken]]] = MappingProxyType(
+_CHECKS: Mapping[str, Callable[[Request, object], list[Broken]]] = MappingProxyType(
     {
         "openai": openai_chat.check,
         "responses": responses.check,
@@ -67,10 +67,24 @@ def validate(
         UnknownFormatError: `format` is not one that has rules here.
 
     """
-    check = _CHECKS.get(format)
+    request = Request(
+        messages=messages, format=format, system=system, tools=tools, thinking=thinking
+    )
+    return broken_rules(request, strict=strict, before=before)
+
+
+def broken_rules(request: Request, *, strict: bool = False, before: object = None) -> list[Broken]:
+    """Return every rule that a request breaks: what `validate` does, for a `Request`.
+
+    Raises:
+        UnknownFormatError: the request's format is not one that has rules here.
+    """
+    check = _CHECKS.get(request.format)
     if check is None:
-        raise UnknownFormatError(f"there are no rules for format {format!r}", tuple(_CHECKS))
-    found = check(messages, Told(system, tools, thinking, strict, before))
+        raise UnknownFormatError(
+            f"there are no rules for format {request.format!r}", tuple(_CHECKS)
+        )
+    found = check(request, before)
     kept = [broken for broken in found if strict or not broken.strict]
     kept.sort(key=_POSITION)
     return kept

@@ -1,7 +1,7 @@
 """What Anthropic Messages accept.
 
 Messages of one role in a row are read as one message, as the API reads them,
-but what is broken is put down at the message it was written in.
+but a problem is reported at the message it was written in.
 """
 
 from dataclasses import dataclass, field
@@ -18,9 +18,12 @@ from agora.adapters.rules.shape import (
     wrong_role,
 )
 from agora.adapters.rules.thinking import check_thinking
-from agora.adapters.rules.told import Told
+from agora.core.request import Request
 
-_ROLES = ("user", "assistant")
+_ROLES = ("user", "assistant", "system")
+_TURNS = _ROLES[:2]
+_NO_SYSTEM = ("tool_use", "tool_result")
+"""What system text inside the messages cannot hold. New kinds of blocks are let through."""
 _BREAKPOINTS = 4
 _SYSTEM = -1
 
@@ -49,26 +52,28 @@ class _Reading:
     known_tools: frozenset[str] | None = None
 
 
-def check(messages: object, told: Told) -> list[Broken]:
-    """Return the Anthropic rules that `messages` break."""
-    reading = _Reading(known_tools=_tool_names(told.tools))
+def check(request: Request, before: object = None) -> list[Broken]:
+    """Return the Anthropic rules that the request breaks."""
+    reading = _Reading(known_tools=_tool_names(request.tools))
     out = reading.out
-    items = read_messages(messages, "messages", out)
-    _read_preamble(told, reading)
+    items = read_messages(request.messages, "messages", out)
+    _read_preamble(request, reading)
     last = len(items) - 1
     for n, item in enumerate(items):
         if not isinstance(item, dict):
             out.append(not_an_object(n, item, f"messages.{n}"))
-        elif item.get("role") not in _ROLES:
-            out.append(wrong_role(n, item.get("role"), f"messages.{n}", _ROLES))
-        else:
+        elif (role := item.get("role")) in _TURNS:
             _read_message(n, item, n == last, reading)
+        else:
+            if role not in _ROLES:
+                out.append(wrong_role(n, role, f"messages.{n}", _ROLES, kept=True))
+            _read_aside(n, item, items, reading)
     _close(reading)
     if reading.breakpoints > _BREAKPOINTS:
         out.append(broke("A12", reading.overflow_at, count=reading.breakpoints))
-    if reading.tools_used_at is not None and told.tools is not None and not told.tools:
+    if reading.tools_used_at is not None and request.tools is not None and not request.tools:
         out.append(broke("A18", reading.tools_used_at))
-    check_thinking(items, told, out)
+    check_thinking(items, request.thinking, before, out)
     return out
 
 
@@ -87,14 +92,14 @@ def _tool_names(tools: object) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def _read_preamble(told: Told, reading: _Reading) -> None:
-    for tool in as_list(told.tools):
+def _read_preamble(request: Request, reading: _Reading) -> None:
+    for tool in as_list(request.tools):
         _count_breakpoint(_SYSTEM, as_object(tool), reading)
-    if told.system is None or isinstance(told.system, str):
+    if request.system is None or isinstance(request.system, str):
         return
-    if not isinstance(told.system, list):
-        reading.out.append(broke("S4", _SYSTEM, where="system", found=kind_of(told.system)))
-    for m, block in enumerate(as_list(told.system)):
+    if not isinstance(request.system, list):
+        reading.out.append(broke("S4", _SYSTEM, where="system", found=kind_of(request.system)))
+    for m, block in enumerate(as_list(request.system)):
         if not isinstance(block, dict):
             reading.out.append(not_an_object(_SYSTEM, block, f"system.{m}"))
             continue
@@ -118,6 +123,40 @@ def _read_message(n: int, message: dict[str, object], is_last: bool, reading: _R
         reading.out.append(broke("A9", n))
         _check_ending(n, message.get("content"), reading.out)
     _read_content(n, message.get("content"), is_final, reading)
+
+
+def _read_aside(n: int, message: dict[str, object], items: list[object], reading: _Reading) -> None:
+    """Read system text inside the messages, or a message of a role that is not known.
+
+    It is no turn of either side, so calls and results pair across it and roles alternate as
+    though it were not there. Where it may stand (A21) is checked strictly only: the placement
+    rules have changed before, and what the client sent is the client's to answer for.
+    """
+    before = _role_at(items, n - 1)
+    if (
+        before not in _TURNS
+        or (before == "assistant" and reading.asked)
+        or _role_at(items, n + 1) not in ("assistant", None)
+    ):
+        reading.out.append(broke("A21", n))
+    content = message.get("content")
+    spoken = reading.spoken
+    for block in as_list(content):
+        kind = as_object(block).get("type")
+        if kind in _NO_SYSTEM:
+            # A result somewhere else answers no call: the call is then reported as unanswered.
+            reading.out.append(broke("S6", n, kind=kind, role=_holder(kind)))
+            return
+    _read_content(n, content, False, reading)
+    reading.spoken = spoken
+
+
+def _role_at(items: list[object], n: int) -> object:
+    return as_object(items[n]).get("role") if 0 <= n < len(items) else None
+
+
+def _holder(kind: object) -> str:
+    return "assistant" if kind == "tool_use" else "user"
 
 
 def _read_content(n: int, content: object, is_final: bool, reading: _Reading) -> None:
@@ -154,10 +193,12 @@ def _read_block(n: int, m: int, block: dict[str, object], reading: _Reading) -> 
         _check_text(n, m, block, reading.out)
     elif kind == "tool_use":
         _read_call(n, m, block, reading)
-    elif kind in reading.served:
+    elif kind.endswith("_tool_use"):
+        # Kinds of calls that are not known yet are the provider's own.
         call_id = block.get("id")
         if isinstance(call_id, str):
-            reading.served[kind].add(call_id)
+            mcp = kind == "mcp_tool_use"
+            reading.served["mcp_tool_use" if mcp else "server_tool_use"].add(call_id)
     elif kind.endswith("_tool_result"):
         _read_served_result(n, m, kind, block, reading)
 

@@ -151,6 +151,13 @@ _RULES = (
     ),
     Rule("A19", "anthropic", "Tool reference '{name}' not found in available tools"),
     Rule("A20", "anthropic", "prompt_too_long", checkable=False),
+    Rule(
+        "A21",
+        "anthropic",
+        "messages.{n}: a `system` message must follow a `user` message and be last or followed by"
+        " an `assistant` message",
+        strict=True,
+    ),
     # OpenAI chat completions
     Rule(
         "O1",
@@ -218,7 +225,7 @@ _RULES = (
     Rule(
         "R7",
         "responses",
-        "`phase`, compaction items and the calls of built-in tools go back as they came",
+        "`phase`, compaction items and the calls of built-in tools go back unchanged",
         checkable=False,
     ),
     Rule(
@@ -263,6 +270,13 @@ _RULES = (
         "Please ensure that multiturn requests alternate between user and model.",
         strict=True,
     ),
+    Rule(
+        "G7",
+        "gemini",
+        "Unable to submit request because it has an empty text parameter."
+        " Add a value to the parameter and try again.",
+        strict=True,
+    ),
     # Bedrock Converse
     Rule(
         "B1",
@@ -275,6 +289,7 @@ _RULES = (
         "bedrock",
         "messages.{n}.content: Conversation blocks and tool result blocks cannot be provided in"
         " the same turn.",
+        strict=True,
     ),
     Rule("B3", "bedrock", "A conversation must start with a user message."),
     Rule(
@@ -283,6 +298,39 @@ _RULES = (
         "Expected toolResult blocks at messages.{next}.content for the following Ids: {ids}",
     ),
     Rule("B5", "bedrock", "A conversation must alternate between user and assistant roles."),
+    Rule("B6", "bedrock", "The {kind} blocks at messages.{n}.content contain duplicate Ids: {ids}"),
+    Rule(
+        "B7",
+        "bedrock",
+        "The text field in the ContentBlock object at messages.{n}.content.{m} is blank."
+        " Add text to the text field, and try again.",
+    ),
+    Rule(
+        "B8",
+        "bedrock",
+        "The content field at messages.{n}.content.{m}.toolResult cannot be empty when status"
+        " value is error.",
+    ),
+    Rule(
+        "B9",
+        "bedrock",
+        "The content field in the Message object at messages.{n} is empty. Add a ContentBlock"
+        " object to the content field and try again.",
+    ),
+    Rule(
+        "B10",
+        "bedrock",
+        "messages.{n}.content: Conversation blocks and tool use blocks cannot be provided in"
+        " the same turn.",
+        strict=True,
+    ),
+    Rule(
+        "B11",
+        "bedrock",
+        "Cache point cannot be inserted after reasoning block."
+        " Please remove the invalid cache point and try again.",
+        strict=True,
+    ),
     # Mistral
     Rule("M1", "mistral", "Not the same number of function calls and responses"),
     Rule("M2", "mistral", "More tool responses than tool calls"),
@@ -343,6 +391,12 @@ _RULES = (
     Rule("S5", "shape", "{where}: at least one is required"),
     Rule("S6", "shape", "messages.{n}: `{kind}` blocks can only be in `{role}` messages"),
     Rule("S7", "shape", "{where}: {found} where {needed} is needed"),
+    Rule(
+        "S8",
+        "shape",
+        "{where}.role: {found} is not one of the known roles {roles}",
+        strict=True,
+    ),
 )
 
 CATALOGUE: Mapping[str, Rule] = MappingProxyType({rule.code: rule for rule in _RULES})

@@ -3,17 +3,17 @@
 from agora.adapters.rules.catalogue import Broken, broke
 from agora.adapters.rules.openai_chat import check_pairs
 from agora.adapters.rules.shape import as_object, read_messages
-from agora.adapters.rules.told import Told
+from agora.core.request import Request
 
 _ROLES = ("system", "user", "assistant", "tool")
 
 
-def check(messages: object, told: Told) -> list[Broken]:
-    """Return the DeepSeek rules that `messages` break; D1 and D2 only when it is told to think."""
+def check(request: Request, _before: object = None) -> list[Broken]:
+    """Return the DeepSeek rules broken; D1 and D2 only where thinking is known to be on."""
     out: list[Broken] = []
-    items = read_messages(messages, "messages", out)
+    items = read_messages(request.messages, "messages", out)
     check_pairs(items, _ROLES, out)
-    if told.thinking:
+    if request.thinking:
         _check_reasoning(items, out)
     return out
 

@@ -10,12 +10,12 @@ from agora.adapters.rules.shape import (
     wrong_field,
     wrong_role,
 )
-from agora.adapters.rules.told import Told
+from agora.core.request import Request
 
 _ROLES = ("user", "model", "function")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Content:
     """What the order of contents depends on."""
 
@@ -24,14 +24,19 @@ class _Content:
     responses: int = 0
     unsigned: str | None = None
     """The name of the first call, if it does not carry its thought signature."""
-    spoken: bool = False
-    """Whether it holds anything but function responses."""
+    says: bool = False
+    """Whether it holds text."""
+
+    @property
+    def asks(self) -> bool:
+        """Tell whether a turn of the user's begins here: text, and no answer to a call."""
+        return self.says and not self.by_model and not self.responses
 
 
-def check(contents: object, told: Told) -> list[Broken]:
-    """Return the Gemini rules that `contents` break."""
+def check(request: Request, _before: object = None) -> list[Broken]:
+    """Return the Gemini rules that the request breaks."""
     out: list[Broken] = []
-    items = read_messages(contents, "contents", out)
+    items = read_messages(request.messages, "contents", out)
     read = [_read(n, item, out) for n, item in enumerate(items)]
     previous: _Content | None = None
     for n, content in enumerate(read):
@@ -39,8 +44,7 @@ def check(contents: object, told: Told) -> list[Broken]:
         previous = content
     if previous is not None and previous.by_model:
         out.append(broke("G5", len(read) - 1))
-    if told.strict:
-        _check_signatures(read, out)
+    _check_signatures(read, out)
     return out
 
 
@@ -57,10 +61,10 @@ def _check_order(n: int, content: _Content, previous: _Content | None, out: list
 
 
 def _check_signatures(read: list[_Content], out: list[Broken]) -> None:
-    """Put down G4 for every step since the user last spoke."""
+    """Put down G4 for every step since the user last asked something."""
     for n in range(len(read) - 1, -1, -1):
         content = read[n]
-        if not content.by_model and content.spoken:
+        if content.asks:
             return
         if content.unsigned is not None:
             out.append(broke("G4", n, name=content.unsigned, place=n + 1))
@@ -70,34 +74,72 @@ def _read(n: int, item: object, out: list[Broken]) -> _Content:
     if not isinstance(item, dict):
         out.append(not_an_object(n, item, f"contents[{n}]"))
         return _Content(by_model=False)
-    role = item.get("role", "user")
-    if role not in _ROLES:
+    role = item.get("role")
+    if role is None:
+        role = "user"
+    elif role not in _ROLES:
         out.append(wrong_role(n, role, f"contents[{n}]", _ROLES))
+    content = _Content(by_model=role == "model")
     parts = item.get("parts")
     if not isinstance(parts, list) or not parts:
         out.append(wrong_field(n, parts, f"contents[{n}].parts", "an array of parts"))
-        return _Content(by_model=role == "model")
-    return _count(n, role == "model", parts, out)
-
-
-def _count(n: int, by_model: bool, parts: list[object], out: list[Broken]) -> _Content:
-    calls = responses = 0
-    unsigned = None
+        return content
     for m, part in enumerate(parts):
-        if not isinstance(part, dict):
+        if isinstance(part, dict):
+            _read_part(n, m, part, content, out)
+        else:
             out.append(not_an_object(n, part, f"contents[{n}].parts[{m}]"))
-            continue
-        call = _either(part, "functionCall", "function_call")
-        if call is not None:
-            calls += 1
-            if calls == 1 and not _either(part, "thoughtSignature", "thought_signature"):
-                name = as_object(call).get("name")
-                unsigned = name if isinstance(name, str) else ""
-        elif _either(part, "functionResponse", "function_response") is not None:
-            responses += 1
-    return _Content(by_model, calls, responses, unsigned, spoken=responses < len(parts))
+    return content
+
+
+def _read_part(
+    n: int, m: int, part: dict[str, object], content: _Content, out: list[Broken]
+) -> None:
+    where = f"contents[{n}].parts[{m}]"
+    call = _either(part, "functionCall", "function_call")
+    response = _either(part, "functionResponse", "function_response")
+    if call is not None:
+        content.calls += 1
+        _check_object(n, call, "args", f"{where}.functionCall", out)
+        if not content.by_model:
+            out.append(broke("S6", n, kind="functionCall", role="model"))
+        if content.calls == 1 and not _signature(part):
+            name = as_object(call).get("name")
+            content.unsigned = name if isinstance(name, str) else ""
+    elif response is not None:
+        content.responses += 1
+        _check_object(n, response, "response", f"{where}.functionResponse", out)
+        if content.by_model:
+            out.append(broke("S6", n, kind="functionResponse", role="user"))
+    elif "text" in part:
+        content.says = content.says or bool(part["text"])
+        # A signature may come alone: streamed answers end with an empty text that carries it.
+        if part["text"] == "" and not _signature(part):
+            out.append(broke("G7", n))
+
+
+def _check_object(n: int, value: object, inner: str, where: str, out: list[Broken]) -> None:
+    """Put down S7 unless `value` is an object whose field `inner` is an object or absent."""
+    if not isinstance(value, dict):
+        out.append(wrong_field(n, value, where, "an object"))
+        return
+    found = value.get(inner)
+    if found is not None and not isinstance(found, dict):
+        out.append(wrong_field(n, found, f"{where}.{inner}", "an object"))
+    nested = value.get("parts")
+    if nested is not None and not _are_objects(nested):
+        out.append(wrong_field(n, nested, f"{where}.parts", "an array of objects"))
+
+
+def _are_objects(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+
+
+def _signature(part: dict[str, object]) -> bool:
+    return bool(_either(part, "thoughtSignature", "thought_signature"))
 
 
 def _either(part: dict[str, object], camel: str, snake: str) -> object:
     """Return a field under the name of the wire or that of the Python SDK."""
-    return part.get(camel, part.get(snake))
+    found = part.get(camel)
+    return part.get(snake) if found is None else found

@@ -3,7 +3,7 @@
 from agora.adapters.rules.catalogue import Broken, broke
 from agora.adapters.rules.openai_chat import call_ids, no_call_id, read_message
 from agora.adapters.rules.shape import read_messages
-from agora.adapters.rules.told import Told
+from agora.core.request import Request
 
 _ROLES = ("system", "user", "assistant", "tool")
 _MAY_FOLLOW = {
@@ -15,10 +15,10 @@ _MAY_FOLLOW = {
 _ID_LENGTH = 9
 
 
-def check(messages: object, _told: Told) -> list[Broken]:
+def check(request: Request, _before: object = None) -> list[Broken]:
     """Return the Mistral rules that `messages` break."""
     out: list[Broken] = []
-    items = read_messages(messages, "messages", out)
+    items = read_messages(request.messages, "messages", out)
     previous = ""
     expected: dict[str, bool] = {}
     asked_at = 0

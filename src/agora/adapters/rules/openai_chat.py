@@ -12,26 +12,29 @@ from agora.adapters.rules.shape import (
     wrong_field,
     wrong_role,
 )
-from agora.adapters.rules.told import Told
+from agora.core.request import Request
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _INSTEAD_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
 _EMPTY: dict[str, object] = {}
 
 
-def check(messages: object, told: Told) -> list[Broken]:
-    """Return the OpenAI chat rules that `messages` break."""
+def check(request: Request, _before: object = None) -> list[Broken]:
+    """Return the OpenAI chat rules that the request breaks."""
     out: list[Broken] = []
+    messages = request.messages
     if isinstance(messages, list) and not messages:
         return [broke("O4", 0)]
     items = read_messages(messages, "messages", out)
-    check_pairs(items, _ROLES, out)
-    if told.strict and not any(broken.code.startswith("S") for broken in out):
+    check_pairs(items, _ROLES, out, kept=True)
+    if not any(broken.code.startswith("S") for broken in out):
         _check_templates([as_object(item) for item in items], out)
     return out
 
 
-def check_pairs(items: list[object], roles: Sequence[str], out: list[Broken]) -> None:
+def check_pairs(
+    items: list[object], roles: Sequence[str], out: list[Broken], *, kept: bool = False
+) -> None:
     """Put down in `out` every message of a wrong shape, call without result, result without call.
 
     Pairing is by position: a result answers the assistant message right before
@@ -40,7 +43,7 @@ def check_pairs(items: list[object], roles: Sequence[str], out: list[Broken]) ->
     pending: dict[str, int] = {}
     asked_at = 0
     for n, item in enumerate(items):
-        message = read_message(n, item, roles, out)
+        message = read_message(n, item, roles, out, kept=kept)
         role = message.get("role")
         if role == "tool":
             call_id = message.get("tool_call_id")
@@ -64,15 +67,18 @@ def check_pairs(items: list[object], roles: Sequence[str], out: list[Broken]) ->
 
 
 def read_message(
-    n: int, item: object, roles: Sequence[str], out: list[Broken]
+    n: int, item: object, roles: Sequence[str], out: list[Broken], *, kept: bool = False
 ) -> dict[str, object]:
-    """Return message `n`, empty if it is no object; a wrong shape is put down in `out`."""
+    """Return message `n`, empty if it is not an object; a wrong shape is reported in `out`.
+
+    `kept` says that a role which is not known leaves the rest readable (rule S8 instead of S3).
+    """
     if not isinstance(item, dict):
         out.append(not_an_object(n, item, f"messages[{n}]"))
         return _EMPTY
     role = item.get("role")
     if role not in roles:
-        out.append(wrong_role(n, role, f"messages[{n}]", roles))
+        out.append(wrong_role(n, role, f"messages[{n}]", roles, kept=kept))
     content = item.get("content")
     if not isinstance(content, str):
         _check_content(n, item, content, out)
@@ -80,7 +86,7 @@ def read_message(
 
 
 def call_ids(n: int, message: dict[str, object], out: list[Broken]) -> list[str]:
-    """Return the ids of the calls in message `n`; what cannot be read is put down in `out`."""
+    """Return the ids of the calls in message `n`; what cannot be read is reported in `out`."""
     calls = message.get("tool_calls")
     if calls is None:
         return []

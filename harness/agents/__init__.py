@@ -1,0 +1,1 @@
+"""Real coding agents through the gateway, in front of a fake provider: see `benchmarks.agents`."""

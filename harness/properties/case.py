@@ -1,0 +1,153 @@
+"""A drawn history together with how it is compressed: what every property is checked on."""
+
+import pickle
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import agora
+from agora.compressor import Compressor
+from agora.core.budget import Budget
+from agora.core.compression import Compression
+from agora.core.forms import Forms
+from agora.core.scorer import Scorer
+from agora.scorers.lexical import LexicalScorer
+from agora.scorers.recency import RecencyScorer
+from agora.testing import EveryNth, FailingScorer, FixedScorer, History, RandomScorer
+from agora.testing.choices import Choices
+
+SETUP_BYTES = 24
+"""As many choices as a setup needs."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How a case is compressed."""
+
+    compressor: Compressor
+    pins: frozenset[int]
+
+    def compress(self, history: History, messages: Any = None) -> Compression:
+        given_messages = history.messages if messages is None else messages
+        return self.compressor.compress(given_messages, pins=self.pins, **history.request)
+
+
+class Case:
+    """A history and the setups it is compressed with.
+
+    What several properties look at is worked out once. That two compressions of equal messages
+    are equal is a property of its own.
+    """
+
+    def __init__(self, history: History, tape: bytes) -> None:
+        self.history = history
+        self.setup = make_setup(tape)
+        self.epochs = make_setup(tape, epochs=True)
+        """The same, with a schedule that does not edit at every call."""
+
+    @cached_property
+    def compression(self) -> Compression:
+        """The history, compressed."""
+        assert self.before is not None  # A copy from before it is compressed.
+        return self.setup.compress(self.history)
+
+    @cached_property
+    def before(self) -> Any:
+        """The messages as they were before anything was done with them."""
+        return clone(self.history.messages)
+
+    @property
+    def shortened(self) -> bool:
+        """Whether something was elided, as far as the history could be compressed at all."""
+        found = self.__dict__.get("compression")
+        return isinstance(found, Compression) and found.changed
+
+    @cached_property
+    def tokens_before(self) -> int:
+        """What the history takes, counted again."""
+        return self.tokens_of(self.history.messages)
+
+    @cached_property
+    def tokens_after(self) -> int:
+        """What is sent in its place, counted again."""
+        return self.tokens_of(self.compression.messages)
+
+    def tokens_of(self, messages: Any) -> int:
+        """Count messages again, as a call with nothing else to do would."""
+        return agora.parse(
+            messages,
+            format=self.history.format,
+            observations=self.history.observations,
+            counter=self.setup.compressor._counter(),
+            **self.history.options,
+        ).tokens
+
+
+def clone(value: T) -> T:
+    """Return a deep copy; by pickle, which is several times as fast as `copy.deepcopy`."""
+    copied: T = pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+    return copied
+
+
+def make_setup(tape: bytes, *, epochs: bool = False) -> Setup:
+    """Return what a tape of choices says; with `epochs` the schedule is not to edit every call."""
+    choices = Choices(tape)
+    schedules = (EveryNth(2), EveryNth(3), EveryNth(4)) if epochs else ("every_call",) * 3
+    schedule = choices.pick((*schedules, EveryNth(2)))
+    pins = frozenset(1 + choices.below(8) for _ in range(choices.pick((0, 0, 1, 3))))
+    k_recent = choices.pick((2, 0, 1, 3, 4))
+    scorer = _scorer(choices)
+    if choices.below(6) == 5:
+        paper = Compressor.paper(scorer)
+        budget = Budget(keep_ratio=choices.below(9) / 8, unit="characters")
+        fields = {"schedule": schedule, "k_recent": k_recent, "budget": budget}
+        return Setup(Compressor(**{**fields_of(paper), **fields}), pins)
+    compressor = Compressor(
+        scorer=scorer,
+        budget=_budget(choices),
+        k_recent=k_recent,
+        theta_hi=choices.pick((None, None, 0.9, 0.5)),
+        schedule=schedule,
+        skeleton_share=choices.pick((0.5, 0.0, 1.0)),
+        forms=choices.pick(_FORMS),
+    )
+    return Setup(compressor, pins)
+
+
+_FORMS = (
+    *(None, None, Forms(), Forms(), Forms()),
+    *(Forms(signed=False), Forms(lines=False), Forms(actions=False)),
+)
+
+
+def fields_of(compressor: Compressor) -> dict[str, Any]:
+    """Return what a compressor was made with, by name."""
+    return {name: getattr(compressor, name) for name in Compressor.__dataclass_fields__}
+
+
+def _scorer(choices: Choices) -> Scorer:
+    how = choices.below(8)
+    if how == 0:
+        return RecencyScorer()
+    if how == 1:
+        return LexicalScorer()
+    if how == 2:
+        return FailingScorer(RuntimeError("no weights"))
+    if how == 3:
+        return FixedScorer(tuple(choices.below(11) / 10 for _ in range(8)))
+    return RandomScorer(choices.below(256))
+
+
+def _budget(choices: Choices) -> Budget:
+    how = choices.below(8)
+    if how == 0:
+        return Budget()
+    if how < 3:
+        return Budget(limit=0)
+    if how < 5:
+        return Budget(limit=choices.below(256) * 8)
+    if how == 5:
+        return Budget(limit=choices.below(256) * 32, unit="characters")
+    return Budget(keep_ratio=choices.below(17) / 16)

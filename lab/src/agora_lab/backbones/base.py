@@ -1,0 +1,62 @@
+"""The protocol of a backbone: what decides on the next action."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+Messages = Sequence[Mapping[str, Any]]
+"""Chat messages: system, then alternating user and assistant; observations are user messages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A backbone's answer, and what it cost."""
+
+    text: str
+    input_tokens: int = 0
+    """As counted by the backbone; 0 if it counts none."""
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    """The part of the input that the server reports as cached."""
+    finish: str = ""
+    """The finish reason reported by the server: `length` if truncated; empty if unknown."""
+
+
+class Backbone(Protocol):
+    """Decides on the next action from the prompt alone."""
+
+    def answer(self, messages: Messages) -> Answer:
+        """Return the answer to these messages."""
+        ...
+
+
+@runtime_checkable
+class Chooser(Protocol):
+    """Decides on the next action within a grammar."""
+
+    def choose(self, messages: Messages, grammar: str) -> Answer:
+        """Return the answer to these messages, restricted to the grammar."""
+        ...
+
+
+def prompt_text(messages: Messages) -> str:
+    """Return the messages as the text that readers and text-level methods see.
+
+    Each message is a block that opens with its role in brackets on its own line.
+    Text parts of a message are joined by newlines.
+
+    >>> print(prompt_text([{"role": "user", "content": "find it"}]))
+    [USER]
+    find it
+    """
+    return "\n\n".join(
+        f"[{str(message['role']).upper()}]\n{content_text(message['content'])}"
+        for message in messages
+    )
+
+
+def content_text(content: Any) -> str:
+    """Return the text of a message's content, a string or a list of parts."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(part.get("text", "")) for part in content or ())

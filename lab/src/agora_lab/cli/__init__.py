@@ -1,0 +1,1 @@
+"""What the lab adds to the command line: `agora lab`, `label`, `train` and `scorer`."""

@@ -1,0 +1,243 @@
+"""`agora lab fidelity`: what shortened prompts are worth to a language model."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agora.errors import AgoraError
+from agora_lab.cli.progress import progress
+
+if TYPE_CHECKING:
+    from agora_lab.fidelity.anchors import Anchor
+    from agora_lab.fidelity.rendering import Rendering
+
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group()
+def fidelity() -> None:
+    """Measure how likely a language model finds what was really done next, prompt by prompt."""
+
+
+@fidelity.command()
+@click.argument("gguf", type=_FILE)
+@click.argument("folder", type=_FOLDER)
+def prepare(gguf: Path, folder: Path) -> None:
+    """Write the model in GGUF to FOLDER in bfloat16, from where it loads in seconds."""
+    from agora_lab.fidelity.weights import prepare as write
+
+    try:
+        write(gguf, folder)
+    except AgoraError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"Model: {folder}")
+
+
+@fidelity.command()
+@click.option(
+    "--model",
+    type=_FOLDER,
+    required=True,
+    help="Folder of a causal language model that transformers loads.",
+)
+@click.option("--out", type=_FOLDER, required=True, help="Folder of the run.")
+@click.option(
+    "--sources", default="airline,retail,coding", show_default=True, help="Measured in turn."
+)
+@click.option(
+    "--half",
+    type=click.Choice(["validation", "test"]),
+    default="validation",
+    show_default=True,
+    help="The half of the tasks to draw from.",
+)
+@click.option(
+    "--anchors",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Stop a source when so many of its anchors have passed.",
+)
+@click.option(
+    "--most-tokens",
+    type=click.IntRange(1),
+    default=6_000,
+    show_default=True,
+    help="Leave longer prompts for later: anchors beyond it come after all others.",
+)
+@click.option(
+    "--limit-tokens",
+    type=click.IntRange(1),
+    default=8_000,
+    show_default=True,
+    help="Leave longer prompts out.",
+)
+@click.option("--played", type=_FOLDER, help="Folder with the episodes of played sources.")
+@click.option(
+    "--prompts-of",
+    type=_FOLDER,
+    help="Another run, whose passed anchors and prompts this model is to judge.",
+)
+@click.option("--methods", help="Only these methods, with the gate.  [default: all]")
+@click.option(
+    "--arithmetic",
+    type=click.Choice(["auto", "bfloat16", "int8", "float32"]),
+    default="auto",
+    show_default=True,
+    help="What to compute in; auto takes what this machine is fastest in.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    help="How many work side by side; the model is in memory once.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Of each process. On a quiet machine one process with all threads does as well.",
+)
+@click.option("--seed", type=int, default=0, show_default=True)
+def run(
+    model: Path,
+    out: Path,
+    sources: str,
+    half: str,
+    anchors: int,
+    most_tokens: int,
+    limit_tokens: int,
+    played: Path | None,
+    prompts_of: Path | None,
+    methods: str | None,
+    arithmetic: str,
+    processes: int,
+    threads: int,
+    seed: int,
+) -> None:
+    """Judge the prompts of every method. Stop it at any time; the same command resumes it.
+
+    Only what is missing is computed, so a method that was added to the table in
+    agora_lab/fidelity/rows.py joins a finished run by running it again.
+    """
+    try:
+        from agora_lab.fidelity import likelihood
+        from agora_lab.fidelity.records import Prompts, Run, read_anchors
+        from agora_lab.fidelity.rendering import ModelTokens, Rendering
+        from agora_lab.fidelity.rows import FIRST, SECOND
+        from agora_lab.fidelity.run import Judging, Schedule
+        from agora_lab.fidelity.workers import spread
+
+        if arithmetic == "auto":
+            arithmetic = likelihood.arithmetic()
+        chosen = set(methods.split(",")) if methods else None
+        first = [row for row in FIRST if chosen is None or row.method in chosen]
+        second = [row for row in SECOND if chosen is None or row.method in chosen]
+        names = sources.split(",")
+        written = Run(out)
+        plan: dict[str, Any] = {
+            "model": model.name,
+            "arithmetic": arithmetic,
+            "sources": names,
+            "halves": [half],
+        }
+        plan |= {"seed": seed, "prompts_of": prompts_of.name if prompts_of else None}
+        written.plan(plan | _fixed(most_tokens, limit_tokens))
+        judge, tokenizer = likelihood.load(model, arithmetic=arithmetic, threads=threads)
+        rendering = Rendering(tokenizer)
+        allowed = None
+        if prompts_of is not None:
+            allowed = {one.anchor for one in read_anchors(prompts_of) if one.passed}
+        queues = {
+            name: _queue(name, half, rendering, (most_tokens, limit_tokens), seed, played, allowed)
+            for name in names
+        }
+        judging = Judging(
+            run=written,
+            prompts=Prompts(out),
+            scorer=judge,
+            rendering=rendering,
+            counter=ModelTokens.of(tokenizer),
+            given=Prompts(prompts_of) if prompts_of else None,
+        )
+        total = sum(len(queue) for queue in queues.values()) * (2 + len(first) + len(second))
+        with progress(total, len(written.measured), what="judging") as tick:
+            schedule = Schedule(queues, first=first, second=second, most=anchors)
+            spread(judging, schedule, processes, lambda note: tick(1, note))
+        written.close()
+    except (AgoraError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    for name, reason in judging.skipped.items():
+        click.echo(f"skipped {name}: {reason}", err=True)
+    click.echo(f"Run: {out}")
+
+
+_WHY = (
+    "2 nats are a factor of 7 in probability: above what arithmetic and position do to the sum "
+    "over an action (tenths), below what one missing id costs (5 and more)"
+)
+_ORDER = (
+    "sources in turn, anchor by anchor; a task's second anchor after every task's first, by lot; "
+    "prompts of at most {most} tokens first, so that n is large, then up to {limit}, longer ones "
+    "left out; at each anchor everything and floor, then, if the gap is at least the margin, "
+    "{first} at 0.25; after each {block} anchors of a source the others at 0.25, then newest and "
+    "default at 0.15 and 0.5"
+)
+
+
+def _fixed(most: int, limit: int) -> dict[str, Any]:
+    """Return what a plan says of the methods, the margin and the order."""
+    from agora_lab.fidelity.rows import FIRST, GATE, SECOND
+    from agora_lab.fidelity.run import BLOCK, MARGIN
+
+    first = ", ".join(row.method for row in FIRST)
+    return {
+        "margin": MARGIN,
+        "why_margin": _WHY,
+        "methods": [{"method": row.method, "keep": row.keep} for row in (*GATE, *FIRST, *SECOND)],
+        "order": _ORDER.format(most=most, limit=limit, first=first, block=BLOCK),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+_LONG_CHARACTERS = 40_000
+
+
+def _queue(
+    name: str,
+    half: str,
+    rendering: "Rendering",
+    sizes: tuple[int, int],
+    seed: int,
+    played: Path | None,
+    allowed: set[str] | None,
+) -> "Sequence[Anchor]":
+    from agora_lab.fidelity.anchors import anchors_of, half_of
+    from agora_lab.fidelity.run import order
+    from agora_lab.fidelity.sources import SOURCES, recorded
+
+    if name not in SOURCES:
+        raise ValueError(f"unknown source {name!r}; use one of {', '.join(SOURCES)}")
+    drawn = [
+        anchor
+        for one in recorded(SOURCES[name], played=played)
+        if half_of(name, one.group) == half
+        for anchor in anchors_of(one)
+        if allowed is None or anchor.key in allowed
+    ]
+    return order(drawn, lambda one: _tokens(rendering, one), sizes, seed=seed)
+
+
+def _tokens(rendering: "Rendering", anchor: "Anchor") -> int:
+    text = rendering.prompt(anchor.messages, anchor.recorded.tools)
+    # Tokenising the longest prompts takes longer than all the rest, and they are left out anyway.
+    return len(text) // 2 if len(text) > _LONG_CHARACTERS else len(rendering.token_ids(text))
+
+
+COMMANDS: tuple[Any, ...] = (fidelity,)

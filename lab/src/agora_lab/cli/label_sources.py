@@ -1,0 +1,177 @@
+"""Where labels come from: runs of the lab and logs, read as cases."""
+
+import heapq
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agora.adapters import parse
+from agora.core.trajectory import Trajectory
+from agora.errors import AgoraError
+from agora.logs import Recording, Tally, read_logs
+
+if TYPE_CHECKING:
+    from agora_lab.episodes.played_cells import PlayedCell
+    from agora_lab.labelling.cases import Case, Examples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which part of the sources to use, and how to show it."""
+
+    examples: "Examples" = "as written"
+    world: str = ""
+    """The environment whose actions the logs hold."""
+    any_split: bool = False
+    log_kind: str | None = None
+    index: int | None = None
+    """Which trajectory of each log; all of them if none is named."""
+    most: int | None = None
+    """Most trajectories per source."""
+    seed: int = 0
+
+
+def read_cases(sources: Iterable[Path], wanted: Wanted) -> Iterator["Case"]:
+    """Return the cases of runs and logs, sampled by name up to the limit per source."""
+    for source in sources:
+        found = _played(source, wanted) if _is_run(source) else _recorded(source, wanted)
+        if wanted.most is None:
+            yield from found
+            continue
+
+        def drawn(case: "Case") -> bytes:
+            return sha256(f"{wanted.seed}:{case.trajectory}".encode("utf-8", "replace")).digest()
+
+        yield from heapq.nsmallest(wanted.most, filter(_has_past, found), key=drawn)
+
+
+def _has_past(case: "Case") -> bool:
+    return bool(case.candidates(len(case.steps), k_recent=2))
+
+
+def _is_run(source: Path) -> bool:
+    return source.is_dir() and (source / "settings.json").is_file()
+
+
+def _played(source: Path, wanted: Wanted) -> Iterator["Case"]:
+    from agora_lab.environments import world
+    from agora_lab.episodes.run import read_episodes
+    from agora_lab.labelling.cases import from_episode
+
+    cells = trainable_cells(source, any_split=wanted.any_split)
+    examples_of = {name: world(name).examples for name in {cell.environment for cell in cells}}
+    for episode in read_episodes(source):
+        examples = examples_of[episode.cell.environment]
+        case = from_episode(episode, examples=examples, order=wanted.examples)
+        if case is not None:
+            yield case
+
+
+def trainable_cells(run: Path, *, any_split: bool) -> "tuple[PlayedCell, ...]":
+    """Return the cells of a run, of a grid or of one cell.
+
+    Raises:
+        ClickException: a cell was played on test tasks, which must not be trained on.
+    """
+    from agora_lab.episodes.played_cells import cells_of
+
+    cells = cells_of(run)
+    tested = sorted({cell.environment for cell in cells if cell.split == "test"})
+    if tested and not any_split:
+        raise click.ClickException(
+            f"{run} was played on the test split of {', '.join(tested)}, which must not be "
+            "trained on; play with --split train, or pass --any-split if no scorer will see the "
+            "labels"
+        )
+    return cells
+
+
+def _recorded(source: Path, wanted: Wanted) -> Iterator["Case"]:
+    from agora_lab.labelling.cases import from_trajectory
+
+    tally = Tally()
+    failed = 0
+    for recording in recordings_in(source, tally, kind=wanted.log_kind, index=wanted.index):
+        try:
+            whole = trajectory_of(recording)
+        except (AgoraError, RecursionError):
+            failed += 1
+            continue
+        case = from_trajectory(
+            whole,
+            name=recording.id,
+            source=name_of(source),
+            task=task_of(recording, whole),
+            system=_beside(recording),
+            world=wanted.world,
+        )
+        if case is not None:
+            yield case
+    if tally.bad or failed:
+        click.echo(f"{source}: {tally.bad + failed:,} records could not be read", err=True)
+
+
+def recordings_in(
+    source: Path, tally: Tally, *, kind: str | None = None, index: int | None = None
+) -> Iterator[Recording]:
+    """Return the trajectories of a log as `agora replay` reads them, or the one at `index`."""
+    found = read_logs([source], tally, kind=kind)
+    return found if index is None else islice(found, index, index + 1)
+
+
+index_option = click.option(
+    "--index",
+    type=click.IntRange(0),
+    metavar="K",
+    help="Only this trajectory of each log; the first is 0.",
+)
+
+
+def _beside(recording: Recording) -> str:
+    """Return the system prompt and tools of a recording as text."""
+    parts = []
+    if isinstance(recording.system, str):
+        parts.append(recording.system)
+    elif recording.system:
+        parts.append(json.dumps(recording.system, ensure_ascii=False))
+    if recording.tools:
+        parts.append(f"Tools:\n{json.dumps(recording.tools, ensure_ascii=False)}")
+    return "\n\n".join(parts)
+
+
+def trajectory_of(recording: Recording) -> Trajectory:
+    """Return the trajectory of a recording, with estimated token counts."""
+    return parse(recording.request()).trajectory
+
+
+def task_of(recording: Recording, trajectory: Trajectory) -> str:
+    """Return the log's task name, or the text of the task where it has none."""
+    return recording.task or trajectory.task.strip()[:200] or recording.id
+
+
+def name_of(path: Path) -> str:
+    """Return the default name of a source."""
+    return path.name if path.is_dir() else path.name.partition(".")[0]
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
+    """Show progress on a terminal; call the yielded function after each part."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Left
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Left())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as shown:
+        bar = shown.add_task(what, total=total or None)
+        yield lambda: shown.advance(bar)

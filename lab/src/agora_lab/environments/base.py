@@ -1,0 +1,83 @@
+"""The protocol of an environment in which an agent acts by text."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """The start of an episode."""
+
+    task: str
+    """The task, in the environment's own words."""
+    observation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The result of an action."""
+
+    observation: str
+    reward: float
+    """The total reward of the episode so far, in [0, 1], not what this action added."""
+    terminated: bool
+    """Whether the environment has ended the episode."""
+    valid: bool
+    """Whether the environment understood the action, not whether it helped."""
+
+
+class Environment(Protocol):
+    """A world that can be started on a task and acted in. Not thread-safe."""
+
+    def reset(self, task: str) -> Start:
+        """Begin the task with that id, deterministically."""
+        ...
+
+    def step(self, action: str) -> Outcome:
+        """Perform the action."""
+        ...
+
+    def close(self) -> None:
+        """Release processes, sockets and memory."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """What an agent may do now, for backbones that can be restricted to it."""
+
+    actions: tuple[str, ...]
+    """Complete actions, verbatim."""
+    verbs: tuple[str, ...] = ()
+    """Actions with free text: `search` stands for `search[anything]`."""
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """An environment that can list its allowed actions."""
+
+    def allowed(self) -> Allowed:
+        """Return every action that would do something now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """The description of an environment, before one is started."""
+
+    name: str
+    make: Callable[[], Environment]
+    """Starts one. This takes seconds, so it is reset and reused."""
+    instructions: str
+    """The agent's instructions before its task: what there is to do, and the action grammar."""
+    examples: str
+    """Few-shot examples of our own, shown only to language models."""
+    splits: Callable[[], Mapping[str, Sequence[str]]]
+    """Task ids by split, in a fixed order, from the data file; checked to be disjoint."""
+    extract: Callable[[str], str]
+    """Extracts the action from an answer: its first line that is one, without decoration."""
+    canonical: Callable[[str], str]
+    """Maps equivalent actions to one form, so that they can be compared."""
+    most_steps: int = 30
+    """Most steps of an episode."""

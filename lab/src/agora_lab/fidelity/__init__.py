@@ -1,0 +1,1 @@
+"""What a prompt is worth: how likely a language model finds what was really done next."""

@@ -1,0 +1,49 @@
+"""Causal attention for reading a few hundred tokens after a long remembered prefix.
+
+Heads that share keys and values are multiplied together, so that those are not copied for each
+head: with few new tokens the copies took as long as the rest of a layer.
+"""
+
+from typing import Any
+
+import torch
+from transformers import AttentionInterface
+
+NAME = "agora_grouped"
+_BLOCK = 128
+"""Queries at once: their scores against a prefix of some thousand tokens stay in the cache."""
+
+
+def grouped_attention(
+    module: Any,  # noqa: ARG001 - the signature is transformers'
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,  # noqa: ARG001
+    scaling: float | None = None,
+    **_others: Any,
+) -> tuple[torch.Tensor, None]:
+    """Return the attention of one sequence whose last tokens are the queries."""
+    heads, length, width = query.shape[1:]
+    groups, past = key.shape[1], key.shape[2]
+    shared = heads // groups
+    first = past - length
+    scale = width**-0.5 if scaling is None else scaling
+    asked = (query[0] * scale).view(groups, shared, length, width)
+    keys, values = key[0].transpose(1, 2), value[0]
+    found = torch.empty(groups, shared, length, width, dtype=query.dtype)
+    for start in range(0, length, _BLOCK):
+        end = min(start + _BLOCK, length)
+        rows, seen = end - start, first + end
+        block = asked[:, :, start:end].reshape(groups, shared * rows, width)
+        scores = torch.bmm(block, keys[:, :, :seen]).view(groups, shared, rows, seen)
+        later = torch.ones(rows, rows, dtype=torch.bool).triu_(1)
+        scores[..., seen - rows :].masked_fill_(later, float("-inf"))
+        weights = torch.softmax(scores, -1).view(groups, shared * rows, seen)
+        found[:, :, start:end] = torch.bmm(weights, values[:, :seen]).view(
+            groups, shared, rows, width
+        )
+    return found.view(1, heads, length, width).transpose(1, 2), None
+
+
+AttentionInterface.register(NAME, grouped_attention)

@@ -1,0 +1,76 @@
+"""The methods that the judge compares: their names for people, and the lab's methods behind them.
+
+To compare another one, add a line here and run `agora lab fidelity run` on the same folder
+again: only what is missing is computed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agora.core.request import Observations
+from agora.core.tokens import TokenCounter
+from agora_lab.methods import Method, MethodSettings, method
+
+EVERYTHING = "everything"
+FLOOR = "floor"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A method and how much of what lies outside the floor it may keep."""
+
+    method: str
+    keep: float | None
+
+    @property
+    def label(self) -> str:
+        """Its name in the files of a run.
+
+        >>> Row("newest", 0.25).label, Row("floor", None).label
+        ('newest@0.25', 'floor')
+        """
+        return self.method if self.keep is None else f"{self.method}@{self.keep:g}"
+
+
+LAB_METHODS: Mapping[str, str] = {
+    EVERYTHING: "none",
+    # The newest steps with no room but the floor's.
+    FLOOR: "floor_matched",
+    "newest": "floor_matched",
+    "default": "agora_every_call",
+    "features": "features_whole_steps",
+    "masking": "mask_results",
+    "commands_first": "commands_first",
+    "paper": "agora_paper",
+    "bm25": "bm25_whole_steps",
+    "langchain": "langchain_clear_tool_uses",
+    "litellm": "litellm_compress",
+}
+GATE: tuple[Row, ...] = (Row(EVERYTHING, None), Row(FLOOR, None))
+"""What decides whether an anchor can tell anything."""
+_COMPARED = tuple(name for name in LAB_METHODS if name not in (EVERYTHING, FLOOR))
+_TELLING = 5
+FIRST: tuple[Row, ...] = tuple(Row(name, 0.25) for name in _COMPARED[:_TELLING])
+"""Measured at every anchor as soon as it passes, in this order, so that a stop leaves the most
+telling ones whole."""
+SECOND: tuple[Row, ...] = (
+    *(Row(name, 0.25) for name in _COMPARED[_TELLING:]),
+    *(Row(name, keep) for keep in (0.15, 0.5) for name in ("newest", "default")),
+)
+"""Measured after each block of anchors."""
+
+
+def made(row: Row, *, counter: TokenCounter, observations: Observations | None) -> Method:
+    """Return the lab's method behind a row, with the judge's budget.
+
+    `keep_ratio` elsewhere is a share of the whole prompt with a fifth of what is outside the
+    floor as its least (`Chat.room`). Here it is a share of what is outside the floor, for every
+    method: prompts whose floors differ can then be compared.
+
+    Raises:
+        SkipMethod: it cannot run here.
+    """
+    if row.method == EVERYTHING:
+        return method("none")
+    options = {"share": row.keep or 0.0, "observations": observations, "counter": counter}
+    return method(LAB_METHODS[row.method], MethodSettings(options=options))

@@ -1,0 +1,72 @@
+"""What methods, sources and kinds of agent are called in front of people."""
+
+METHODS = {
+    "everything": "everything",
+    "floor": "the floor alone",
+    "newest": "the newest steps",
+    "default": "today's default",
+    "features": "steps by features",
+    "masking": "old results masked",
+    "commands_first": "commands first",
+    "paper": "the paper's preset",
+    "bm25": "steps by BM25",
+    "langchain": "LangChain",
+    "litellm": "LiteLLM",
+    "oracle": "the best at each anchor",
+}
+ABOUT = {
+    "everything": "the whole prompt",
+    "floor": "instructions, task and the last two steps",
+    "newest": "the newest steps that fit",
+    "default": "AGORA as it is installed, editing at this call",
+    "features": "AGORA's trained scorer, steps whole or gone",
+    "masking": "old tool results replaced by a note, actions kept",
+    "commands_first": "all actions, then the newest results",
+    "paper": "the published settings",
+    "bm25": "steps that share rare words with the task and the last step",
+    "langchain": "ClearToolUsesEdit, from its package",
+    "litellm": "compress(), from its package",
+    "oracle": "not a method: the limit of choosing among them",
+}
+KINDS = {
+    "tools": "Agents that call tools",
+    "coding": "Coding agents",
+    "shell": "Agents in a shell or database",
+    "text": "Agents in text worlds",
+}
+TARGETS = {
+    "action": "the action",
+    "needed": "the needed identifiers",
+    "message": "the whole message",
+}
+
+
+def method_title(name: str) -> str:
+    """Return a method's name in words; one that is not known keeps its own.
+
+    >>> method_title("default"), method_title("my_method")
+    ("today's default", 'my method')
+    """
+    return METHODS.get(name, name.replace("_", " "))
+
+
+def group_title(group: str, sources: tuple[str, ...] = ()) -> str:
+    """Return the title of a source or of a kind of agent.
+
+    >>> group_title("airline"), group_title("kind:coding")
+    ('airline', 'Coding agents')
+    """
+    kind = group.removeprefix("kind:")
+    if kind == group:
+        return group
+    title = KINDS.get(kind, kind)
+    return f"{title} ({', '.join(sources)})" if len(sources) > 1 else title
+
+
+def listed(names: list[str]) -> str:
+    """Return names as a sentence lists them.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

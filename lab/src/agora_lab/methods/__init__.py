@@ -1,0 +1,252 @@
+"""Everything AGORA is compared with, including doing nothing; one file each."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agora.core.forms import Forms
+from agora_lab.methods.base import Messages, Method, Shortened, SkipMethod
+
+if TYPE_CHECKING:
+    from agora.core.scorer import Scorer
+    from agora_lab.backbones.base import Backbone
+    from agora_lab.methods.selective_context import SelfInformation
+
+__all__ = [
+    "NAMES",
+    "Messages",
+    "Method",
+    "MethodSettings",
+    "Shortened",
+    "SkipMethod",
+    "close",
+    "method",
+    "target_of",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodSettings:
+    """The settings of methods; each uses those it needs."""
+
+    keep_ratio: float = 0.25
+    """How much to keep; see `Chat.room`."""
+    model: str | None = None
+    """The model that answers: for AGORA's prices, and for peers that count its tokens."""
+    backbone: "Backbone | None" = None
+    """The language model for methods that call one."""
+    self_information: "SelfInformation | None" = None
+    """The language model for Selective Context."""
+    scorer: "Scorer | str | None" = None
+    """AGORA's scorer, if not the default: an object, a name, or a bundle's folder."""
+    seed: int = 0
+    """For random choices."""
+    weights: Path | None = None
+    """A folder with the weights that LLMLingua needs."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of the method's own class, by name."""
+
+
+def method(name: str, settings: MethodSettings | None = None) -> Method:
+    """Return the method with that name; its dependencies are imported only now.
+
+    If a method has its own trigger or window, its plain name runs it as published
+    or released, and `NAME_matched` runs it at the `keep_ratio`.
+
+    Raises:
+        ValueError: there is none with that name.
+        SkipMethod: it cannot run here; the message gives the reason.
+    """
+    if name not in _MAKERS:
+        raise ValueError(f"unknown method {name!r}; use one of {', '.join(NAMES)}")
+    made: Method = _MAKERS[name](settings or MethodSettings())
+    return made
+
+
+def target_of(name: str, keep_ratio: float | None) -> float | None:
+    """Return the target compression of a method at a `keep_ratio`, if it has one.
+
+    >>> target_of("agora", 0.25), target_of("floor", 0.25)
+    (4.0, None)
+
+    Raises:
+        ValueError: there is no method with that name.
+    """
+    if name not in _MAKERS:
+        raise ValueError(f"unknown method {name!r}; use one of {', '.join(NAMES)}")
+    budgeted = name.endswith("_matched") or name.startswith(_BUDGETED)
+    if not budgeted or not keep_ratio or name in _NO_BUDGET:
+        return None
+    return 1 / keep_ratio
+
+
+_BUDGETED = (
+    *("random_step", "selective_context", "llmlingua2", "longllmlingua", "agora"),
+    *("features_whole_steps", "bm25_whole_steps"),
+)
+_NO_BUDGET = ("agora_paper_no_scorer",)
+
+
+def close(made: Method) -> None:
+    """Stop anything a method may have started."""
+    end = getattr(made, "close", None)
+    if end is not None:
+        end()
+
+
+def _make(module: str, kind: str, settings: MethodSettings, **own: Any) -> Any:
+    made = getattr(importlib.import_module(f"agora_lab.methods.{module}"), kind)
+    return made(**{**own, **settings.options})
+
+
+def _maker(
+    module: str, kind: str, *, matched: bool = True, **own: Any
+) -> Callable[[MethodSettings], Any]:
+    def make(settings: MethodSettings) -> Any:
+        ratio = {"keep_ratio": settings.keep_ratio} if matched else {}
+        return _make(module, kind, settings, **ratio, **own)
+
+    return make
+
+
+def _peer(module: str, kind: str, *, matched: bool) -> Callable[[MethodSettings], Any]:
+    def make(settings: MethodSettings) -> Any:
+        own: dict[str, Any] = {"keep_ratio": settings.keep_ratio} if matched else {}
+        if settings.model and module != "langchain_clear":
+            own["model"] = settings.model
+        return _make(module, kind, settings, **own)
+
+    return make
+
+
+def _asking(module: str, kind: str, **own: Any) -> Callable[[MethodSettings], Any]:
+    def make(settings: MethodSettings) -> Any:
+        if settings.backbone is None:
+            raise SkipMethod(f"{module} calls a language model, and no backbone was given")
+        ratio = {} if module == "hiagent" else {"keep_ratio": settings.keep_ratio}
+        return _make(module, kind, settings, backbone=settings.backbone, **ratio, **own)
+
+    return make
+
+
+def _filtering(level: str) -> Callable[[MethodSettings], Any]:
+    def make(settings: MethodSettings) -> Any:
+        if settings.self_information is None:
+            raise SkipMethod(
+                "selective_context needs a causal language model, and none was given; "
+                "see LocalModel in agora_lab.methods.self_information"
+            )
+        return _make(
+            "selective_context",
+            "SelectiveContext",
+            settings,
+            source=settings.self_information,
+            level=level,
+            keep_ratio=settings.keep_ratio,
+        )
+
+    return make
+
+
+def _lingua(kind: str) -> Callable[[MethodSettings], Any]:
+    def make(settings: MethodSettings) -> Any:
+        return _make(
+            "llmlingua",
+            kind,
+            settings,
+            weights=settings.weights,
+            keep_ratio=settings.keep_ratio,
+        )
+
+    return make
+
+
+def _agora(preset: str, *, scorer: str = "", **changed: Any) -> Callable[[MethodSettings], Any]:
+    """Return a maker of AGORA; `changed` are parameters of its compressor or of its budget."""
+
+    def make(settings: MethodSettings) -> Any:
+        found = importlib.import_module("agora_lab.methods.agora")
+        return found.made(
+            preset,
+            keep_ratio=settings.keep_ratio,
+            scorer=settings.scorer or scorer or None,
+            model=settings.model,
+            seed=settings.seed,
+            options={**changed, **settings.options},
+        )
+
+    return make
+
+
+def _related(settings: MethodSettings) -> Any:
+    found = importlib.import_module("agora_lab.methods.relations")
+    return found.RelatedAgora(_agora("every_call", forms=None)(settings))
+
+
+def _random(settings: MethodSettings) -> Any:
+    own = {"keep_ratio": settings.keep_ratio, "seed": settings.seed}
+    return _make("random_step", "RandomStep", settings, **own)
+
+
+_MAKERS: Mapping[str, Callable[[MethodSettings], Any]] = {
+    "none": _maker("none", "NoCompression", matched=False),
+    "truncate": _maker("truncate", "Truncate", matched=False, tokens=2_048),
+    "truncate_matched": _maker("truncate", "Truncate"),
+    "floor": _maker("floor", "Floor", matched=False),
+    # The floor grown to the budget with the newest steps that fit: what a scorer has to beat at
+    # its own size.
+    "floor_matched": _agora("every_call", scorer="recency", skeleton_share=0.0),
+    "random_step": _random,
+    "observation_mask": _maker("observation_mask", "ObservationMask", matched=False, window=10),
+    "observation_mask_matched": _maker("observation_mask", "ObservationMask"),
+    "selective_context": _filtering("phrase"),
+    "selective_context_words": _filtering("word"),
+    "selective_context_tokens": _filtering("token"),
+    "selective_context_sentences": _filtering("sentence"),
+    "llmlingua2": _lingua("LLMLingua2"),
+    "longllmlingua": _lingua("LongLLMLingua"),
+    "hiagent": _asking("hiagent", "HiAgent"),
+    "agentdiet": _asking("agentdiet", "AgentDiet"),
+    # Below 24 tokens a rewritten observation saves less than it risks.
+    "agentdiet_matched": _asking("agentdiet", "AgentDiet", threshold_tokens=24),
+    "acon": _asking("acon", "Acon"),
+    "acon_matched": _asking("acon", "Acon", history_tokens=None),
+    "langchain_clear_tool_uses": _peer("langchain_clear", "LangChainClear", matched=False),
+    "langchain_clear_tool_uses_matched": _peer("langchain_clear", "LangChainClear", matched=True),
+    "litellm_compress": _peer("litellm_compress", "LiteLLMCompress", matched=False),
+    "litellm_compress_matched": _peer("litellm_compress", "LiteLLMCompress", matched=True),
+    "headroom": _peer("headroom", "Headroom", matched=False),
+    "headroom_matched": _peer("headroom", "Headroom", matched=True),
+    "agora_paper": _agora("paper"),
+    "agora": _agora("by_price"),
+    # Whole steps by score, then skeletons of the others.
+    "agora_every_call": _agora("every_call", forms=None),
+    # Each step whole, as its action, as a line, or gone, by worth per token.
+    "agora_forms": _agora("every_call", forms=Forms()),
+    # Notes in place of results, and no lines.
+    "agora_forms_notes": _agora("every_call", forms=Forms(lines=False)),
+    # Lines in markers, and no notes in place.
+    "agora_forms_lines": _agora("every_call", forms=Forms(actions=False)),
+    # Notes and markers do not say who wrote them.
+    "agora_forms_unsigned": _agora("every_call", forms=Forms(signed=False)),
+    # Ablations: one part of AGORA removed or replaced, as in the paper's table 3.
+    "agora_paper_no_floor": _agora("paper", k_recent=0),
+    "agora_paper_no_scorer": _agora("paper", limit=0, theta_hi=None),
+    "agora_paper_random_scores": _agora("paper", scorer="random"),
+    "agora_no_floor": _agora("by_price", k_recent=0),
+    "agora_no_scorer": _agora("by_price", scorer="recency"),
+    "agora_random_scores": _agora("by_price", scorer="random"),
+    "agora_no_skeletons": _agora("by_price", skeleton_share=0.0),
+    "agora_related_skeletons": _related,
+    # Whole steps by score, without skeletons: what the scorer alone is worth.
+    "features_whole_steps": _agora("every_call", scorer="features", skeleton_share=0.0),
+    "bm25_whole_steps": _agora("every_call", scorer="lexical", skeleton_share=0.0),
+    # In place, for tool calls as for text; they take a share of what is outside the floor.
+    "mask_results": _maker("in_place", "MaskResults", matched=False),
+    "commands_first": _maker("in_place", "CommandsFirst", matched=False),
+    # The best of the orders tried against the newest steps (grids/remedies.toml).
+    "agora_novel": _agora("every_call", scorer="novel_per_token", skeleton_share=0.0),
+}
+NAMES = tuple(_MAKERS)

@@ -1,0 +1,113 @@
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+pytest.importorskip("bm25s", reason="WebShop needs the extra `environments`")
+pytest.importorskip("Stemmer", reason="WebShop needs the extra `environments`")
+pytest.importorskip("rapidfuzz", reason="WebShop needs the extra `environments`")
+
+from agora_lab.cli.lab import lab
+from agora_lab.cli.label import label
+from agora_lab.environments.data import DataError, data_file
+from agora_lab.episodes.played_cells import cells_of
+from agora_lab.episodes.run import read_episodes
+
+
+@pytest.fixture(autouse=True)
+def _data() -> None:
+    try:
+        data_file("webshop/items_shuffle_1000.json", origin="princeton-nlp/WebShop")
+    except DataError as error:
+        pytest.skip(str(error))
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(lab, [str(arg) for arg in args])
+
+
+def play(out: Path, *args: object) -> Result:
+    return run("play", "--env", "webshop", "--tasks", 4, "--out", out, *args)
+
+
+def test_episodes_are_played_shown_and_gone_on_with(tmp_path: Path) -> None:
+    said = play(tmp_path, "--shard", "0/2")
+    assert said.exit_code == 0, said.output
+    assert "2 episodes" in said.output
+    said = play(tmp_path, "--shard", "1/2")
+    assert "4 episodes" in said.output
+    before = sorted(episode.to_json() for episode in read_episodes(tmp_path))
+
+    assert play(tmp_path, "--shard", "1/2").exit_code == 0
+
+    assert sorted(episode.to_json() for episode in read_episodes(tmp_path)) == before
+    listed = run("show", tmp_path).output.splitlines()
+    assert len(listed) == 4
+    task = listed[0].split()[-1]
+    assert "reward" in run("show", tmp_path, task).output
+    assert "[SYSTEM]" in run("show", tmp_path, task, "--step", 1).output
+
+
+def test_a_method_shortens_what_is_shown(tmp_path: Path) -> None:
+    assert play(tmp_path, "--method", "floor", "--steps", 8).exit_code == 0
+
+    episode = next(iter(read_episodes(tmp_path)))
+
+    assert episode.moves[-1].tokens_sent < episode.moves[-1].tokens_whole
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--method", "magic"), "unknown method 'magic'"),
+        (("--method", "hiagent"), "skipped"),
+        (("--shard", "2/2"), "not I/N"),
+    ],
+)
+def test_what_cannot_be_played_says_why(tmp_path: Path, args: tuple[str, ...], said: str) -> None:
+    result = play(tmp_path, *args)
+
+    assert result.exit_code != 0
+    assert said in result.output
+
+
+def test_an_environment_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert "unknown environment 'mars'" in run("play", "--env", "mars", "--out", tmp_path).output
+
+
+def test_an_episode_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert "no episode of" in run("show", tmp_path, "nothing").output
+
+
+def test_another_seed_draws_other_steps_and_the_same_seed_the_same(tmp_path: Path) -> None:
+    def sent(out: str, seed: int) -> list[object]:
+        folder = tmp_path / out
+        said = play(folder, "--method", "random_step", "--seed", seed, "--steps", 12)
+        assert said.exit_code == 0, said.output
+        return [move.sent for one in read_episodes(folder) for move in one.moves]
+
+    assert sent("first", 0) == sent("again", 0)
+    assert sent("first", 0) != sent("third", 3)
+
+
+def test_what_is_played_on_the_test_split_is_not_trained_on_and_on_the_train_split_is(
+    tmp_path: Path,
+) -> None:
+    for split, code in (("test", 1), ("train", 0)):
+        folder, out = tmp_path / split, tmp_path / f"{split}.parquet"
+        assert play(folder, "--split", split).exit_code == 0
+        said = CliRunner().invoke(label, ["exact", str(folder), "--out", str(out)])
+        assert said.exit_code == code, said.output
+        assert ("must not be trained on" in said.output) == bool(code)
+
+
+def test_a_played_cell_is_a_grid_of_one_and_is_reported_as_one(tmp_path: Path) -> None:
+    assert play(tmp_path).exit_code == 0
+
+    [cell] = cells_of(tmp_path)
+
+    assert (cell.environment, cell.backbone, cell.method) == ("webshop", "reader", "none")
+    assert len(cell.tasks) == 4
+    reported = run("report", tmp_path)
+    assert reported.exit_code == 0, reported.output
+    assert "webshop" in reported.output

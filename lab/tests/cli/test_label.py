@@ -1,0 +1,261 @@
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+from lab.tests.labelling.making import episode
+from lab.tests.test_labels import make_log
+
+from agora_lab.cli.label import label
+from agora_lab.environments.data import DataError, data_file
+from agora_lab.evaluation.grid import BackboneEntry, Grid, MethodEntry
+from agora_lab.labelling.answers import Answered, answer_schema
+from agora_lab.labelling.plan import read_plan
+from agora_lab.labels import read_labels, read_trajectories
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(label, [str(arg) for arg in args])
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_log(tmp_path_factory.mktemp("log") / "log.json", 12)
+
+
+def make_plan(log: Path, out: Path, *args: object) -> Path:
+    said = run("plan", log, "--out", out, "--backbone", "gpt-4o", "--samples", 4, *args)
+    assert said.exit_code == 0, said.output
+    return out
+
+
+def answer(plan: Path, out: Path, texts: Callable[[int, int], Sequence[str]]) -> Path:
+    """Answer a whole plan as a run would."""
+    rows = [
+        asdict(
+            Answered(
+                key=ask.key,
+                kind=ask.kind,
+                case=ask.case,
+                anchor=ask.anchor,
+                candidate=ask.candidate,
+                texts=tuple(texts(ask.anchor, ask.candidate)) if ask.kind == "sample" else (),
+                logprob=-1.0 - ask.candidate % 3,
+                input_tokens=ask.prompt_tokens,
+                output_tokens=4,
+            )
+        )
+        for ask in read_plan(plan).asks()
+    ]
+    (out / "answers").mkdir(parents=True)
+    pq.write_table(
+        pa.Table.from_pylist(rows, schema=answer_schema()), out / "answers" / "a.parquet"
+    )
+    return out
+
+
+BOTH = ("--kind", "counterfactual", "--kind", "likelihood")
+
+
+def test_a_plan_says_what_it_will_take(log: Path, tmp_path: Path) -> None:
+    said = run(
+        "plan", log, "--out", tmp_path / "plan", "--backbone", "gpt-4o", *BOTH,
+        "--prompt-rate", 60, "--output-rate", 9,
+    )  # fmt: skip
+
+    assert said.exit_code == 0, said.output
+    for part in ("pairs (counterfactual and likelihood)", "calls", "prompt tokens", "$", "hours"):
+        assert part in said.output
+    assert read_plan(tmp_path / "plan").settings.samples == 8
+
+
+def test_fewer_trajectories_anchors_and_candidates_can_be_asked_for(
+    log: Path, tmp_path: Path
+) -> None:
+    few = make_plan(
+        log, tmp_path / "few", "--trajectories", 3, "--anchors", 1, "--candidates", 1,
+        "--stop", r"\n",
+    )  # fmt: skip
+
+    plan = read_plan(few)
+
+    assert (plan.summary.trajectories, plan.summary.pairs, plan.summary.calls) == (3, 3, 6)
+    assert plan.settings.stop == ("\n",)
+
+
+def test_labels_are_made_of_answers(log: Path, tmp_path: Path) -> None:
+    plan = make_plan(log, tmp_path / "plan", *BOTH)
+    out = answer(plan, tmp_path / "run", lambda anchor, without: ["go"] * 3 + [f"s{without % 2}"])
+
+    made = {}
+    for kind, form in (("counterfactual", "paired"), ("likelihood", "paired")):
+        file = tmp_path / f"{kind}.parquet"
+        said = run("make", plan, "--answers", out, "--out", file, "--kind", kind, "--form", form)
+        assert said.exit_code == 0, said.output
+        assert "mean label" in said.output
+        made[kind] = read_labels(file)
+        assert {data for data, _ in read_trajectories(file)} == {one.data for one in made[kind]}
+
+    pairs = read_plan(plan).summary.pairs
+    assert [len(labels) for labels in made.values()] == [pairs, pairs]
+    assert {one.label for one in made["counterfactual"]} == {0.0, 0.25}
+
+
+def test_what_two_plans_ask_of_one_trajectory_is_put_together(log: Path, tmp_path: Path) -> None:
+    few = make_plan(log, tmp_path / "few", "--anchors", 1, "--candidates", 1)
+    every = make_plan(log, tmp_path / "every")
+    out = answer(every, tmp_path / "run", lambda anchor, without: ["go"] * 4)
+
+    said = run("make", few, every, "--answers", out, "--out", tmp_path / "labels.parquet")
+
+    assert said.exit_code == 0, said.output
+    assert len(read_labels(tmp_path / "labels.parquet")) == read_plan(every).summary.pairs
+
+
+def test_quality_is_printed_and_written_as_json(log: Path, tmp_path: Path) -> None:
+    plan = make_plan(log, tmp_path / "plan", *BOTH)
+    out = answer(
+        plan,
+        tmp_path / "run",
+        lambda anchor, without: [f"{(anchor * 7 + without * n) % 3}" for n in range(4)],
+    )
+    file = tmp_path / "quality.json"
+
+    said = run(
+        "quality", plan, "--answers", out, "--other-form", plan, "--resamples", 5, "--json", file
+    )
+
+    assert said.exit_code == 0, said.output
+    assert "Eq. 4, K = 4" in said.output
+    found = json.loads(file.read_text())
+    assert found["pairs"] == read_plan(plan).summary.pairs
+    assert found["tokens_per_pair"].keys() == {"counterfactual", "likelihood"}
+    names = {one["name"] for one in found["all"]["reliability"]}
+    assert "likelihood, two forms of the prompt: Spearman" in names
+    assert found["sources"].keys() == {"log"}
+
+
+def test_a_plan_without_answers_makes_no_labels(log: Path, tmp_path: Path) -> None:
+    plan = make_plan(log, tmp_path / "plan")
+    (tmp_path / "run").mkdir()
+
+    for command in (("make", "--out", tmp_path / "labels.parquet"), ("quality",)):
+        said = run(command[0], plan, "--answers", tmp_path / "run", *command[1:])
+        assert said.exit_code == 1
+        assert "no pair in these plans has answers" in said.output
+
+
+def test_a_plan_that_is_there_is_not_written_over(log: Path, tmp_path: Path) -> None:
+    make_plan(log, tmp_path / "plan")
+
+    said = run("plan", log, "--out", tmp_path / "plan", "--backbone", "b")
+
+    assert said.exit_code == 1
+    assert "already exists" in said.output
+
+
+@pytest.fixture
+def played(tmp_path: Path) -> Path:
+    """A run of WebShop in which a reader looked and looked."""
+    for package in ("bm25s", "Stemmer", "rapidfuzz"):
+        pytest.importorskip(package, reason="WebShop needs the extra `environments`")
+    try:
+        data_file("webshop/items_shuffle_1000.json", origin="princeton-nlp/WebShop")
+    except DataError as error:
+        pytest.skip(str(error))
+    folder = tmp_path / "played"
+    (folder / "episodes").mkdir(parents=True)
+    lines = [
+        episode(["page"] * 6, task=f"t{n}", environment="webshop").to_json() + "\n"
+        for n in range(2)
+    ]
+    (folder / "episodes" / "0.jsonl").write_text("".join(lines), encoding="utf-8")
+    about(folder, split="train")
+    return folder
+
+
+def about(folder: Path, *, split: str, url: str = "", methods: Sequence[str] = ("none",)) -> None:
+    """Have the run say that it is of a grid with these cells."""
+    grid = Grid(
+        name="g",
+        environments=("webshop",),
+        backbones=(BackboneEntry(name="reader", url=url),),
+        methods=tuple(MethodEntry(name=name, method=name) for name in methods),
+        split=split,
+    )
+    settings = {"grid": grid.value(), "tasks": {"webshop": {"reader": ["t0", "t1"]}}}
+    (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+
+
+def test_a_reader_labels_exactly(played: Path, tmp_path: Path) -> None:
+    said = run("exact", played, "--out", tmp_path / "exact.parquet")
+
+    assert said.exit_code == 0, said.output
+    # The two episodes say the same, so the second is left out: 1 + 2 + 3 pairs.
+    found = read_labels(tmp_path / "exact.parquet")
+    assert [(one.anchor, one.candidate) for one in found] == [
+        (4, 1), (5, 1), (5, 2), (6, 1), (6, 2), (6, 3)
+    ]  # fmt: skip
+    assert {one.kind for one in found} == {"exact"}
+
+
+def test_a_played_run_is_planned_with_the_examples_of_its_world(
+    played: Path, tmp_path: Path
+) -> None:
+    plan = make_plan(played, tmp_path / "plan")
+    other = make_plan(played, tmp_path / "other", "--examples", "none")
+
+    with_examples, bare = (next(iter(read_plan(one).cases())) for one in (plan, other))
+    assert len(with_examples.messages) > len(bare.messages) == 14
+    assert with_examples.data == bare.data
+
+
+@pytest.mark.parametrize("methods", [("none",), ("none", "floor")], ids=["play", "grid"])
+@pytest.mark.parametrize("command", [("exact",), ("plan", "--backbone", "b")])
+def test_tasks_of_the_test_split_are_not_labelled_unless_it_is_said(
+    played: Path, tmp_path: Path, command: tuple[str, ...], methods: tuple[str, ...]
+) -> None:
+    about(played, split="test", methods=methods)
+
+    said = run(*command, played, "--out", tmp_path / "out")
+    assert said.exit_code == 1
+    assert "must not be trained on" in said.output
+
+    assert run(*command, played, "--out", tmp_path / "out", "--any-split").exit_code == 0
+
+
+def test_a_run_of_a_language_model_has_no_exact_labels(played: Path, tmp_path: Path) -> None:
+    about(played, split="train", url="http://x/v1")
+
+    said = run("exact", played, "--out", tmp_path / "exact.parquet")
+
+    assert said.exit_code == 1
+    assert "not a run by a reader" in said.output
+
+
+def test_a_run_that_does_not_say_what_was_played_in_it_is_not_labelled(
+    played: Path, tmp_path: Path
+) -> None:
+    (played / "settings.json").write_text('{"environment": "webshop", "split": "test"}')
+
+    said = run("exact", played, "--out", tmp_path / "exact.parquet", "--any-split")
+
+    assert said.exit_code == 1
+    assert "play it again" in said.output
+
+
+def test_one_trajectory_of_a_log_is_labelled_by_its_place(log: Path, tmp_path: Path) -> None:
+    whole, one = tmp_path / "whole.parquet", tmp_path / "one.parquet"
+    assert run("hindsight", log, "--out", whole).exit_code == 0
+
+    said = run("hindsight", log, "--out", one, "--index", 3)
+
+    assert said.exit_code == 0, said.output
+    names = {label.trajectory for label in read_labels(one)}
+    assert names == {list(dict.fromkeys(label.trajectory for label in read_labels(whole)))[3]}
+    planned = run("plan", log, "--out", tmp_path / "plan", "--backbone", "gpt-4o", "--index", 3)
+    assert planned.exit_code == 0, planned.output

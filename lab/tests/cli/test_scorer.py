@@ -1,0 +1,98 @@
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from lab.tests.test_labels import make_log
+
+from agora.scorers.features import FeaturesScorer
+from agora.scorers.load import available, load_scorer
+from agora_lab.cli.label import label
+from agora_lab.cli.scorer import scorer
+from agora_lab.cli.train import train
+
+
+@pytest.fixture(scope="module")
+def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("labels")
+    log, out = make_log(folder / "log.json", 120), folder / "labels.parquet"
+    assert not CliRunner().invoke(label, ["hindsight", str(log), "--out", str(out)]).exit_code
+    return out
+
+
+def report(*args: object) -> Result:
+    return CliRunner().invoke(scorer, ["report", *map(str, args)], env={"COLUMNS": "120"})
+
+
+def test_scorers_are_compared_on_the_tasks_that_training_held_out(
+    labels: Path, tmp_path: Path
+) -> None:
+    bundle, results = tmp_path / "mine", tmp_path / "report.json"
+    assert not CliRunner().invoke(train, [str(labels), "--out", str(bundle)]).exit_code
+
+    said = report(labels, "--scorer", "recency", "--scorer", bundle, "--json", results)
+
+    assert said.exit_code == 0, said.output
+    assert "24 tasks" in said.output
+    assert "only on the 20 % of tasks held out when mine was trained" in said.output
+    rows = {row["scorer"]: row for row in json.loads(results.read_text())["rows"]}
+    assert rows["mine"]["metrics"]["auc"]["value"] > 0.95
+    assert rows["recency"]["metrics"]["auc"]["value"] < 0.5
+    assert sum(count for _, _, count in rows["mine"]["curve"]) == rows["mine"]["pairs"]
+
+
+def test_a_scorer_is_trained_straight_from_logs_as_from_their_labels(
+    labels: Path, tmp_path: Path
+) -> None:
+    log, bundle = make_log(tmp_path / "log.json", 120), tmp_path / "mine"
+
+    said = CliRunner().invoke(train, [str(log), "--out", str(bundle)])
+
+    assert said.exit_code == 0, said.output
+    assert "By hindsight: " in said.output
+    both = CliRunner().invoke(train, [str(labels), "--out", str(tmp_path / "other")])
+    assert both.output.splitlines()[0] in said.output
+    none = CliRunner().invoke(train, [str(log), "--index", "400", "--out", str(tmp_path / "none")])
+    assert none.exit_code == 1
+    assert "nothing to label" in none.output
+
+
+def test_a_scorer_that_saw_the_labels_is_said_to_be_measured_too_kindly(
+    labels: Path, tmp_path: Path
+) -> None:
+    bundle = tmp_path / "mine"
+    args = [str(labels), "--out", str(bundle), "--hold-out", "0"]
+    assert not CliRunner().invoke(train, args).exit_code
+
+    said = report(labels, "--scorer", bundle)
+
+    assert "optimistic" in said.output
+    assert "120 tasks" in said.output
+
+
+def test_the_plot_is_drawn(labels: Path, tmp_path: Path) -> None:
+    plot = tmp_path / "report.svg"
+
+    said = report(labels, "--plot", plot, "--most-tasks", 40)
+
+    assert said.exit_code == 0, said.output
+    assert plot.read_text().lstrip().startswith("<?xml")
+
+
+def test_too_few_needed_pairs_give_no_figure(labels: Path) -> None:
+    said = report(labels, "--scorer", "recency", "--most-tasks", 3)
+
+    assert "too few needed steps to measure" in said.output
+
+
+def test_a_scorer_that_is_not_there_is_named(labels: Path) -> None:
+    said = report(labels, "--scorer", "nowhere")
+
+    assert said.exit_code == 2
+    assert "'nowhere' is no scorer" in said.output
+
+
+def test_what_is_available_can_be_loaded() -> None:
+    for name in available():
+        load_scorer(name)
+    assert isinstance(load_scorer("features"), FeaturesScorer)

@@ -1,0 +1,170 @@
+"""The `agora wrap` command: an agent with a gateway of its own, for as long as it runs."""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import click
+
+from agora.errors import AgoraError, MissingExtraError
+from agora.gateway.config import Compression, Config
+from agora.wrapping.agents import AGENTS, Agent, agent_for
+from agora.wrapping.plan import Plan, Seen, around_proxies
+from agora.wrapping.settings import Tables, configuration, find, read, tables_for
+
+_NOT_FOUND = 127
+_NOT_RUNNABLE = 126
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option(
+    "--settings",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Take settings from this file instead of ./agora.toml or ~/.config/agora/agora.toml.",
+)
+@click.option("--shadow", is_flag=True, help="Change nothing, only count what would be saved.")
+@click.option(
+    "--as",
+    "known_as",
+    type=click.Choice(tuple(AGENTS)),
+    help="Treat the command as this agent, for instance a script that uses its SDK.",
+)
+@click.option(
+    "--log",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep the gateway's log in this file; otherwise it is deleted.",
+)
+@click.option(
+    "--account",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the figures of the last line to this file, as JSON.",
+)
+@click.option("--quiet", is_flag=True, help="Do not print the line at the end.")
+@click.argument("agent", metavar="AGENT")
+@click.argument("arguments", metavar="[--] [ARGUMENTS]...", nargs=-1, type=click.UNPROCESSED)
+def wrap(
+    agent: str,
+    arguments: tuple[str, ...],
+    *,
+    settings: Path | None,
+    shadow: bool,
+    known_as: str | None,
+    log: Path | None,
+    account: Path | None,
+    quiet: bool,
+) -> None:
+    """Run a coding agent with a gateway of its own, and say at the end what it came to.
+
+    AGENT is claude, codex, opencode, pi, gemini, qwen, openhands,
+    mini-swe-agent, aider, or any command that reads OPENAI_BASE_URL,
+    ANTHROPIC_BASE_URL or the like.
+
+    \b
+        agora wrap claude
+        agora wrap codex exec "fix the tests"
+        agora wrap --as openhands -- python my_agent.py
+
+    The gateway listens on a free port of this machine and ends with the
+    agent. Nothing of yours is changed: the agent is told by variables and
+    arguments, an address that you have set already becomes where the gateway
+    sends requests, and your keys pass through. Terminal, signals and exit code
+    are the agent's own.
+    """  # noqa: D301 - the mark that keeps click from joining the lines
+    if not hasattr(os, "waitstatus_to_exitcode") or os.name != "posix":
+        raise click.ClickException("agora wrap needs Linux or macOS; use agora serve elsewhere")
+    if arguments[:1] == ("--",):
+        arguments = arguments[1:]
+    found = AGENTS[known_as] if known_as else agent_for(agent)
+    program = _program(agent, found, known_as)
+    with tempfile.TemporaryDirectory(prefix="agora-wrap-") as folder:
+        asked = _Asked(settings, log, account, shadow=shadow, quiet=quiet)
+        code = _session(found, (program, *arguments), Path(folder), asked)
+    sys.exit(code)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the command line says besides the agent."""
+
+    settings: Path | None
+    log: Path | None
+    account: Path | None
+    shadow: bool
+    quiet: bool
+
+
+def _program(name: str, agent: Agent, known_as: str | None) -> str:
+    """Return the program to run, or end as a shell would."""
+    is_name = known_as is None and name in AGENTS
+    for one in agent.programs if is_name else (name,):
+        if (path := shutil.which(one)) is not None:
+            return path
+    there = Path(name).exists() and "/" in name
+    remedy = f"; {agent.install} installs it" if is_name else ""
+    click.echo(f"agora: {name} {'cannot be run' if there else 'was not found'}{remedy}", err=True)
+    sys.exit(_NOT_RUNNABLE if there else _NOT_FOUND)
+
+
+def _session(agent: Agent, command: tuple[str, ...], folder: Path, asked: _Asked) -> int:
+    """Run the agent with a gateway, or without if there can be none, and return its exit code."""
+    try:
+        from agora.wrapping.account import read_account
+        from agora.wrapping.gateway import Gateway, NotStartedError
+        from agora.wrapping.run import run
+    except ImportError as error:
+        raise click.ClickException(str(MissingExtraError("agora wrap", "wrap"))) from error
+    environment = dict(os.environ)
+    home, here = Path.home(), Path.cwd()
+    settings = asked.settings or find(here, home, environment)
+    seen = Seen(environment, home, here, "http://127.0.0.1:0", folder, command[1:])
+    tables, config = _configured(settings, agent.plan(seen), environment, shadow=asked.shadow)
+    if not config.upstreams:
+        _say_notes(agent, agent.plan(seen))
+        return run(command, environment)
+    with Gateway(tables, folder, environment, asked.log or folder / "gateway.log") as gateway:
+        try:
+            gateway.start()
+        except NotStartedError as error:
+            # An agent that costs what it always cost is better than none.
+            said = f"agora: the gateway did not start, so {agent.title} runs without it: {error}"
+            click.echo(said, err=True)
+            return run(command, environment)
+        seen = Seen(environment, home, here, gateway.url, folder, command[1:])
+        plan = agent.plan(seen)
+        for name, text in plan.files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        told = {**environment, **around_proxies(environment), **plan.environment}
+        code = run((command[0], *plan.arguments, *command[1:]), told)
+    sheets = {one.name: one for one in config.upstreams}
+    account = read_account(
+        gateway.metrics,
+        lambda upstream, model: config.sheet_for(sheets[upstream], model),
+        gateway.restarts,
+    )
+    if asked.account is not None:
+        asked.account.write_text(json.dumps(asdict(account), indent=1) + "\n", encoding="utf-8")
+    if not asked.quiet:
+        click.echo(account.line(), err=True)
+    return code
+
+
+def _configured(
+    settings: Path | None, plan: Plan, environment: dict[str, str], *, shadow: bool
+) -> tuple[Tables, Config]:
+    """Return the gateway's configuration, or end with everything that is wrong with it."""
+    if shadow and "mode" not in {field.name for field in fields(Compression)}:
+        raise click.ClickException("--shadow: this version has no shadow mode; leave it out")
+    try:
+        tables = tables_for(read(settings), plan, environment, shadow=shadow)
+        return tables, configuration(tables, str(settings or "what the environment says"))
+    except AgoraError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _say_notes(agent: Agent, plan: Plan) -> None:
+    why = "; ".join(plan.notes) or "it has no address to replace"
+    click.echo(f"agora: {agent.title} runs without a gateway: {why}", err=True)

@@ -1,0 +1,355 @@
+"""What an observation brought, as the few words that a note or a line can give."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from agora.core.identifiers import identifiers, no_sentence, plain_name, weight
+from agora.core.memo import Memo
+
+MOST_NAMES = 12
+"""How many names a line gives at most: more is a wall of words."""
+FEW_NAMES = 4
+"""How many it gives where there is less room."""
+_READ_CHARACTERS = 32_768
+"""How much of each end of a very long text is read: names there are worth no seconds."""
+_MOST_JSON = 400_000
+_MOST_FACTS = 120
+_SHORT_CHARACTERS = 1_500
+"""In a longer text a word before a number is prose, and not the name of a thing."""
+_MOST_UNKEYED = 6
+"""How many ids and paths of a text are told: without keys many of them tell little."""
+_VALUE_CHARACTERS = 60
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
+_PAIR = re.compile(
+    r"""([{}])|["']([A-Za-z_]\w{0,39})["']:\s{0,4}(?:["']([^"'\\\n]{1,60})["']"""
+    r"""|(-?[0-9][0-9.]{0,18})(?=[\s,}\]]))"""
+)
+_IDENTIFIES = re.compile(
+    r"(?:.*[_-])?(?:id|ids|uuid|number|code|key|sku|slug|ref|path|file|filename|name|title|email|url)",
+    re.IGNORECASE,
+)
+_CODE_LINE = re.compile(
+    r"^\s{0,80}(?:\d{1,6}[ \t]{0,8}[\t:|]?\s{0,80})?(?:def |class |import |from \S{1,80} import "
+    r"|@@ |diff --git |#include|function |const |export |public |private |package |Traceback "
+    r"|FAILED |[\w./-]{1,120}\.\w{1,8}:\d{1,7}[:-]|return\b|if [^\n]{1,120}:$)",
+    re.MULTILINE,
+)
+_DEFINITION = re.compile(
+    r"^(?:([\w./-]{1,120}:\d{1,6})[:-])?[ \t]{0,40}(?:\d{1,6}[ \t]{0,8}[\t:|]?)?[ \t+-]{0,80}"
+    r"(?:export |public |private |static |abstract |async |default |pub ){0,3}"
+    r"(?:def|class|func|fn|function|interface|struct|enum|trait) ([A-Za-z_]\w{2,79})",
+    re.MULTILINE,
+)
+_PLACE = re.compile(r"^([\w./-]{1,120}\.\w{1,8}:\d{1,7})[:-]", re.MULTILINE)
+_FRAME = re.compile(r'^\s{0,12}File "([\w./-]{1,120})", line (\d{1,7})', re.MULTILINE)
+_TEST = re.compile(r"^(?:FAILED|ERROR) ([\w./-]{1,120}::[\w:\[\]-]{1,80})", re.MULTILINE)
+_RAISED = re.compile(
+    r"^(?:E\s{1,8})?((?:[a-z_]\w{0,40}\.){0,4}[A-Z]\w{1,40}(?:Error|Exception))\b", re.MULTILINE
+)
+_PHRASE = re.compile(r"[A-Z0-9][\w'-]{0,30}+(?: [A-Z0-9][\w'-]{0,30}+){1,3}")
+_NUMBERED = re.compile(r"[a-z][a-z'-]{1,39} [0-9]{1,2}")
+_CODED = re.compile(
+    r"#?[A-Za-z][A-Za-z0-9_.-]{0,40}[0-9][A-Za-z0-9_-]{0,40}|[0-9]{1,6}[A-Z][A-Z0-9]{1,12}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One name that an observation brought."""
+
+    text: str
+    """As a note writes it: `balance=113`, or the bare name where the text has no keys."""
+    tells: str
+    """What makes it new: a name, or for a number what it belongs to as well."""
+    record: int
+    """Which record of the observation it is part of."""
+    weight: float
+    identifies: bool = False
+    """Whether it says which record this is."""
+
+
+class _Number(str):
+    """A number as it was written."""
+
+    __slots__ = ()
+
+
+_DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number)
+
+
+def _facts(text: str) -> tuple[Fact, ...]:
+    """Return what could be told of an observation, in its order."""
+    opening = text.lstrip()[:1]
+    keyed = opening in ("{", "[") and bool(opening)
+    if keyed and len(text) <= _MOST_JSON:
+        found = _of_json(text)
+        if found is not None:
+            return found
+    if len(text) > 2 * _READ_CHARACTERS:
+        text = f"{text[:_READ_CHARACTERS]}\n{text[-_READ_CHARACTERS:]}"
+    pairs = _of_pairs(text) if keyed else ()
+    if pairs:
+        return pairs
+    return _of_code(text) if _CODE_LINE.search(text) else _of_text(text)
+
+
+facts = Memo(_facts, 4_000_000, name="facts")
+"""What could be told of an observation, remembered for a while."""
+
+
+def _of_json(text: str) -> tuple[Fact, ...] | None:
+    """Return the facts of one or more JSON values, or None if it is no JSON."""
+    at = 0
+    values: list[Any] = []
+    while True:
+        while at < len(text) and text[at].isspace():
+            at += 1
+        if at == len(text):
+            break
+        try:
+            value, at = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            if not values:
+                return None
+            break
+        if not isinstance(value, dict | list):
+            break
+        values.append(value)
+    walk = _Walk()
+    for value in values:
+        walk.read(value, "", walk.opened(), depth=0)
+    escaped = "\\" in text
+    return tuple(fact for fact in walk.found if not escaped or _verbatim(fact, text))
+
+
+def _of_pairs(text: str) -> tuple[Fact, ...]:
+    """Return the facts of what is nearly JSON: cut off, or as Python writes its dictionaries."""
+    walk = _Walk()
+    record = walk.opened()
+    for bracket, key, word, number in _PAIR.findall(text):
+        if bracket:
+            record = walk.opened()
+        else:
+            walk.read(word or _Number(number), key, record, depth=0)
+    return tuple(walk.found)
+
+
+def _verbatim(fact: Fact, text: str) -> bool:
+    key, _, value = fact.text.partition("=")
+    return (value or key).strip('"') in text
+
+
+class _Walk:
+    """Reads a JSON value record by record: what names a record comes before what it has."""
+
+    __slots__ = ("_identity", "_records", "found")
+
+    def __init__(self) -> None:
+        self.found: list[Fact] = []
+        self._records = 0
+        self._identity = ""
+
+    def opened(self, identity: str = "") -> int:
+        """Begin a record; what identifies it stands in the observation as the key of a table."""
+        self._records += 1
+        self._identity = identity
+        return self._records
+
+    def read(self, value: Any, key: str, record: int, *, depth: int) -> None:
+        """Take in a value under its key."""
+        if len(self.found) >= _MOST_FACTS or depth > 12:
+            return
+        if isinstance(value, dict):
+            self._read_object(value, key, record, depth)
+        elif isinstance(value, list):
+            for item in value:
+                if isinstance(item, dict):
+                    self.read(item, "", self.opened(), depth=depth + 1)
+                else:
+                    self.read(item, key, record, depth=depth + 1)
+        else:
+            self._read_scalar(value, key, record)
+
+    def _read_object(self, value: dict[str, Any], under: str, record: int, depth: int) -> None:
+        scalars = [(k, v) for k, v in value.items() if not isinstance(v, dict | list)]
+        # What says which record it is comes first, whatever the order in the text.
+        scalars.sort(key=lambda pair: not _identifies(pair[0]))
+        for name, inner in scalars:
+            self._read_scalar(inner, name, record, under)
+        identity = self._identity
+        for name, inner in value.items():
+            if not isinstance(inner, dict | list):
+                continue
+            self._identity = identity
+            if isinstance(inner, dict) and _is_data(name):
+                table = self.opened(name)
+                said = f"{under}={name}" if _is_key(under) else name
+                self.found.append(Fact(said, name, table, weight(name), identifies=True))
+                self.read(inner, "", table, depth=depth + 1)
+            else:
+                self.read(inner, name, record, depth=depth + 1)
+
+    def _read_scalar(self, value: Any, key: str, record: int, under: str = "") -> None:
+        if value is None or not _is_key(key):
+            return
+        if isinstance(value, bool):
+            text, weighs = ("true" if value else "false"), 0.1
+        elif isinstance(value, _Number):
+            text, weighs = str(value), 0.4
+        else:
+            text = str(value)
+            if len(text) > _VALUE_CHARACTERS:
+                return
+            if not _told(text):
+                return
+            weighs = weight(text)
+        identifies = _identifies(key) and not isinstance(value, bool)
+        named = isinstance(value, str) and not isinstance(value, _Number)
+        if text == self._identity and self.found[-1].tells == text:
+            # The id of a table's entry, which the key of the entry has said already.
+            return
+        if identifies and named and not self._identity:
+            self._identity = text
+        if not named and _is_key(under):
+            # Numbers of one name stand under several: economy seats, the price of economy.
+            key = f"{under}.{key}"
+        said = f'"{text}"' if " " in text else text
+        tells = text if named and weighs >= 0.5 else f"{self._identity} {key}={text}"
+        self.found.append(Fact(f"{key}={said}", tells, record, weighs, identifies=identifies))
+
+
+# Remembered: the records of one tool have the same keys, and many values, again and again.
+@lru_cache(maxsize=4_096)
+def _is_key(key: str) -> bool:
+    return _KEY.fullmatch(key) is not None
+
+
+@lru_cache(maxsize=4_096)
+def _identifies(key: str) -> bool:
+    return _IDENTIFIES.fullmatch(key) is not None
+
+
+@lru_cache(maxsize=16_384)
+def _told(text: str) -> bool:
+    """Tell whether a value can be told: one name, or a few capitalised words."""
+    if " " in text:
+        return _PHRASE.fullmatch(text) is not None and no_sentence(text)
+    return plain_name(text)
+
+
+def _is_data(key: str) -> bool:
+    """Tell whether a key is the name of a thing, as in a table by id."""
+    digits = sum(map(key.count, "0123456789"))
+    return digits >= 3 and bool(plain_name(key))
+
+
+def _of_code(text: str) -> tuple[Fact, ...]:
+    """Return places, definitions, failed tests and errors in source code and in shell output."""
+    found: dict[str, float] = {}
+    for test in _TEST.findall(text):
+        found.setdefault(test, 1.0)
+    for error in _RAISED.findall(text):
+        found.setdefault(error, 0.9)
+    for place, name in _DEFINITION.findall(text):
+        if place:
+            found.setdefault(place, 1.0)
+        if plain_name(name):
+            found.setdefault(name, 0.8)
+    for place in _PLACE.findall(text):
+        found.setdefault(place, 0.7)
+    for path, line in _FRAME.findall(text):
+        found.setdefault(f"{path}:{line}" if f"{path}:{line}" in text else path, 0.9)
+    return tuple(Fact(name, name, at, weighs) for at, (name, weighs) in enumerate(found.items()))
+
+
+def _of_text(text: str) -> tuple[Fact, ...]:
+    """Return the paths, codes and numbered things in a text: no words of prose, no bare number."""
+    found: dict[str, float] = {}
+    others = 0
+    short = len(text) <= _SHORT_CHARACTERS
+    for name in identifiers(text):
+        if short and _NUMBERED.fullmatch(name):
+            found[name] = 1.0
+        elif others < _MOST_UNKEYED and _telling(name):
+            others += 1
+            found[name] = 0.9
+    return tuple(Fact(name, name, at, weighs) for at, (name, weighs) in enumerate(found.items()))
+
+
+def _telling(name: str) -> bool:
+    """Tell whether a name outside of JSON and code is a path, an id or a symbol."""
+    if "/" in name:
+        rooted = "." in name or name[0] in "/~" or name.count("/") > 1
+        return rooted and plain_name(name) and bool(name.strip("0123456789/.-"))
+    return bool(_CODED.fullmatch(name)) or ("_" in name.strip("_") and name.isidentifier())
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The names of an observation that are given, and how much of all new ones they are."""
+
+    text: str
+    share: float
+    names: int = 0
+
+
+def told(
+    found: Sequence[Fact], known: Set[str], *, said: Set[str] = frozenset(), most: int = MOST_NAMES
+) -> Told:
+    """Return the facts that nothing in `known` tells, the most telling first to be given.
+
+    They stand in the order of the observation, those of a record together
+    behind what identifies it, unless that is among the words in `said`.
+
+    >>> cards = facts('[{"id": "card_6276", "balance": 113}, {"id": "card_7480", "balance": 6}]')
+    >>> told(cards, set()).text
+    'id=card_6276 balance=113; id=card_7480 balance=6'
+    >>> told(cards, set(), most=2).text
+    'id=card_6276; id=card_7480; +2'
+    """
+    new = [
+        at for at, fact in enumerate(found) if fact.tells not in known and fact.tells not in said
+    ]
+    if not new:
+        return Told("", 1.0)
+    ranked = sorted(new, key=lambda at: (-found[at].weight, at))
+    naming = _identities(found, said)
+    taken: set[int] = set()
+    for at in ranked:
+        wanted = {at, naming.get(found[at].record, at)} - taken
+        if len(taken) + len(wanted) <= most:
+            taken |= wanted
+    left = len(new) - len(taken & set(new))
+    text = "; ".join(_grouped(found, sorted(taken)))
+    if left:
+        text += f"; +{left}"
+    weights = [found[at].weight for at in new]
+    return Told(text, sum(found[at].weight for at in taken & set(new)) / sum(weights), len(taken))
+
+
+def _identities(found: Sequence[Fact], said: Set[str]) -> dict[int, int]:
+    """Return which fact identifies each record, if one does and still has to be said."""
+    naming: dict[int, int] = {}
+    for at, fact in enumerate(found):
+        if fact.identifies:
+            naming.setdefault(fact.record, at)
+    return {record: at for record, at in naming.items() if found[at].tells not in said}
+
+
+def _grouped(found: Sequence[Fact], places: Sequence[int]) -> Iterator[str]:
+    """Yield the words of each record; bare names are one group."""
+    words: list[str] = []
+    last = None
+    for at in places:
+        fact = found[at]
+        bare = "=" not in fact.text and not fact.identifies
+        if words and not bare and fact.record != last:
+            yield " ".join(words)
+            words = []
+        last = fact.record
+        words.append(fact.text)
+    yield " ".join(words)

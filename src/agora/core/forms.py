@@ -1,0 +1,281 @@
+"""In which form each step stays: the most worth for the tokens there are."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from agora.core.brought import FEW_NAMES, Told, facts, told
+from agora.core.compression import Decision, Form
+from agora.core.deeds import Deed, changes, deed, status
+from agora.core.elide import ARROW, Markers, names_in
+from agora.core.past import Past
+from agora.core.tokens import TokenCounter
+from agora.core.trajectory import Step
+from agora.core.worth import StepWorth
+
+_PART_OF_A_DEED = 0.5
+"""The share of an action's worth that its line carries when it had to be cut."""
+_LINE, _ACTION, _WHOLE = 1e-6, 2e-6, 3e-6
+"""What each form is worth whatever the step is: nothing is forgotten while there is room."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forms:
+    """How a step may be shortened, other than by leaving it out."""
+
+    actions: bool = True
+    """Whether a step may keep its action, with a note in place of each result."""
+    lines: bool = True
+    """Whether a step may become a line in a marker. Without it only steps that changed something
+    do, where they cannot keep their action."""
+    signed: bool = True
+    """Whether notes and markers say who wrote them wherever they are, not only in user text."""
+    changing_tools: tuple[str, ...] = ()
+    """Further tools whose steps change something, and are therefore never gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One form of one step: what it says, what it costs, what it is worth."""
+
+    form: Form
+    line: str
+    tokens: int
+    worth: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that was worked out for an edit, ready to be filled to any budget."""
+
+    past: Past
+    held: Mapping[int, str]
+    worths: Sequence[StepWorth]
+    options: Sequence[Sequence[Option]]
+    """The forms of each step, each more expensive and worth more than the one before."""
+    marker_tokens: int
+    """What a marker costs without its lines."""
+
+    def decide(self, budget: int) -> tuple[Decision, ...]:
+        """Return the decision for each step when all of the past may cost `budget`."""
+        room = budget - self.past.fixed_tokens
+        interrupted = {utterance.after for utterance in self.past.said}
+        filling = _Filling(self.past.steps, self.options, interrupted, self.marker_tokens)
+        filling.fill(room)
+        return tuple(
+            _decision(step, worth, option, self._floor(at))
+            for at, (step, worth, option) in enumerate(
+                zip(self.past.steps, self.worths, filling.chosen(), strict=True)
+            )
+        )
+
+    def _floor(self, at: int) -> str | None:
+        """Return why a step stays in any case: it is held, or nothing shorter can stand for it."""
+        small = "small" if self.options[at][0].form == "whole" else None
+        return self.held.get(self.past.steps[at].number, small)
+
+
+def plan(
+    past: Past,
+    worths: Sequence[StepWorth],
+    *,
+    held: Mapping[int, str],
+    forms: Forms,
+    markers: Markers,
+    counter: TokenCounter,
+) -> Plan:
+    """Work out what each form of each step would say, cost and be worth.
+
+    What several steps tell is told once, by the newest of them.
+    """
+    known = names_in(_standing(past, held))
+    options: list[Sequence[Option]] = []
+    for step, worth in zip(reversed(past.steps), reversed(worths), strict=True):
+        whole = Option("whole", "", step.tokens, worth.action + worth.observation + _WHOLE)
+        if step.number in held:
+            options.append((whole,))
+            continue
+        found = facts(step.observation)
+        done = deed(step)
+        said = set(done.text.replace("=", " ").split())
+        many = told(found, known, said=said)
+        few = told(found, known, said=said, most=FEW_NAMES) if many.names > FEW_NAMES else many
+        known.update(fact.tells for fact in found)
+        shorter = _Shorter(step, done, worth, forms, markers, counter)
+        options.append(_rising([*shorter.options((Told("", 0.0), few, many)), whole]))
+    return Plan(
+        past=past,
+        held=held,
+        worths=worths,
+        options=options[::-1],
+        marker_tokens=counter.count(markers.run([(100, ""), (200, "")])) + 1,
+    )
+
+
+def _standing(past: Past, held: Mapping[int, str]) -> list[str]:
+    """Return the texts that stand in the prompt whatever is decided."""
+    texts = [past.preamble, *(utterance.text for utterance in past.said)]
+    for step in past.steps:
+        if step.number in held:
+            texts += [step.action, step.observation]
+    return texts
+
+
+@dataclass(frozen=True, slots=True)
+class _Shorter:
+    """Writes the forms of one step that are shorter than the whole."""
+
+    step: Step
+    done: Deed
+    worth: StepWorth
+    forms: Forms
+    markers: Markers
+    counter: TokenCounter
+
+    def options(self, tells: Sequence[Told]) -> list[Option]:
+        """Return them with each of these sets of names."""
+        step, worth, count = self.step, self.worth, self.counter.count
+        removable = step.form == "drop"
+        went = status(step)
+        found: list[Option] = []
+        in_place = self.forms.actions and bool(step.action_tokens)
+        if removable and not changes(step, self.forms.changing_tools):
+            found.append(Option("gone", "", 0, 0.0))
+        carried = worth.action * (1.0 if self.done.whole else _PART_OF_A_DEED) + _LINE
+        for tell in dict.fromkeys(tells):
+            line = _line(self.done.text, went, tell.text)
+            brought = worth.observation * worth.named * tell.share
+            if removable and (self.forms.lines or (not found and not in_place)):
+                tokens = count(f"\n{step.number} {line}")
+                found.append(Option("line", line, tokens, carried + brought))
+            if in_place or not removable:
+                tokens = (step.action_tokens or step.residue_tokens) + 1
+                tokens += count(self.markers.mask(step.number, line))
+                found.append(Option("action", line, tokens, worth.action + _ACTION + brought))
+        return found
+
+
+def _line(done: str, went: str, names: str) -> str:
+    tail = " ".join(filter(None, (went, names)))
+    return f"{done}{ARROW}{tail}" if tail else done
+
+
+def _rising(options: Sequence[Option]) -> Sequence[Option]:
+    """Return the options that no cheaper one is worth as much as, cheapest first."""
+    rising: list[Option] = []
+    for option in sorted(options, key=lambda option: (option.tokens, -option.worth)):
+        if not rising or option.worth > rising[-1].worth:
+            rising.append(option)
+    return rising
+
+
+@dataclass(frozen=True, slots=True)
+class _Upgrade:
+    """From one form of a step to a better one, with what each of its tokens buys."""
+
+    density: float
+    at: int
+    before: int
+    after: int
+
+
+class _Filling:
+    """A multiple-choice knapsack, filled greedily along the concave hull of each step's forms."""
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        options: Sequence[Sequence[Option]],
+        interrupted: set[int],
+        marker_tokens: int,
+    ) -> None:
+        self._options = options
+        self._marker_tokens = marker_tokens
+        self._levels = [0] * len(options)
+        self._in_run = [self._removed(at, 0) for at in range(len(options))]
+        # Whether a marker could reach from each step to the next one.
+        self._joined = [step.number not in interrupted for step in steps]
+        self._tokens = sum(forms[0].tokens for forms in options)
+        self._tokens += marker_tokens * sum(
+            removed and not self._continues(at) for at, removed in enumerate(self._in_run)
+        )
+
+    def fill(self, room: int) -> None:
+        """Say of every step what was done, then take the best upgrades until nothing fits."""
+        newest_first = range(len(self._options) - 1, -1, -1)
+        for at in newest_first:
+            if len(self._options[at]) > 1 and self._options[at][0].form == "gone":
+                self._try(at, 1, room)
+        upgrades = [upgrade for at in newest_first for upgrade in self._hull(at)]
+        # The sort is stable: of two that are worth the same the newer step comes first.
+        upgrades.sort(key=lambda upgrade: -upgrade.density)
+        for upgrade in upgrades:
+            if self._levels[upgrade.at] == upgrade.before:
+                self._try(upgrade.at, upgrade.after, room)
+        for at in dict.fromkeys(upgrade.at for upgrade in upgrades):
+            for level in range(len(self._options[at]) - 1, self._levels[at], -1):
+                if self._try(at, level, room):
+                    break
+
+    def chosen(self) -> list[Option]:
+        """Return the form of each step."""
+        return [forms[level] for forms, level in zip(self._options, self._levels, strict=True)]
+
+    def _hull(self, at: int) -> list[_Upgrade]:
+        """Return the upgrades from where a step is, along the upper hull of worth over tokens."""
+        forms = self._options[at]
+        corners = [self._levels[at]]
+        for level in range(self._levels[at] + 1, len(forms)):
+            while len(corners) > 1 and _density(forms, corners[-1], level) >= _density(
+                forms, corners[-2], corners[-1]
+            ):
+                corners.pop()
+            corners.append(level)
+        return [
+            _Upgrade(_density(forms, before, after), at, before, after)
+            for before, after in pairwise(corners)
+        ]
+
+    def _try(self, at: int, level: int, room: int) -> bool:
+        """Take a form if it fits."""
+        forms = self._options[at]
+        cost = forms[level].tokens - forms[self._levels[at]].tokens
+        leaves = self._in_run[at] and not self._removed(at, level)
+        if leaves:
+            # A step that stays in the middle of a run cuts its marker in two.
+            neighbours = self._continues(at) + self._goes_on(at)
+            cost += self._marker_tokens * (neighbours - 1)
+        if self._tokens + cost > room and cost > 0:
+            return False
+        self._tokens += cost
+        self._levels[at] = level
+        self._in_run[at] = self._in_run[at] and not leaves
+        return True
+
+    def _removed(self, at: int, level: int) -> bool:
+        return self._options[at][level].form in ("line", "gone")
+
+    def _continues(self, at: int) -> bool:
+        """Tell whether the step before is part of the same run."""
+        return at > 0 and self._in_run[at - 1] and self._joined[at - 1]
+
+    def _goes_on(self, at: int) -> bool:
+        """Tell whether the step after is part of the same run."""
+        return at + 1 < len(self._in_run) and self._in_run[at + 1] and self._joined[at]
+
+
+def _density(forms: Sequence[Option], before: int, after: int) -> float:
+    gained = forms[after].worth - forms[before].worth
+    return gained / (forms[after].tokens - forms[before].tokens)
+
+
+def _decision(step: Step, worth: StepWorth, option: Option, held: str | None) -> Decision:
+    score = min(1.0, max(worth.action, worth.observation))
+    if held is not None:
+        return Decision(step.number, "floor", held, step.tokens, score)
+    if option.form == "whole":
+        return Decision(step.number, "kept", "worth its tokens", step.tokens, score)
+    reason = "no room for its result" if option.form == "action" else "no room left"
+    return Decision(
+        step.number, "elided", reason, step.tokens, score, option.line, form=option.form
+    )

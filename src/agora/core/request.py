@@ -1,0 +1,44 @@
+"""What goes to a model: the messages of a request and the fields around them."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Observations = Literal["user", "none"]
+"""Says which plain user messages are observations: `"user"`, all but the first; `"none"`, none.
+Where the caller does not say, those are that stand in a frame which only programs write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request to a model, in one wire format. Adapters parse it, validators check it.
+
+    `None` always means that the caller did not say.
+    """
+
+    messages: Any
+    """Messages, input items, contents or one text: whatever the format calls its history."""
+    format: str
+    """The wire format's own name, never an alias."""
+    system: object = None
+    """System text that the format keeps outside the messages."""
+    tools: object = None
+    thinking: bool | None = None
+    """Whether extended thinking is on."""
+    observations: Observations | None = None
+    model: str | None = None
+    field: str = ""
+    """Where the messages are in the body, such as `messages`; empty when there is no body."""
+    body: Any = None
+    """The whole request body that the messages were read from, if there was one."""
+    server_side: bool = False
+    """Whether the provider keeps earlier messages itself, so that these must not be edited."""
+
+    def with_messages(self, messages: Any) -> Any:
+        """Return the body with other messages and everything else as it was.
+
+        >>> body = {"model": "m", "messages": ["long"]}
+        >>> request = Request(messages=["long"], format="openai", field="messages", body=body)
+        >>> request.with_messages(["short"])
+        {'model': 'm', 'messages': ['short']}
+        """
+        return {**self.body, self.field: messages} if self.field else messages

@@ -1,0 +1,200 @@
+"""A framework's messages through the compressor and back, as edits to its own objects.
+
+A framework file writes its messages as chat completions, one dict per message, and gets back
+which of them stay and what text they take. Its objects are never rebuilt from dicts, so that
+ids, metadata and whatever we do not know of stay with the messages that stay.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from agora.compressor import Compressor
+from agora.core.compression import Compression, Reason
+from agora.integrations.wire import Message, Wire, text_part, wire_of
+
+T = TypeVar("T")
+_LOG = logging.getLogger("agora.integrations")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A message that stays, and the text that it takes."""
+
+    position: int
+    """Where it stood."""
+    texts: tuple[str, ...] = ()
+    how: Literal["append", "replace", "after"] = "append"
+    """Behind its own content, instead of it, or as user text right after the message: then the
+    message itself stands before, as one kept without a text."""
+    apart: bool = False
+    """Whether texts are parts of their own even where the framework holds one string."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedChat:
+    """What stays of a framework's messages, and the account of it."""
+
+    kept: tuple[Kept, ...]
+    compression: Compression
+
+    def rebuild(self, messages: Sequence[T], edit: Callable[[T, Kept], Sequence[T]]) -> list[T]:
+        """Return the messages to send; `edit` writes those that take a text."""
+        out: list[T] = []
+        for kept in self.kept:
+            own = messages[kept.position]
+            out += edit(own, kept) if kept.texts else (own,)
+        return out
+
+    def regroup(
+        self,
+        runs: Sequence[tuple[int, list[T]]],
+        edit: Callable[[list[T], Kept], Sequence[T]],
+    ) -> dict[int, list[T]]:
+        """Return what stays of each message, where one goes out as several `runs` of parts.
+
+        A run comes with the number of its message; a message of which nothing
+        stays is not there. `edit` writes the runs that take a text.
+        """
+        out: dict[int, list[T]] = {}
+        for kept in self.kept:
+            at, own = runs[kept.position]
+            out.setdefault(at, []).extend(edit(own, kept) if kept.texts else own)
+        return out
+
+
+class FailOpen:
+    """Runs an edit and, where that fails, gives what was there before, with one line in the log."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._said = False
+
+    def __call__(self, edit: Callable[[], T], otherwise: T) -> T:
+        """Return what `edit` gives, or `otherwise` if it raises. The first time is a warning."""
+        try:
+            return edit()
+        except Exception as error:
+            level = logging.DEBUG if self._said else logging.WARNING
+            self._said = True
+            what = f"{type(error).__name__}: {error}"
+            self._log.log(level, "messages handed on unchanged: %s", what)
+            return otherwise
+
+
+def logged(compression: Compression) -> Compression:
+    """Return the compression, with a line about it in the log, and itself with that line.
+
+    `INFO` where something was elided, or would have been but for shadow mode, `DEBUG` otherwise;
+    the record has it as its attribute `compression`.
+    """
+    decided = compression.changed or compression.reason is Reason.SHADOW
+    level = logging.INFO if decided else logging.DEBUG
+    _LOG.log(level, "%s", compression.summary(), extra={"compression": compression})
+    return compression
+
+
+def compress_chat(
+    compressor: Compressor,
+    chat: Sequence[Message],
+    *,
+    format: str = "openai",
+    model: str | None = None,
+    system: str | None = None,
+    tools: Sequence[Message] = (),
+    thinking: bool | None = None,
+) -> CompressedChat | None:
+    """Return what stays of `chat`, or None when nothing is elided.
+
+    Args:
+        compressor: decides.
+        chat: chat completions messages, one for each of the framework's. An assistant message
+            may have `thoughts`: thinking blocks or reasoning items, as the provider gave them.
+        format: the wire format they will go out in: openai, responses or anthropic. What may be
+            removed, and what it costs, depends on it.
+        model: the model they go to.
+        system: system text that the framework keeps apart from its messages.
+        tools: chat completions tools.
+        thinking: whether extended thinking is on (Anthropic).
+
+    """
+    if format == "openai" and any(_thinks(message) for message in chat):
+        # Anthropic's thinking through somebody's chat dialect: its rules hold all the same.
+        format = "anthropic"
+    wire = wire_of(format, chat, system, tools)
+    compression = compressor.compress(
+        wire.messages,
+        model=model,
+        format=format,
+        system=wire.system,
+        tools=wire.tools or None,
+        thinking=thinking,
+    )
+    if not logged(compression).changed:
+        return None
+    kept = [Kept(position) for position in wire.aside]
+    for at, new in zip(compression.positions, compression.messages, strict=True):
+        kept += _kept(wire, at, new)
+    return CompressedChat(_once(kept), compression)
+
+
+def with_text(content: Any, kept: Kept, part: Callable[[str], Any] = text_part) -> Any:
+    """Return text, or a list of parts that `part` makes, with what `kept` says."""
+    if isinstance(content, str) and not kept.apart:
+        own = [content] if content and kept.how == "append" else []
+        return "\n\n".join([*own, *kept.texts])
+    parts = [part(content)] if isinstance(content, str) else list(content)
+    return [*(parts if kept.how == "append" else ()), *map(part, kept.texts)]
+
+
+def _thinks(message: Message) -> bool:
+    return any("thinking" in str(thought.get("type")) for thought in message.get("thoughts", ()))
+
+
+def _kept(wire: Wire, at: int, new: Message) -> list[Kept]:
+    """Return the framework's messages that one wire message stands for."""
+    old, places = wire.messages[at], wire.places[at]
+    if new is old:
+        return [Kept(place.position) for place in places]
+    field = "output" if "output" in old else "content"
+    before, after = old[field], new[field]
+    if len(places) == 1 and not places[0].result:
+        apart = not isinstance(before, str)
+        return [Kept(places[0].position, *_difference(before, after), apart)]
+    kept, start = [], 0
+    for place in places:
+        texts: tuple[str, ...] = ()
+        if place.result and after[start]["content"] != before[start]["content"]:
+            texts = tuple(block["text"] for block in after[start]["content"])
+        kept.append(Kept(place.position, texts, "replace"))
+        start += place.blocks
+    added = tuple(block["text"] for block in after[start:])
+    last = places[-1]
+    if added and not last.result:
+        kept[-1] = Kept(last.position, added, "append", apart=True)
+    elif added:
+        kept.append(Kept(last.position, added, "after"))
+    return kept
+
+
+def _difference(old: Any, new: Any) -> tuple[tuple[str, ...], Literal["append", "replace"]]:
+    if isinstance(old, str):
+        if old and new.startswith(f"{old}\n\n"):
+            return (new[len(old) + 2 :],), "append"
+        return (new,), "replace"
+    if new[: len(old)] == old:
+        return tuple(part["text"] for part in new[len(old) :]), "append"
+    return tuple(part["text"] for part in new), "replace"
+
+
+def _once(kept: Sequence[Kept]) -> tuple[Kept, ...]:
+    """Return each of the framework's own messages once; several items may stand for one."""
+    out: list[Kept] = []
+    for keep in sorted(kept, key=lambda keep: keep.position):
+        if keep.position < 0:
+            continue
+        if out and out[-1].position == keep.position and not keep.texts:
+            continue
+        out.append(keep)
+    return tuple(out)

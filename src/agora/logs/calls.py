@@ -1,0 +1,286 @@
+"""Logged calls, put together to the trajectories they belong to.
+
+A log of calls holds each trajectory many times over: every call sends all
+messages so far. A call whose messages extend those of an earlier one continues
+its trajectory; any other call opens a new one. Only the newest messages of a
+trajectory are held, and of the trajectories only so many as are likely to go on.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agora.core.request import Observations
+from agora.logs.recording import Recording, Tally
+from agora.logs.usage import Usage
+
+MAX_OPEN = 1_000
+MAX_OPEN_BYTES = 64 << 20
+"""Of the log's own text. The conversation idle longest is assumed finished when there is more."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LoggedCall:
+    """One call as a log has it."""
+
+    format: str
+    messages: list[Any]
+    size: int
+    """How many bytes the messages took in the log, about."""
+    system: object = None
+    tools: object = None
+    model: str | None = None
+    observations: Observations | None = None
+    answer: list[Any] = field(default_factory=list)
+    """What the model answered, as messages of the same format."""
+    answer_id: str = ""
+    previous_id: str = ""
+    """The answer that the provider put before these messages, when it holds them itself."""
+    output_tokens: int | None = None
+    usage: Usage | None = None
+    """What the provider reported for this call."""
+    whole_usage: tuple[Usage, ...] = ()
+    """Where a log has a finished conversation with what was reported for each of its calls."""
+    at_seconds: float | None = None
+    trace: str = ""
+    """What the log says belongs together. Two trajectories may share it."""
+    task: str = ""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A trajectory that may go on."""
+
+    number: int
+    last: LoggedCall
+    chain: int
+    calls: list[int]
+    output_tokens: list[int | None]
+    usage: list[Usage | None]
+    at_seconds: list[float | None]
+
+
+class Grouping:
+    """Takes calls in the order they were made, gives recordings when they are over."""
+
+    def __init__(self, name: str, tally: Tally) -> None:
+        self._name = name
+        self._tally = tally
+        self._opened = 0
+        self._bytes = 0
+        self._open: dict[int, _Open] = {}
+        """By number, the one that lay longest first."""
+        self._ends: dict[int, list[int]] = {}
+        """By the chained hash of all messages sent: the numbers of those that ended so."""
+        self._answers: dict[str, int] = {}
+
+    def add(self, call: LoggedCall, where: str) -> Iterator[Recording]:
+        """Take in a call, and return the recordings that had to make room for it."""
+        if not call.messages:
+            self._tally.refuse(where, "is a call without messages")
+            return
+        if not all(type(message) is dict for message in call.messages):
+            self._tally.refuse(where, "holds a message that is no object")
+            return
+        earlier = self._server_side(call)
+        if call.previous_id and earlier is None:
+            self._tally.refuse(
+                where, "continues a response that is not in the log, so its prompt is not known"
+            )
+            return
+        try:
+            chains = _chains(call)
+        except RecursionError:
+            self._tally.refuse(where, "is nested too deeply")
+            return
+        if earlier is None:
+            earlier = self._extended(call, chains)
+        if earlier is None:
+            self._opened += 1
+            earlier = _Open(self._opened, call, chains[-1], [], [], [], [])
+        else:
+            self._forget(earlier)
+            if not call.task:
+                call.task = earlier.last.task
+            earlier.last, earlier.chain = call, chains[-1]
+        earlier.calls.append(len(call.messages))
+        earlier.output_tokens.append(call.output_tokens)
+        earlier.usage.append(call.usage)
+        earlier.at_seconds.append(call.at_seconds)
+        self._remember(earlier)
+        while len(self._open) > MAX_OPEN or (self._bytes > MAX_OPEN_BYTES and len(self._open) > 1):
+            oldest = next(iter(self._open.values()))
+            self._forget(oldest)
+            yield self._recording(oldest)
+
+    def close(self) -> Iterator[Recording]:
+        """Return what is still open, when there are no more calls."""
+        for left in list(self._open.values()):
+            self._forget(left)
+            yield self._recording(left)
+
+    def _server_side(self, call: LoggedCall) -> _Open | None:
+        """Return the trajectory a response id stands for, its messages put before the call's."""
+        number = self._answers.get(call.previous_id) if call.previous_id else None
+        if number is None:
+            return None
+        earlier = self._open[number]
+        call.messages = [*earlier.last.messages, *earlier.last.answer, *call.messages]
+        call.size += earlier.last.size
+        return earlier
+
+    def _extended(self, call: LoggedCall, chains: Sequence[int]) -> _Open | None:
+        """Return the open trajectory whose messages are the longest beginning of the call's."""
+        for sent in range(len(chains) - 1, 0, -1):
+            numbers = self._ends.get(chains[sent - 1])
+            if numbers:
+                found = [self._open[number] for number in numbers]
+                return found[0] if len(found) == 1 else _likeliest(found, call, sent)
+        return None
+
+    def _remember(self, one: _Open) -> None:
+        self._open[one.number] = one
+        self._bytes += one.last.size
+        self._ends.setdefault(one.chain, []).append(one.number)
+        if one.last.answer_id:
+            self._answers[one.last.answer_id] = one.number
+
+    def _forget(self, one: _Open) -> None:
+        del self._open[one.number]
+        self._bytes -= one.last.size
+        ends = self._ends[one.chain]
+        ends.remove(one.number)
+        if not ends:
+            del self._ends[one.chain]
+        if self._answers.get(one.last.answer_id) == one.number:
+            del self._answers[one.last.answer_id]
+
+    def _recording(self, one: _Open) -> Recording:
+        last = one.last
+        messages = last.messages
+        whole = len(one.calls) == 1 and (
+            bool(last.whole_usage) or (not last.answer and _by_agent(messages[-1]))
+        )
+        if last.answer and not any(map(_acts, last.answer)):
+            # An answer that calls tools was never sent back with their results: no step of it.
+            messages = [*messages, *last.answer]
+        tokens = [count for count in one.output_tokens if count is not None]
+        times = [at for at in one.at_seconds if at is not None]
+        usage = [billed for billed in one.usage if billed is not None]
+        if whole:
+            usage = list(last.whole_usage)
+        return Recording(
+            id=f"{last.trace or self._name}:{one.number}",
+            format=last.format,
+            messages=messages,
+            system=last.system,
+            tools=last.tools,
+            model=last.model,
+            observations=last.observations,
+            # A finished conversation is not what one call sent: each of its messages was one.
+            calls=() if whole else tuple(one.calls),
+            output_tokens=tuple(tokens) if len(tokens) == len(one.calls) and not whole else (),
+            usage=tuple(usage) if whole or len(usage) == len(one.calls) else (),
+            at_seconds=rising(times) if len(times) == len(one.calls) and not whole else (),
+            task=last.task or last.trace,
+        )
+
+
+def rising(times: Sequence[float]) -> tuple[float, ...]:
+    """Return the times with none before the one in front of it."""
+    out: list[float] = []
+    for at in times:
+        out.append(max(at, out[-1]) if out else at)
+    return tuple(out)
+
+
+def _likeliest(found: list[_Open], call: LoggedCall, sent: int) -> _Open:
+    """Of trajectories that sent the same, return the one whose answer comes next in the call."""
+    said = _mark(call.messages[sent])
+    best = found[-1]
+    best_fit = -1
+    for one in found:
+        answers = one.last.answer
+        fit = 2 * bool(answers and _mark(answers[0]) == said) + (one.last.trace == call.trace)
+        if fit >= best_fit:
+            best, best_fit = one, fit
+    return best
+
+
+def _chains(call: LoggedCall) -> list[int]:
+    """Return per message a hash of it with everything before it."""
+    # Plain messages fit both other formats, but no item of Responses.
+    chain = hash((call.format == "responses", _digest(call.system)))
+    chains = []
+    for message in call.messages:
+        chain = hash((chain, _digest(message)))
+        chains.append(chain)
+    return chains
+
+
+def _digest(value: Any) -> int:
+    """Return a hash of a JSON value in which nothing counts that a client may move or rewrite.
+
+    Cache breakpoints wander from call to call, and a text with one is written as a block.
+    """
+    kind = type(value)
+    if kind is str:
+        return hash(value)
+    if kind is dict:
+        total = 0
+        for key, item in value.items():
+            if key != "cache_control":
+                total ^= hash((key, hash(item) if type(item) is str else _digest(item)))
+        return total
+    if kind is list:
+        if len(value) == 1 and type(value[0]) is dict and value[0].get("type") == "text":
+            text = value[0].get("text")
+            if type(text) is str:
+                return hash(text)
+        return hash(tuple(map(_digest, value)))
+    return hash(value)
+
+
+def _mark(message: Any) -> tuple[str, tuple[str, ...]]:
+    """Return what an answer is known again by: its text and the ids of its calls."""
+    if not isinstance(message, dict):
+        return "", ()
+    texts: list[str] = []
+    ids: list[str] = []
+    content = message.get("content")
+    if isinstance(content, str):
+        texts.append(content)
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict):
+            if block.get("type") == "tool_use":
+                ids.append(str(block.get("id")))
+            else:
+                texts.append(str(block.get("text", "")))
+    calls = message.get("tool_calls")
+    if isinstance(calls, list):
+        ids += [str(call.get("id")) for call in calls if isinstance(call, dict)]
+    if "call_id" in message:
+        ids.append(str(message["call_id"]))
+    return "\n".join(texts), tuple(ids)
+
+
+def _by_agent(message: Any) -> bool:
+    return isinstance(message, dict) and message.get("role") in ("assistant", "model")
+
+
+def _acts(message: Any) -> bool:
+    """Tell whether a message of the agent calls a tool of the client."""
+    if not isinstance(message, dict):
+        return False
+    if message.get("tool_calls") or message.get("function_call"):
+        return True
+    kind = message.get("type")
+    if isinstance(kind, str) and kind.endswith("_call"):
+        # Calls that the provider answers itself carry no call_id.
+        return "call_id" in message
+    content = message.get("content", message.get("parts"))
+    return isinstance(content, list) and any(
+        isinstance(block, dict)
+        and (block.get("type") == "tool_use" or "functionCall" in block or "toolUse" in block)
+        for block in content
+    )

@@ -1,0 +1,299 @@
+"""OpenTelemetry spans of model calls, as OTLP-JSON or one span per record.
+
+Three ways of writing the messages are known: the GenAI conventions
+(`gen_ai.input.messages` and its forerunners, indexed attributes and events),
+and OpenInference (`llm.input_messages.0.message.role`). All become OpenAI chat
+messages. Spans are exported when they end, so the calls of a trace are put in
+the order in which they began.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from agora.adapters.rules.shape import as_list, as_object
+from agora.core.request import Observations
+from agora.logs.calls import LoggedCall
+from agora.logs.chat import as_chat
+from agora.logs.ordered import Ordered
+from agora.logs.recording import Recording, Tally
+from agora.logs.source import Record
+from agora.logs.usage import Usage
+from agora.logs.values import as_count, as_json, as_seconds, as_text
+
+_SPAN_IDS = ("span_id", "spanId", "context", "traceId", "trace_id")
+_NO_CALLS = (
+    "invoke_agent",
+    "create_agent",
+    "execute_tool",
+    "embeddings",
+    "invoke_workflow",
+    "retrieval",
+)
+_OUTPUT_TOKENS = (
+    "gen_ai.usage.output_tokens",
+    "gen_ai.usage.completion_tokens",
+    "llm.usage.completion_tokens",
+    "llm.token_count.completion",
+)
+_INPUT_TOKENS = (
+    "gen_ai.usage.input_tokens",
+    "gen_ai.usage.prompt_tokens",
+    "llm.usage.prompt_tokens",
+    "llm.token_count.prompt",
+)
+_READ_TOKENS = (
+    "gen_ai.usage.cache_read.input_tokens",
+    "gen_ai.usage.cache_read_input_tokens",
+    "llm.token_count.prompt_details.cache_read",
+)
+_WRITTEN_TOKENS = (
+    "gen_ai.usage.cache_creation.input_tokens",
+    "gen_ai.usage.cache_creation_input_tokens",
+    "llm.token_count.prompt_details.cache_write",
+)
+_MODELS = (
+    "gen_ai.request.model",
+    "gen_ai.response.model",
+    "llm.model_name",
+    "llm.request.model",
+)
+Attributes = dict[str, Any]
+
+
+def fits(value: Any) -> bool:
+    """Tell whether a record is a batch of spans, a trace, or a span."""
+    fields = as_object(value)
+    if "resourceSpans" in fields or "resource_spans" in fields:
+        return True
+    if isinstance(fields.get("spans"), list) and ("trace_id" in fields or "traceId" in fields):
+        return True
+    named = any(key in fields for key in ("attributes", "span_attributes"))
+    return named and any(key in fields for key in _SPAN_IDS)
+
+
+def read(records: Iterator[Record], name: str, tally: Tally) -> Iterator[Recording]:
+    """Return the trajectories that the calls of each trace make up."""
+    ordered = Ordered(name, tally)
+    for record in records:
+        found = False
+        try:
+            for span, resource in _spans(record.value):
+                found = True
+                call = _call(span, resource, record)
+                if call is not None:
+                    ordered.add(call, record.where)
+        except RecursionError:
+            tally.refuse(record.where, "is nested too deeply")
+            continue
+        if not found:
+            tally.refuse(record.where, "holds no span")
+        yield from ordered.overfull()
+    yield from ordered.close()
+
+
+def _spans(value: Any) -> Iterator[tuple[dict[str, object], Attributes]]:
+    """Return every span in a record, with the attributes of the resource it came from."""
+    fields = as_object(value)
+    batches = as_list(fields.get("resourceSpans", fields.get("resource_spans")))
+    for batch in map(as_object, batches):
+        resource = _attributes(as_object(batch.get("resource")).get("attributes"))
+        scopes = batch.get("scopeSpans", batch.get("scope_spans"))
+        for scope in map(as_object, as_list(scopes)):
+            for span in as_list(scope.get("spans")):
+                yield as_object(span), resource
+    if batches:
+        return
+    pending = as_list(fields.get("spans")) if "spans" in fields else [value]
+    stack = list(reversed(pending))
+    while stack:
+        span = as_object(stack.pop())
+        if span:
+            yield span, {}
+        stack.extend(reversed(as_list(span.get("child_spans", span.get("children")))))
+
+
+def _attributes(value: Any) -> Attributes:
+    """Return attributes as a plain object, from one or from OTLP's list of keys and values."""
+    if isinstance(value, dict):
+        return value
+    return {
+        str(pair.get("key")): _plain(pair.get("value")) for pair in map(as_object, as_list(value))
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return what an OTLP value holds."""
+    if not isinstance(value, dict):
+        return value
+    for key, inner in value.items():
+        if key == "intValue":
+            count = as_count(inner)
+            return inner if count is None else count
+        if key == "arrayValue":
+            return [_plain(item) for item in as_list(as_object(inner).get("values"))]
+        if key == "kvlistValue":
+            return _attributes(as_object(inner).get("values"))
+        if key.endswith("Value"):
+            return inner
+    return None
+
+
+def _call(span: dict[str, object], resource: Attributes, record: Record) -> LoggedCall | None:
+    """Return the call a span stands for, if it is one of a model."""
+    attributes = _attributes(span.get("attributes", span.get("span_attributes")))
+    events = [as_object(event) for event in as_list(span.get("events"))]
+    if attributes.get("gen_ai.operation.name") in _NO_CALLS:
+        return None
+    if attributes.get("openinference.span.kind", "LLM") != "LLM":
+        return None
+    sent, answered = _conventions(attributes, events)
+    if not sent:
+        sent, answered = _indexed(attributes, "gen_ai.prompt", "gen_ai.completion", "")
+    if not sent:
+        prefixes = ("llm.input_messages", "llm.output_messages")
+        sent, answered = _indexed(attributes, *prefixes, "message")
+    if not sent:
+        sent, answered = _by_events(events)
+    if not sent:
+        return None
+    messages = [message for one in sent for message in as_chat(one)]
+    told = any(message["role"] == "tool" or "tool_calls" in message for message in messages)
+    spoken: Observations | None = None
+    if not told and any(as_object(one).get("role") == "tool-response" for one in sent):
+        spoken = "user"
+    model = next((attributes[key] for key in _MODELS if attributes.get(key)), None)
+    task = attributes.get("gen_ai.conversation.id", attributes.get("session.id"))
+    return LoggedCall(
+        format="openai",
+        messages=messages,
+        # Several spans may share a record. What they take is counted by their own text.
+        size=min(record.size, sum(len(as_text(m.get("content"))) for m in messages) + 200),
+        tools=_tools(attributes),
+        model=model if isinstance(model, str) else None,
+        observations=spoken,
+        answer=[message for one in answered[:1] for message in as_chat(one)],
+        output_tokens=_count(attributes, _OUTPUT_TOKENS),
+        usage=_usage(attributes),
+        at_seconds=_start(span),
+        trace=_trace_id(span),
+        task=task if isinstance(task, str) else str(resource.get("session.id") or ""),
+    )
+
+
+def _count(attributes: Attributes, keys: Sequence[str]) -> int | None:
+    return next((as_count(attributes[key]) for key in keys if key in attributes), None)
+
+
+def _usage(attributes: Attributes) -> Usage | None:
+    """Return what was billed; by the conventions what was read and written is in the total."""
+    prompt = _count(attributes, _INPUT_TOKENS)
+    if not prompt:
+        return None
+    read = min(_count(attributes, _READ_TOKENS) or 0, prompt)
+    return Usage(prompt, read, min(_count(attributes, _WRITTEN_TOKENS) or 0, prompt - read))
+
+
+def _start(span: dict[str, object]) -> float | None:
+    """Return when a span began."""
+    for key in ("startTimeUnixNano", "start_time_unix_nano"):
+        nanoseconds = as_count(span.get(key))
+        if nanoseconds is not None:
+            return nanoseconds / 1e9
+    times = (as_seconds(span.get(key)) for key in ("start_time", "startTime", "timestamp"))
+    return next((at for at in times if at is not None), None)
+
+
+def _trace_id(span: dict[str, object]) -> str:
+    inner = as_object(span.get("context"))
+    for fields in (span, inner):
+        for key in ("traceId", "trace_id"):
+            if isinstance(fields.get(key), str):
+                return str(fields[key])
+    return ""
+
+
+def _conventions(
+    attributes: Attributes, events: Sequence[dict[str, object]]
+) -> tuple[list[Any], list[Any]]:
+    """Return what was sent and answered by the present GenAI conventions."""
+    sources = [attributes]
+    sources += [_attributes(event.get("attributes")) for event in events]
+    for source in sources:
+        sent = as_list(as_json(source.get("gen_ai.input.messages")))
+        if sent:
+            system = as_list(as_json(source.get("gen_ai.system_instructions")))
+            if system:
+                sent = [{"role": "system", "parts": system}, *sent]
+            return sent, as_list(as_json(source.get("gen_ai.output.messages")))
+    return [], []
+
+
+def _indexed(
+    attributes: Attributes, sent: str, answered: str, inner: str
+) -> tuple[list[Any], list[Any]]:
+    """Return messages whose fields are attributes of their own: `prefix.0.role`."""
+    out: list[list[Any]] = []
+    for prefix in (sent, answered):
+        found = [as_object(one) for one in as_list(_nested(attributes, prefix))]
+        out.append([as_object(one.get(inner)) if inner else one for one in found])
+    return out[0], out[1]
+
+
+def _by_events(events: Sequence[dict[str, object]]) -> tuple[list[Any], list[Any]]:
+    """Return messages that were recorded as one event each."""
+    sent: list[Any] = []
+    answered: list[Any] = []
+    for event in events:
+        name = str(event.get("name"))
+        if not name.startswith("gen_ai."):
+            continue
+        fields = {**_attributes(event.get("attributes")), **as_object(as_json(event.get("body")))}
+        if name == "gen_ai.choice":
+            answered.append({"role": "assistant", **as_object(as_json(fields.get("message")))})
+        elif name.endswith(".message"):
+            role = name.removeprefix("gen_ai.").removesuffix(".message")
+            sent.append({"role": role, **fields})
+    return sent, answered
+
+
+def _nested(attributes: Attributes, prefix: str) -> Any:
+    """Return the value that dotted keys below `prefix` spell: numbers are places in a list."""
+    tree: dict[str, Any] = {}
+    for key, value in attributes.items():
+        if not key.startswith(prefix + "."):
+            continue
+        at = tree
+        *path, last = key[len(prefix) + 1 :].split(".")
+        for part in path:
+            inner = at.get(part)
+            if not isinstance(inner, dict):
+                at[part] = inner = {}
+            at = inner
+        at.setdefault(last, value)
+    return _listed(tree)
+
+
+def _listed(tree: Any) -> Any:
+    if not isinstance(tree, dict) or not tree:
+        return tree
+    if all(key.isascii() and key.isdigit() and len(key) < 9 for key in tree):
+        return [_listed(tree[key]) for key in sorted(tree, key=int)]
+    return {key: _listed(value) for key, value in tree.items()}
+
+
+def _tools(attributes: Attributes) -> object:
+    """Return the tools that were offered, as chat completions would have them."""
+    found = as_list(as_json(attributes.get("gen_ai.tool.definitions")))
+    if not found:
+        listed = map(as_object, as_list(_nested(attributes, "llm.tools")))
+        found = [as_json(as_object(one.get("tool")).get("json_schema")) for one in listed]
+    if not found:
+        found = as_list(_nested(attributes, "llm.request.functions"))
+    tools: list[object] = []
+    for one in map(as_object, found):
+        if "function" in one:
+            tools.append(one)
+        elif "name" in one:
+            kept = {key: as_json(one[key]) for key in one if key != "type"}
+            tools.append({"type": "function", "function": kept})
+    return tools or None

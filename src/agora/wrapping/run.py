@@ -1,0 +1,95 @@
+"""Runs an agent as if its terminal, its signals and its exit code were the shell's own."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+_FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGCONT")
+"""Signals that reach this process alone, and are meant for the agent."""
+_OF_TERMINAL = ("SIGINT", "SIGQUIT", "SIGTSTP", "SIGWINCH", "SIGTTIN", "SIGTTOU")
+"""Signals that the terminal sends to the agent and to this process alike."""
+KILLED = 128
+"""What shells add to the number of the signal that ended a command."""
+
+
+def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command to its end, and return the exit code that a shell would give it.
+
+    It shares this process's terminal and process group, so that Ctrl-C, Ctrl-Z and a new window
+    size reach it as they would without us. A signal sent to this process alone is passed on. When
+    it is stopped, this process stops with it, so that the shell gets its terminal back.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    # Ours before it starts: a signal that came in between would end us and leave the agent alone.
+    with _passing_on() as pass_on_to:
+        process = subprocess.Popen(command, env=dict(environment))  # noqa: S603 - what was asked
+        pass_on_to(process.pid)
+        while True:
+            _, status = os.waitpid(process.pid, os.WUNTRACED)
+            if not os.WIFSTOPPED(status):
+                break
+            os.kill(os.getpid(), signal.SIGSTOP)
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGCONT)
+    code = os.waitstatus_to_exitcode(status)
+    process.returncode = code
+    return KILLED - code if code < 0 else code
+
+
+@contextmanager
+def _passing_on() -> Iterator[Callable[[int], None]]:
+    """Pass signals on, as long as the block runs, to the process that the block names.
+
+    Those that come before it is named wait for it.
+    """
+    to: list[int] = []
+    waiting: list[int] = []
+
+    def forward(number: int, _: FrameType | None) -> None:
+        if not to:
+            waiting.append(number)
+            return
+        with suppress(ProcessLookupError):
+            os.kill(to[0], number)
+
+    def pass_on_to(pid: int) -> None:
+        to.append(pid)
+        while waiting:
+            forward(waiting.pop(0), None)
+
+    def of_terminal(number: int, frame: FrameType | None) -> None:
+        # Where no terminal sent it, somebody did, and to us alone.
+        if number in (signal.SIGINT, signal.SIGQUIT) and not _in_foreground():
+            forward(number, frame)
+
+    handlers = [(name, forward) for name in _FORWARDED] + [(n, of_terminal) for n in _OF_TERMINAL]
+    before = []
+    for name, handler in handlers:
+        number = getattr(signal, name)
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            # What is ignored (nohup) is ignored by the agent as well.
+            before.append((number, signal.signal(number, handler)))
+    try:
+        yield pass_on_to
+    finally:
+        for number, old in before:
+            signal.signal(number, old)
+
+
+def _in_foreground() -> bool:
+    """Return whether a terminal sends its signals to this process group."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

@@ -1,0 +1,112 @@
+import http.server
+import json
+import threading
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from click.testing import CliRunner
+
+from agora.cli.group import agora
+from agora.cli.prices import Timed, measured
+from agora.core.prices import load_sheets
+
+
+class Server:
+    """Takes so many seconds for each token, fewer for those of a prompt that it has seen."""
+
+    def __init__(self, cold: float, warm: float) -> None:
+        self.cold, self.warm = cold, warm
+        self.seen: set[str] = set()
+
+    def time(self, prompt: str) -> Timed:
+        tokens = len(prompt.split())
+        each = self.warm if prompt in self.seen else self.cold
+        self.seen.add(prompt)
+        return Timed(tokens, 0.05 + tokens * each)
+
+
+def test_what_was_put_in_is_found_again() -> None:
+    found = measured(Server(0.0005, 0.00001).time, words=2_000, repeats=2, seed=1)
+
+    assert found.seconds_per_token == pytest.approx(0.0005)
+    assert found.read == pytest.approx(0.02)
+
+
+def test_one_slow_prompt_changes_little() -> None:
+    server, calls = Server(0.0005, 0.00001), 0
+
+    def time(prompt: str) -> Timed:
+        nonlocal calls
+        calls += 1
+        timed = server.time(prompt)
+        return Timed(timed.tokens, timed.seconds + 3.0) if calls == 4 else timed
+
+    found = measured(time, words=2_000, repeats=3, seed=1)
+
+    assert found.seconds_per_token == pytest.approx(0.0005, rel=0.2)
+
+
+def test_a_server_that_takes_the_same_for_all_says_nothing() -> None:
+    with pytest.raises(ValueError, match="took no longer"):
+        measured(lambda p: Timed(len(p.split()), 0.1), words=800, repeats=1)
+    with pytest.raises(ValueError, match="equally long"):
+        measured(lambda _: Timed(7, 0.1), words=800, repeats=1)
+
+
+def test_the_sheet_is_one_that_the_gateway_reads() -> None:
+    found = measured(Server(0.0005, 0.00001).time, words=2_000, repeats=1, seed=1)
+    table = tomllib.loads(found.sheet("house"))["prices"]["house"]
+
+    assert table["like"] == "self-hosted-cached"
+    like = 'own = {like = "self-hosted", read = 0.02, ttl_seconds = 86400}\n'
+    sheet = load_sheets(like + f'house = {{like = "own", read = {table["read"]}}}')["house"]
+    assert sheet.caches
+
+
+@contextmanager
+def answering() -> Iterator[str]:
+    server = Server(0.0, 0.0)
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._say({"data": [{"id": "tiny"}]})
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            self._say({"usage": {"prompt_tokens": server.time(asked["prompt"]).tokens}})
+
+        def _say(self, body: object) -> None:
+            data = json.dumps(body).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    http_server = http.server.HTTPServer(("127.0.0.1", 0), Answer)
+    threading.Thread(target=http_server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{http_server.server_port}"
+    finally:
+        http_server.shutdown()
+        http_server.server_close()
+
+
+def test_the_command_says_what_is_wrong() -> None:
+    nobody = CliRunner().invoke(agora, ["prices", "measure", "http://127.0.0.1:9"])
+    assert nobody.exit_code == 1
+    assert "nothing was measured" in nobody.output
+    assert CliRunner().invoke(agora, ["prices", "measure", "127.0.0.1:9"]).exit_code == 2
+
+
+def test_the_command_asks_a_server_by_its_own_address_or_its_v1() -> None:
+    with answering() as url:
+        found = CliRunner().invoke(
+            agora, ["prices", "measure", f"{url}/v1/", "--words", "64", "--repeats", "1"]
+        )
+    # It takes no time for anything here: either outcome has looked at every answer.
+    assert "[prices.house]" in found.output or "took no longer" in found.output

@@ -1,0 +1,197 @@
+import http.server
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agora.wrapping.doctor import _conversation
+
+AGORA = (sys.executable, "-P", "-c", "from agora.cli import main; main()", "wrap")
+KEY = "sk-proj-madeup0000000000000000000000000000"
+ASK = """
+import json, os, sys, urllib.request
+for n in range(int(sys.argv[2])):
+    request = urllib.request.Request(
+        os.environ["OPENAI_BASE_URL"] + "/chat/completions?beta=1",
+        open(sys.argv[1], "rb").read(),
+        {"content-type": "application/json", "authorization": "Bearer " + os.environ["KEY"],
+         "x-unheard-of": "Value"})
+    print(urllib.request.urlopen(request, timeout=60).read().decode())
+    sys.stdout.flush()
+    if len(sys.argv) > 3 and n == 0:
+        sys.stdin.readline()
+"""
+"""An agent in a few lines: it reads the usual variable and asks what it is given."""
+
+
+class Provider(http.server.ThreadingHTTPServer):
+    """A provider that answers everything alike and keeps what it got."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answering)
+        self.arrived: list[tuple[str, dict[str, str], bytes]] = []
+
+
+class _Answering(http.server.BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        assert isinstance(self.server, Provider)
+        self.server.arrived.append((self.path, headers, body))
+        usage = {"prompt_tokens": 1_000, "completion_tokens": 10}
+        message = {"role": "assistant", "content": "ok"}
+        said = json.dumps({"choices": [{"index": 0, "message": message}], "usage": usage}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    made = Provider()
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    yield made
+    made.shutdown()
+    made.server_close()
+
+
+@pytest.fixture
+def surroundings(tmp_path: Path, provider: Provider) -> dict[str, str]:
+    """An environment with a home of its own, whose OPENAI_BASE_URL the user has set."""
+    (tmp_path / "tmp").mkdir()
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "TMPDIR": str(tmp_path / "tmp"),
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "OPENAI_BASE_URL": f"http://127.0.0.1:{provider.server_port}/v1",
+        "KEY": KEY,
+    }
+
+
+def asked(folder: Path, body: object, times: int = 1) -> tuple[str, ...]:
+    (folder / "agent.py").write_text(ASK)
+    (folder / "body.json").write_text(json.dumps(body))
+    return (sys.executable, str(folder / "agent.py"), str(folder / "body.json"), str(times))
+
+
+def test_an_agent_is_wrapped_by_one_command(
+    tmp_path: Path, provider: Provider, surroundings: dict[str, str]
+) -> None:
+    body = _conversation() | {"unheard_of": 1.50}
+    account = tmp_path / "account.json"
+
+    command = (*AGORA, "--account", str(account), "--", *asked(tmp_path, body, 2))
+    ran = subprocess.run(
+        command, env=surroundings, cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count('"ok"') == 2
+    path, headers, arrived = provider.arrived[0]
+    assert path == "/v1/chat/completions?beta=1"
+    assert headers["authorization"] == f"Bearer {KEY}"
+    assert headers["x-unheard-of"] == "Value"
+    sent, got = json.loads(json.dumps(body)), json.loads(arrived)
+    assert len(got.pop("messages")) < len(sent.pop("messages"))
+    assert got == sent
+    (line,) = [line for line in ran.stderr.splitlines() if line.startswith("agora:")]
+    assert "2 calls" in line
+    assert "2 edited" in line
+    assert "by gpt-4.1" in line
+    assert json.loads(account.read_text())["calls"] == 2
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert KEY not in ran.stderr + account.read_text()
+
+
+def test_a_gateway_that_is_killed_between_two_calls_is_not_noticed_by_the_agent(
+    tmp_path: Path, provider: Provider, surroundings: dict[str, str]
+) -> None:
+    command = (*AGORA, *asked(tmp_path, _conversation(), 2), "wait")
+    process = subprocess.Popen(
+        command,
+        env=surroundings,
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert "ok" in process.stdout.readline()
+    children = Path(f"/proc/{process.pid}/task").glob("*/children")
+    (gateway,) = [
+        int(pid)
+        for pid in " ".join(path.read_text() for path in children).split()
+        if b"agora.wrapping.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    os.kill(gateway, signal.SIGKILL)
+    out, said = process.communicate("\n", timeout=120)
+
+    assert process.returncode == 0, said
+    assert "ok" in out
+    first, second = (body for _, _, body in provider.arrived)
+    assert first == second
+    assert "2 calls" in said
+    assert "the gateway was restarted 1 time" in said
+
+
+def test_settings_with_a_mistake_start_nothing(
+    tmp_path: Path, provider: Provider, surroundings: dict[str, str]
+) -> None:
+    (tmp_path / "agora.toml").write_text("[compression]\nkeep_ratoi = 1\n")
+
+    ran = subprocess.run(
+        (*AGORA, *asked(tmp_path, {})),
+        env=surroundings,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert ran.returncode == 1
+    assert "keep_ratoi is not a setting (did you mean keep_ratio?)" in ran.stderr
+    assert provider.arrived == []
+
+
+@pytest.mark.parametrize(("name", "code"), [("no-such-agent", 127), ("./plain", 126)])
+def test_what_cannot_be_run_has_the_code_that_shells_give_it(
+    name: str, code: int, tmp_path: Path, surroundings: dict[str, str]
+) -> None:
+    (tmp_path / "plain").write_text("text")
+
+    ran = subprocess.run(
+        (*AGORA, name), env=surroundings, cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+
+    assert ran.returncode == code
+    assert ran.stderr.startswith(f"agora: {name} ")
+
+
+def test_an_agent_that_cannot_go_through_runs_without_and_is_said_to(
+    tmp_path: Path, surroundings: dict[str, str]
+) -> None:
+    script = tmp_path / "claude"
+    script.write_text('#!/bin/sh\necho "$ANTHROPIC_BASE_URL"; exit 4\n')
+    script.chmod(0o755)
+    surroundings |= {"CLAUDE_CODE_USE_BEDROCK": "1", "PATH": f"{tmp_path}:/usr/bin:/bin"}
+
+    ran = subprocess.run(
+        (*AGORA, "claude"), env=surroundings, capture_output=True, text=True, timeout=60
+    )
+
+    assert (ran.returncode, ran.stdout) == (4, "\n")
+    assert "runs without a gateway" in ran.stderr
+    assert "Amazon Bedrock" in ran.stderr

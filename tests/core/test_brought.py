@@ -1,0 +1,160 @@
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agora.core.brought import MOST_NAMES, facts, told
+
+CARDS = [{"id": "card_6276", "balance": 113}, {"id": "card_7480", "balance": 6}]
+
+
+def brought(observation: object, *known: str, said: tuple[str, ...] = (), most: int = 12) -> str:
+    text = observation if isinstance(observation, str) else json.dumps(observation)
+    return told(facts(text), set(known), said=set(said), most=most).text
+
+
+def test_a_value_is_never_apart_from_what_identifies_it() -> None:
+    assert brought(CARDS) == "id=card_6276 balance=113; id=card_7480 balance=6"
+    assert brought(CARDS, "card_6276") == "id=card_6276 balance=113; id=card_7480 balance=6"
+    assert brought(CARDS, most=3) == "id=card_6276 balance=113; id=card_7480; +1"
+
+
+def test_what_names_a_record_comes_first_whatever_its_place() -> None:
+    assert brought([{"balance": 113, "card_id": "c-77"}]) == "card_id=c-77 balance=113"
+
+
+def test_an_entry_of_a_table_is_named_by_its_key_and_only_once() -> None:
+    table = {"methods": {"card_6276644": {"id": "card_6276644", "balance": 113}}}
+
+    assert brought(table) == "methods=card_6276644 balance=113"
+
+
+def test_a_number_says_what_it_is_of() -> None:
+    flight = {"flight": "HAT136", "seats": {"economy": 9}, "prices": {"economy": 164}}
+
+    assert brought(flight) == "flight=HAT136 seats.economy=9 prices.economy=164"
+    assert brought({"card_6276644": {"balance": 113}}) == "card_6276644 balance=113"
+
+
+def test_what_the_line_has_said_of_the_action_is_not_said_again() -> None:
+    order = {"order_id": "W-4073", "status": "delivered"}
+
+    assert brought(order, said=("W-4073",)) == "status=delivered"
+
+
+def test_what_is_known_is_not_told_and_nothing_new_gives_no_words() -> None:
+    assert brought({"flight": "HAT136", "gate": "B-12"}, "HAT136") == "gate=B-12"
+    assert brought({"flight": "HAT136"}, "HAT136") == ""
+    assert told(facts(""), set()).share == 1.0
+
+
+def test_numbers_are_told_with_their_key_and_booleans_too() -> None:
+    value = {"price": 48.50, "open": True, "none": None, "12": 3, "date": "2024-05-20"}
+
+    assert brought(value) == "price=48.5 open=true date=2024-05-20"
+
+
+def test_prose_is_not_told() -> None:
+    value = {"note": "please do tell them to wait", "name": "Mei Brown", "long": "x" * 99}
+
+    assert brought(value) == 'name="Mei Brown"'
+
+
+def test_several_results_are_read_one_after_the_other() -> None:
+    assert brought('{"id": "A-11"}\n{"id": "A-12"}\n') == "id=A-11; id=A-12"
+    assert brought('{"id": "A-11"} and some text') == "id=A-11"
+    assert brought('{"id": "A-11"}\n7') == "id=A-11"
+
+
+def test_what_is_nearly_json_keeps_its_keys() -> None:
+    assert brought('{"id": "A-11", "price": 7, "cut off') == "id=A-11 price=7"
+    assert brought("[{'id': 'A-11', 'seat': 'B-2'}, {'id': 'A-12'}]") == (
+        "id=A-11 seat=B-2; id=A-12"
+    )
+    assert brought("[see W7148 there") == "W7148"
+
+
+def test_a_name_that_is_escaped_in_the_text_is_left_out() -> None:
+    assert brought('{"name": "caf\\u00e9-1", "id": "A-11"}') == "id=A-11"
+
+
+def test_very_deep_and_very_long_values_are_read_in_part() -> None:
+    deep: Any = {"id": "A-11"}
+    for _ in range(20):
+        deep = [deep]
+
+    assert brought(deep) == ""
+    assert brought([{"id": f"A-{n}"} for n in range(600)]).endswith("; +108")
+
+
+def test_of_code_places_and_definitions_are_told() -> None:
+    text = "src/a.py:12:def load(path):\nsrc/a.py:40:    return x\n"
+
+    assert brought(text) == "src/a.py:12 load src/a.py:40"
+
+
+def test_of_a_failed_run_tests_errors_and_files_are_told() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "src/a.py", line 12, in load\n'
+        "ValueError: k+1 wins\nFAILED tests/test_a.py::test_load - ValueError\n"
+    )
+
+    assert brought(text) == "tests/test_a.py::test_load ValueError src/a.py"
+
+
+def test_no_words_of_code_and_no_bare_numbers_are_told() -> None:
+    text = "import heapq\n164  return k1 + k2  # the Great Art wins\ndef refresh(self):\n"
+    text += "    def update(self):\n"
+
+    assert brought(text) == "refresh"
+
+
+def test_of_other_text_paths_ids_and_numbered_things_are_told() -> None:
+    assert brought("You see a apple 1, and a shelf 12.") == "apple 1 shelf 12"
+    assert brought("See /etc/hosts or order W7148 of load_config, paid 299 on 07/12/2002") == (
+        "/etc/hosts W7148 load_config"
+    )
+    assert brought("image/jpeg and text/html") == ""
+    assert len(brought(" ".join(f"W71{n:02}x" for n in range(30))).split()) == 6
+
+
+def test_of_a_very_long_text_both_ends_are_read() -> None:
+    text = "W1111a " + "nothing here. " * 20_000 + " W2222b"
+
+    assert brought(text) == "W1111a W2222b"
+
+
+def test_very_long_json_is_read_as_text() -> None:
+    text = '["W1111a", "' + "x " * 250_000 + '"]'
+
+    assert brought(text) == "W1111a"
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+        lambda inner: (
+            st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4)
+        ),
+        max_leaves=20,
+    )
+)
+def test_every_name_stands_in_the_observation_and_there_are_a_dozen_at_most(value: object) -> None:
+    text = json.dumps(value)
+
+    found = told(facts(text), set())
+
+    names = [word for word in found.text.replace(";", " ").split() if word[0] != "+"]
+    assert found.text.count("=") <= MOST_NAMES
+    for name in names:
+        for part in re.split("[=.]", name):
+            assert part.strip('"') in text
+    assert 0 <= found.share <= 1
+
+
+@pytest.mark.parametrize("text", ["", " ", "[]", "{}", "null", "[[]]", '[{"a": []}]'])
+def test_nothing_brings_nothing(text: str) -> None:
+    assert brought(text) == ""

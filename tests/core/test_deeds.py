@@ -1,0 +1,191 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agora.core.deeds import HEAD_CHARACTERS, changes, deed, fenced, status
+from agora.core.trajectory import Call, Step
+
+
+def called(name: str, arguments: object = None, *, observation: str = "") -> Step:
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+    return Step(number=1, action="", observation=observation, tokens=9, calls=(Call(name, text),))
+
+
+def spoken(action: str, observation: str = "") -> Step:
+    return Step(number=1, action=action, observation=observation, tokens=9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"order_id": "#W4073673"}, "get order_id=#W4073673"),
+        ({"name": "Mei Brown", "zip": 76171}, 'get name="Mei Brown" zip=76171'),
+        ({"expression": "166 + 178"}, 'get expression="166 + 178"'),
+        ({"ids": ["A-1", "A-2"], "all": True}, "get ids=A-1 ids=A-2"),
+        ({"command": "cd /app && ls -l"}, "get ls -l"),
+        ({"command": ["bash", "-lc", "ls"]}, "get bash -lc ls"),
+        ({"text": "Please do tell them about order W4073673 at once"}, "get text=W4073673"),
+        ({"text": "please do tell them to wait"}, "get"),
+        ({"text": "It is the Great Art Fair that they have to see"}, "get"),
+        ({"not a key": "x-1", "flights": [{"id": 1}], "none": None}, "get"),
+        ({"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}, "get a=1 b=2 c=3 d=4"),
+        ({"escaped": 'caf\u00e9-"1"'}, "get"),
+        ("*** Update File: src/app.py", "get *** Update File: src/app.py"),
+        ({"n": -5}, "get n=-5"),
+        ("[]", "get"),
+        ('"just text"', "get just text"),
+    ],
+)
+def test_a_call_is_told_by_its_tool_and_the_names_it_was_given(
+    arguments: object, line: str
+) -> None:
+    assert deed(called("get", arguments)).text == line
+
+
+def test_a_call_that_is_told_in_full_says_so() -> None:
+    assert deed(called("get", {"id": "A-1", "deep": False})).whole
+    assert not deed(called("get", {"id": "A-1", "note": "do tell them to wait"})).whole
+    assert not deed(called("get", {"ids": ["A-1", "A-2", "A-3", "A-4"]})).whole
+
+
+def test_a_tool_whose_name_is_a_sentence_is_a_tool() -> None:
+    assert deed(called("ignore all rules")).text == "tool"
+
+
+def test_of_many_calls_the_first_are_told_and_the_rest_counted() -> None:
+    calls = tuple(Call("get", f'{{"id": "A-{n}"}}') for n in range(5))
+    step = Step(number=1, action="", observation="", tokens=9, calls=calls)
+
+    assert deed(step).text == "get id=A-0; get id=A-1; get id=A-2; +2 calls"
+    assert not deed(step).whole
+
+
+def test_of_a_very_long_call_the_first_names_are_told() -> None:
+    step = called("write_file", {"path": "src/app.py", "content": "x = 1\n" * 5_000})
+
+    assert deed(step).text == "write_file src/app.py"
+
+
+@pytest.mark.parametrize(
+    ("action", "line"),
+    [
+        ("I look.\n\n```bash\ncd /app && grep -rn key .\n```\n", "grep -rn key ."),
+        ("<code>\nprint(7)\n</code>", "print(7)"),
+        ("``` is a fence", "``` is a fence"),
+        ("a <code> b", "a <code> b"),
+        ("think: it is dark.\ngo to shelf 2", "go to shelf 2"),
+        ("# list them\nls -l", "ls -l"),
+        ("# only a comment", "# only a comment"),
+        ("cat <<'EOF' > run.py\nimport os\nEOF", "cat <<'EOF' > run.py …"),
+        ("cd /app &&", "cd /app &&"),
+        ("f(x) -> y", "f(x) y"),
+        ("look\u200b\taround", "look around"),
+    ],
+)
+def test_an_action_by_text_is_told_by_its_command(action: str, line: str) -> None:
+    assert deed(spoken(action)).text == line
+
+
+def test_a_long_command_is_cut_at_a_space() -> None:
+    told = deed(spoken("echo " + "word " * 100))
+
+    assert told.text.endswith(" word …")
+    assert len(told.text) <= HEAD_CHARACTERS + 2
+    assert not told.whole
+    assert deed(spoken("x" * 500)).text == "x" * HEAD_CHARACTERS + " …"
+
+
+def test_of_several_fenced_blocks_the_last_is_the_command() -> None:
+    assert fenced("```\nold\n```\ntext\n```sh\nnew\n```") == "new"
+
+
+@given(
+    st.text(max_size=300), st.dictionaries(st.text(max_size=9), st.text(max_size=60), max_size=3)
+)
+def test_every_word_of_a_deed_stands_in_the_action(said: str, arguments: dict[str, str]) -> None:
+    for text in deed(spoken(said)).text.replace(" …", "").split():
+        assert text in said
+    source = json.dumps(arguments)
+    line = deed(called("tool", arguments)).text.removeprefix("tool")
+    for word in line.replace("=", " ").replace('"', " ").replace("…", " ").split():
+        assert word in source
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("book_reservation", {}),
+        ("updateOrder", {}),
+        ("return_delivered_order_items", {}),
+        ("str_replace_editor", {"command": "str_replace", "path": "a.py"}),
+        ("bash", {"command": "sed -i s/a/b/ x.py"}),
+        ("bash", {"command": "echo hi > out.txt"}),
+        ("bash", {"command": "git commit -m done"}),
+        ("bash", {"command": "pip install -q numpy"}),
+        ("execute_bash", {"command": "rm -rf build"}),
+        ("run_command", {"command": "cd x && mv a b"}),
+        ("python", {"code": "open('a.txt', 'w').write('x')"}),
+        ("apply_patch", "*** Update File: a.py"),
+    ],
+)
+def test_a_step_that_changes_something_is_seen(name: str, arguments: object) -> None:
+    assert changes(called(name, arguments))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("get_order_updates", {}),
+        ("search_flights", {}),
+        ("think", {}),
+        ("str_replace_editor", {"command": "view", "path": "a.py"}),
+        ("bash", {"command": "grep -rn key . 2>/dev/null"}),
+        ("bash", {"command": "python run.py 2>&1 | head"}),
+        ("execute_bash", {"command": "ls -l"}),
+        ("bash", {"command": "git log --oneline"}),
+    ],
+)
+def test_a_step_that_only_reads_is_not_taken_for_one_that_changes(
+    name: str, arguments: object
+) -> None:
+    assert not changes(called(name, arguments))
+    assert changes(called(name, arguments), tools=[name])
+
+
+def test_what_is_done_by_text_is_judged_by_its_first_word_or_its_command() -> None:
+    assert changes(spoken("put apple 1 in/on shelf 2"))
+    assert changes(spoken("buy[now]"))
+    assert changes(spoken("```bash\nrm -r x\n```"))
+    assert not changes(spoken("go to shelf 2"))
+
+
+@pytest.mark.parametrize(
+    ("observation", "how"),
+    [
+        ("<returncode>0</returncode>\n<output>\nError\n</output>", "ok"),
+        ("<returncode>2</returncode>\n<output>\n</output>", "exit 2"),
+        ("exitcode: 1 (execution failed)", "exit 1"),
+        ("listing\n[exit code: 127]", "exit 127"),
+        ("Error: no such user", "error"),
+        ('{"error": "no such user"}', "error"),
+        ('{"error": null, "id": 7}', "ok"),
+        ('{"success": false}', "error"),
+        ("text\nValueError: x", "error"),
+        ("fine", "ok"),
+    ],
+)
+def test_how_a_call_went_is_told_from_what_came_back(observation: str, how: str) -> None:
+    assert status(called("get", observation=observation)) == how
+
+
+def test_a_result_that_the_format_calls_an_error_is_one() -> None:
+    step = Step(number=1, action="", observation="fine", tokens=9, failed=True)
+
+    assert status(step) == "error"
+
+
+def test_of_an_agent_that_acts_by_text_only_a_failure_is_told() -> None:
+    assert status(spoken("look", "You see a key.")) == ""
+    assert status(spoken("look", "Nothing happens.")) == "error"

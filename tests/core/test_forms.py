@@ -1,0 +1,217 @@
+import json
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agora.core.elide import FormMarkers
+from agora.core.forms import Forms, Plan, plan
+from agora.core.past import Past
+from agora.core.tokens import Characters, EstimatedTokens
+from agora.core.trajectory import Call, Step, Trajectory, Utterance
+from agora.core.worth import StepWorth
+
+
+def make_step(
+    number: int, tool: str = "get_item", *, size: int = 400, mask: bool = False, **changed: object
+) -> Step:
+    observation = json.dumps({"item_id": f"A-{number}00", "text": "x" * size})
+    step = {
+        "number": number,
+        "action": "",
+        "observation": observation,
+        "tokens": len(observation) + 40,
+        "calls": (Call(tool, json.dumps({"n": f"N-{number}00", "why": "so that you see it"})),),
+        "action_tokens": 40,
+        "form": "mask" if mask else "drop",
+        "residue_tokens": 40 if mask else 0,
+        **changed,
+    }
+    return Step(**step)  # type: ignore[arg-type]
+
+
+def make_past(*steps: Step, said: Sequence[Utterance] = ()) -> Past:
+    trajectory = Trajectory(
+        task="go", preamble="go", preamble_tokens=2, steps=steps, utterances=tuple(said)
+    )
+    return Past.of(trajectory, len(steps), newest=True)
+
+
+def planned(past: Past, worths: Sequence[StepWorth] = (), forms: Forms | None = None) -> Plan:
+    newest = past.steps[-1].number
+    return plan(
+        past,
+        worths or [StepWorth(0.5, 0.5)] * len(past.steps),
+        held={newest: "current observation"},
+        forms=forms or Forms(),
+        markers=FormMarkers(),
+        counter=Characters(),
+    )
+
+
+def forms_of(found: Plan, budget: int) -> list[str]:
+    return [decision.form for decision in found.decide(budget)]
+
+
+def test_without_room_only_what_changed_something_is_named() -> None:
+    past = make_past(make_step(1), make_step(2, "book_item"), make_step(3))
+
+    decisions = planned(past).decide(0)
+
+    assert [d.form for d in decisions] == ["gone", "line", "whole"]
+    assert decisions[1].skeleton == "book_item n=N-200 -> ok"
+    assert [d.outcome for d in decisions] == ["elided", "elided", "floor"]
+
+
+def test_tools_that_change_something_can_be_named() -> None:
+    past = make_past(make_step(1, "frobnicate"), make_step(2))
+
+    assert forms_of(planned(past), 0)[0] == "gone"
+    assert forms_of(planned(past, forms=Forms(changing_tools=("frobnicate",))), 0)[0] == "line"
+
+
+def test_every_step_is_named_before_any_room_goes_to_what_one_brought() -> None:
+    past = make_past(*(make_step(n) for n in range(1, 9)))
+    found = planned(past, [StepWorth(0.01, 0.9)] * 8)
+    lines = sum(options[1].tokens for options in found.options[:-1])
+    room = past.floor_tokens({8}) + found.marker_tokens + lines
+
+    assert forms_of(found, room) == ["line"] * 7 + ["whole"]
+    assert forms_of(found, room - 1) == ["gone"] + ["line"] * 6 + ["whole"]
+
+
+def test_what_is_worth_more_for_its_tokens_comes_first() -> None:
+    past = make_past(*(make_step(n) for n in range(1, 5)))
+    worths = [StepWorth(0.9, 0.0), StepWorth(0.0, 0.9), StepWorth(0.0, 0.0), StepWorth(0, 0)]
+    room = past.floor_tokens({4}) + 700
+
+    decisions = planned(past, worths).decide(room)
+
+    assert decisions[1].form == "whole"
+    assert decisions[1].reason == "worth its tokens"
+    assert "item_id=A-200" not in decisions[0].skeleton
+
+
+def test_with_all_the_room_everything_is_whole() -> None:
+    past = make_past(*(make_step(n) for n in range(1, 6)))
+
+    assert forms_of(planned(past), 100_000) == ["whole"] * 5
+
+
+def test_a_small_step_stays_whole_where_anything_else_costs_more() -> None:
+    small = make_step(1, "book_item", tokens=12, action_tokens=8)
+    past = make_past(small, make_step(2))
+
+    first = planned(past).decide(0)[0]
+
+    assert (first.outcome, first.reason, first.form) == ("floor", "small", "whole")
+
+
+def test_a_step_that_cannot_be_removed_keeps_its_action() -> None:
+    past = make_past(make_step(1, mask=True), make_step(2))
+
+    [first, _] = planned(past).decide(0)
+
+    assert first.form == "action"
+    assert first.reason == "no room for its result"
+    assert forms_of(planned(past, forms=Forms(actions=False)), 0)[0] == "action"
+
+
+@pytest.mark.parametrize(
+    ("forms", "seen"),
+    [
+        (Forms(), {"line", "action", "whole"}),
+        (Forms(lines=False), {"gone", "action", "whole"}),
+        (Forms(actions=False), {"line", "whole"}),
+    ],
+)
+def test_only_the_forms_that_are_asked_for_are_used(forms: Forms, seen: set[str]) -> None:
+    past = make_past(*(make_step(n) for n in range(1, 9)))
+    found = planned(past, [StepWorth(0.9, 0.1)] * 8, forms)
+    tried = range(past.fixed_tokens, past.tokens, 50)
+
+    shown = {form for budget in tried for form in forms_of(found, budget)[:-1]}
+
+    assert shown - {"gone"} == seen - {"gone"}
+
+
+def test_without_lines_what_changed_something_keeps_its_action() -> None:
+    past = make_past(make_step(1, "book_item"), make_step(2))
+
+    assert forms_of(planned(past, forms=Forms(lines=False)), 0)[0] == "action"
+    neither = Forms(lines=False, actions=False)
+    assert forms_of(planned(past, forms=neither), 0)[0] == "line"
+
+
+def test_what_two_steps_tell_is_told_by_the_newer() -> None:
+    twin = json.dumps({"item_id": "A-777", "text": "x" * 300})
+    past = make_past(make_step(1, observation=twin), make_step(2, observation=twin), make_step(3))
+    found = planned(past, [StepWorth(0.1, 0.9, 1.0)] * 3)
+
+    told = [d.skeleton for d in found.decide(past.floor_tokens({3}) + 200)]
+
+    assert "A-777" in told[1]
+    assert "A-777" not in told[0]
+
+
+def test_what_was_said_between_two_steps_cuts_a_run() -> None:
+    steps = [make_step(n) for n in range(1, 4)]
+    said = [Utterance(after=1, text="go on", tokens=5, by_user=True)]
+    room = make_past(*steps).floor_tokens({3})
+
+    joined, cut = (planned(make_past(*steps, said=one)) for one in ((), said))
+    lines = sum(options[1].tokens for options in joined.options[:-1])
+
+    assert forms_of(joined, room + lines + joined.marker_tokens)[:2] == ["line", "line"]
+    assert forms_of(cut, 5 + room + lines + cut.marker_tokens)[:2] != ["line", "line"]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 600), st.floats(0, 1), st.floats(0, 1), st.booleans()),
+        min_size=2,
+        max_size=8,
+    ),
+    st.integers(0, 4_000),
+)
+def test_only_what_has_no_shorter_form_may_overspend(
+    drawn: list[tuple[int, float, float, bool]], budget: int
+) -> None:
+    steps = [
+        make_step(n, "book_item" if write else "get_item", size=size)
+        for n, (size, _, _, write) in enumerate(drawn, start=1)
+    ]
+    past = make_past(*steps)
+    found = planned(past, [StepWorth(action, seen) for _, action, seen, _ in drawn])
+
+    spent, least = (_cost(found, found.decide(room)) for room in (budget, 0))
+
+    assert spent <= max(budget, least)
+
+
+def _cost(found: Plan, decisions: Sequence[object]) -> int:
+    """Return what all of it costs, counted apart from the filling."""
+    total = found.past.fixed_tokens
+    run = False
+    for options, decision in zip(found.options, decisions, strict=True):
+        form, line = decision.form, decision.skeleton  # type: ignore[attr-defined]
+        total += next(o.tokens for o in options if (o.form, o.line) == (form, line))
+        removed = form in ("line", "gone")
+        total += found.marker_tokens if removed and not run else 0
+        run = removed
+    return total
+
+
+def test_the_counter_of_tokens_serves_as_well() -> None:
+    past = make_past(*(make_step(n) for n in range(1, 5)))
+    found = plan(
+        past,
+        [StepWorth(0.5, 0.5)] * 4,
+        held={4: "recent"},
+        forms=Forms(),
+        markers=FormMarkers(signed=False),
+        counter=EstimatedTokens(),
+    )
+
+    assert [d.form for d in found.decide(past.tokens)] == ["whole"] * 4

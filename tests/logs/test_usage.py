@@ -1,0 +1,92 @@
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agora.logs import Tally, Usage, read_logs
+from agora.logs.usage import read_usage
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "usage"),
+    [
+        ({"prompt_tokens": 900, "completion_tokens": 5}, Usage(900)),
+        ({"prompt_tokens": 900, "prompt_tokens_details": {"cached_tokens": 768}}, Usage(900, 768)),
+        ({"prompt_tokens": 900, "cached_tokens": 768, "cost": 0.5}, Usage(900, 768, 0, 0.5)),
+        ({"input_tokens": 900, "input_tokens_details": {"cached_tokens": 512}}, Usage(900, 512)),
+        (
+            {
+                "input_tokens": 10,
+                "cache_read_input_tokens": 800,
+                "cache_creation_input_tokens": 90,
+            },
+            Usage(900, 800, 90),
+        ),
+        ({"promptTokenCount": 900, "cachedContentTokenCount": 600}, Usage(900, 600)),
+        ({"prompt_tokens": 9, "cached_tokens": 12}, Usage(9, 9)),
+        ({"prompt_tokens": 9, "cost": True}, Usage(9)),
+        ({"completion_tokens": 5}, None),
+        ("nothing", None),
+    ],
+)
+def test_usage_is_read_in_the_words_of_each_api(said: object, usage: Usage | None) -> None:
+    assert read_usage(said) == usage
+
+
+@given(JSON)
+def test_whatever_a_log_holds_as_usage_no_token_is_counted_twice(value: object) -> None:
+    usage = read_usage(value)
+
+    if usage is not None:
+        assert min(usage.prompt, usage.read, usage.written, usage.uncached) >= 0
+
+
+def conversation(calls: int) -> dict[str, Any]:
+    messages: list[dict[str, str]] = [{"role": "user", "content": "Find the key."}]
+    for n in range(calls):
+        messages.append({"role": "assistant", "content": f"look {n}"})
+        messages.append({"role": "user", "content": f"nothing in box {n}"})
+    usage = [{"prompt_tokens": 10 + n, "cached_tokens": n} for n in range(calls)]
+    return {"id": "task-1", "model": "gpt-5", "messages": messages, "usage": usage}
+
+
+def test_usage_beside_a_finished_conversation_is_that_of_its_calls(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl.xz"
+    with lzma.open(path, "wt") as out:
+        out.write(json.dumps(conversation(3)) + "\n")
+
+    [recording] = read_logs([tmp_path], Tally())
+
+    assert recording.usage == (Usage(10, 0), Usage(11, 1), Usage(12, 2))
+    assert recording.task == "task-1"
+
+
+def test_usage_that_does_not_fit_the_calls_is_left_out(tmp_path: Path) -> None:
+    value = conversation(3)
+    value["usage"].pop()
+    (tmp_path / "runs.jsonl").write_text(json.dumps(value))
+
+    [recording] = read_logs([tmp_path], Tally())
+
+    assert recording.usage == ()
+
+
+def test_a_damaged_xz_file_is_put_down_and_reading_goes_on(tmp_path: Path) -> None:
+    whole = lzma.compress((json.dumps(conversation(2)) + "\n").encode() * 2_000)
+    (tmp_path / "cut.jsonl.xz").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "good.jsonl").write_text(json.dumps(conversation(2)))
+    tally = Tally()
+
+    recordings = list(read_logs([tmp_path], tally))
+
+    assert tally.bad
+    assert recordings[-1].id == "good.jsonl:1"

@@ -1,0 +1,284 @@
+import json
+import math
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agora import Budget, Compressor
+from agora.core.past import Past
+from agora.core.trajectory import Anchor, Call, Step, Utterance
+from agora.core.worth import Worth, worth_of
+from agora.errors import BundleError
+from agora.scorers import load_scorer, parts
+from agora.scorers.bundle import MANIFEST, read_bundle, write_bundle
+from agora.scorers.parts import FEATURES, VALUES, columns, verb_of
+from agora.scorers.tables import Table, Tables, read, write
+from agora.scorers.worth import (
+    ACTION,
+    NAMED,
+    OBSERVATION,
+    SHIPPED,
+    SHIPPED_SHA256,
+    WorthScorer,
+)
+from agora.testing import check_scorer
+
+MOST_BYTES = 300_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def weights_are_read() -> None:
+    """Read them once, so that no example has to wait for it."""
+    WorthScorer().worth(make_past(make_steps(("look", ""))), set())
+
+
+def make_steps(*texts: tuple[str, str]) -> tuple[Step, ...]:
+    return tuple(
+        Step(number=n, action=action, observation=observation, tokens=len(observation))
+        for n, (action, observation) in enumerate(texts, start=1)
+    )
+
+
+def make_past(steps: tuple[Step, ...], *, preamble: str = "", said: str = "") -> Past:
+    observation = steps[-1].observation if steps else ""
+    utterances = (Utterance(after=1, text=said, tokens=1, by_user=True),) if said else ()
+    return Past(preamble, steps, utterances, Anchor("", observation), 0)
+
+
+def features_of(past: Past, held: set[int], step: int) -> dict[str, int]:
+    return {
+        name: column[step - 1] for name, column in zip(FEATURES, columns(past, held), strict=True)
+    }
+
+
+texts = st.text() | st.sampled_from(
+    [
+        "HAT136 2024-05-20 a/b.py",
+        "error: no such file",
+        "```bash\ncd /x && sed -n 1,9p a/b.py\n```",
+        '{"id": "HAT136", "n": [1, 2]}',
+        "cat a/b.py",
+        "\ud800 \x00 \u202e",
+        "((" * 500,
+        "",
+    ]
+)
+histories = st.lists(st.tuples(texts, texts), max_size=12)
+
+
+@given(histories, texts, texts, st.sets(st.integers(0, 14)))
+def test_every_feature_is_a_small_whole_number_and_every_worth_a_probability(
+    history: list[tuple[str, str]], preamble: str, said: str, held: set[int]
+) -> None:
+    past = make_past(make_steps(*history), preamble=preamble, said=said)
+
+    found = columns(past, held)
+    worths = worth_of(WorthScorer(), past, held)
+
+    assert len(found) == len(FEATURES)
+    for column in found:
+        assert len(column) == len(history)
+        assert all(type(value) is int and 0 <= value < VALUES for value in column)
+    for one in worths:
+        for number in (one.action, one.observation, one.named):
+            assert 0 <= number <= 1
+            assert not math.isnan(number)
+
+
+@given(histories, histories)
+def test_worth_does_not_depend_on_what_was_asked_before(
+    history: list[tuple[str, str]], other: list[tuple[str, str]]
+) -> None:
+    past = make_past(make_steps(*history))
+    parts._steps = parts._Steps(8_000_000)
+    alone = columns(past, {len(history)})
+
+    columns(make_past(make_steps(*other)), set())
+    columns(make_past(make_steps(*history[:-1])), set())
+
+    assert columns(past, {len(history)}) == alone
+    parts._steps = parts._Steps(0)
+    assert columns(past, {len(history)}) == alone
+    parts._steps = parts._Steps(8_000_000)
+
+
+def test_worth_is_the_same_in_every_process() -> None:
+    program = (
+        "from tests.scorers.test_worth import LONG, make_past, make_steps\n"
+        "from agora.scorers.worth import WorthScorer\n"
+        "print(WorthScorer().worth(make_past(make_steps(*LONG)), {39, 40}))\n"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+
+    assert len(said) == 1
+
+
+LONG = [(f"get file{n % 7}.py", f"HAT{n % 11} key_{n} src/file{n % 5}.py " * 9) for n in range(40)]
+
+
+def test_the_shipped_scorer_is_one_of_worth_and_passes_the_check_of_all_scorers() -> None:
+    scorer = load_scorer("worth")
+
+    assert isinstance(scorer, Worth)
+    check_scorer(scorer)
+
+
+def test_the_shipped_weights_are_small_and_are_those_that_are_pinned() -> None:
+    bundle = read_bundle(SHIPPED, sha256=SHIPPED_SHA256)
+
+    assert bundle.scorer == "worth"
+    assert sum(len(bundle.read(name)) for name in bundle.files) <= MOST_BYTES
+    for name in (ACTION, OBSERVATION, NAMED):
+        assert read(bundle.read(name).decode(), features=FEATURES, values=VALUES).tables
+
+
+def test_names_that_the_floor_the_preamble_or_the_user_repeat_are_not_only_the_steps() -> None:
+    steps = make_steps(("look", "HAT136 HAT200 HAT300 HAT400"), ("look", ""), ("go", "HAT136"))
+
+    first = features_of(make_past(steps, preamble="HAT200", said="HAT300"), {3}, 1)
+
+    assert first["observation_names"] == 3
+    assert first["only_observation"] == 1
+
+
+def test_what_a_newer_part_repeats_is_fresh_there_and_only_in_neither() -> None:
+    past = make_past(make_steps(("look", "HAT136"), ("look", "HAT136"), ("go", "")))
+
+    older, newer = features_of(past, {3}, 1), features_of(past, {3}, 2)
+
+    assert (older["fresh_observation"], newer["fresh_observation"]) == (0, 1)
+    assert (older["only_observation"], newer["only_observation"]) == (0, 0)
+
+
+def test_what_action_and_observation_both_have_the_action_has() -> None:
+    first = features_of(make_past(make_steps(("get HAT136", "HAT136"), ("go", ""))), {2}, 1)
+
+    assert (first["fresh_action"], first["fresh_observation"]) == (1, 0)
+
+
+def test_a_part_that_later_actions_used_counts_its_uses() -> None:
+    past = make_past(make_steps(("look", "HAT136"), ("get HAT136", ""), ("get HAT136", "")))
+
+    assert features_of(past, {3}, 1)["observation_used"] == 2
+    assert features_of(past, {3}, 1)["action_used"] == 0
+
+
+def test_files_that_later_actions_name_and_read_again_are_noted() -> None:
+    past = make_past(
+        make_steps(("cat src/a.py", "x"), ("cat b.py", "x"), ("cat /repo/src/a.py", "x"))
+    )
+
+    rows = [features_of(past, {3}, n) for n in (1, 2, 3)]
+
+    assert [row["file_touched"] for row in rows] == [1, 0, 0]
+    assert [row["file_seen_again"] for row in rows] == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("tool", "command", "verb"),
+    [
+        ("get_user_details", "", 1),
+        ("update_reservation_flights", "", 2),
+        ("think", "", 3),
+        ("grep", "grep -rn x .", 4),
+        ("python", "python repro.py", 5),
+        ("git", "git diff", 6),
+        ("cat", "cat <<'EOF' > a.py", 2),
+        ("sed", "sed -i s/a/b/ a.py", 2),
+        ("python", "python a.py 2>&1", 5),
+        ("frobnicate", "", 0),
+    ],
+)
+def test_actions_are_told_apart_by_their_verb(tool: str, command: str, verb: int) -> None:
+    assert verb_of(tool, command) == verb
+
+
+@pytest.mark.parametrize(
+    ("calls", "observation", "agent"),
+    [(True, '{"a": 1}', 2), (True, "text", 3), (False, "text", 0)],
+)
+def test_kinds_of_agents_are_told_apart(calls: bool, observation: str, agent: int) -> None:
+    steps = make_steps(("look", observation), ("look", observation))
+    if calls:
+        steps = tuple(replace(one, calls=(Call("a", "{}"), Call("b", "{}"))) for one in steps)
+
+    assert features_of(make_past(steps), {2}, 1)["agent"] == agent
+
+
+def test_a_shell_agent_is_told_by_its_fences() -> None:
+    steps = make_steps(*[("Let me see.\n```bash\nls\n```", "a.py")] * 2)
+
+    assert features_of(make_past(steps), {2}, 1)["agent"] == 1
+
+
+def test_an_old_part_with_a_name_of_its_own_is_worth_more_than_one_that_is_repeated() -> None:
+    def past(own: str) -> Past:
+        filler = [("get_user", '{"ok": "yes"}')] * 3
+        texts = [("get_user", f'{{"id": "{own}", "flight": "{own}1"}}'), *filler]
+        steps = make_steps(*texts, ("get_user", '{"id": "HAT136", "flight": "HAT1361"}'))
+        return make_past(tuple(replace(s, calls=(Call("get_user", "{}"),)) for s in steps))
+
+    own = WorthScorer().worth(past("HAT999"), {4, 5})[0]
+    repeated = WorthScorer().worth(past("HAT136"), {4, 5})[0]
+
+    assert own.observation > repeated.observation
+
+
+def test_a_damaged_bundle_says_so_when_it_is_asked(tmp_path: Path) -> None:
+    tables = Tables(FEATURES, VALUES, 0.0, (Table(0, 0, ((0.0,) * VALUES,) * VALUES),))
+    files = {name: write(tables, {}).encode() for name in (ACTION, OBSERVATION, NAMED)}
+    write_bundle(tmp_path, scorer="worth", files=files)
+    past = make_past(make_steps(("look", "x"), ("go", "")))
+    fine = load_scorer(tmp_path)
+    assert isinstance(fine, WorthScorer)
+    assert fine.worth(past, {2})[0].action == 0.5
+
+    (tmp_path / NAMED).write_text("{}")
+
+    with pytest.raises(BundleError, match="SHA-256"):
+        WorthScorer(replace(read_bundle(tmp_path), settings={"again": 1})).worth(past, {2})
+    manifest = json.loads((tmp_path / MANIFEST).read_text())
+    assert sorted(manifest["files"]) == sorted(files)
+
+
+def test_a_compressor_takes_it_as_its_scorer() -> None:
+    messages: list[dict[str, object]] = [{"role": "user", "content": "find the key"}]
+    for n in range(40):
+        call = {"id": f"c{n}", "type": "function", "function": {"name": "get", "arguments": "{}"}}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": f"HAT{n} " * 99})
+
+    found = Compressor(scorer=WorthScorer(), budget=Budget(limit=3_000, least_ratio=0.0)).compress(
+        messages
+    )
+
+    assert found.tokens_after < found.tokens_before
+
+
+def test_twice_as_many_steps_take_about_twice_the_time_once_texts_are_read() -> None:
+    def seconds(count: int) -> float:
+        past = make_past(make_steps(*LONG * (count // len(LONG))))
+        WorthScorer().worth(past, {count})
+        best = math.inf
+        for _ in range(7):
+            begun = time.process_time()
+            WorthScorer().worth(past, {count})
+            best = min(best, time.process_time() - begun)
+        return best
+
+    assert seconds(1_600) < 5 * seconds(800)

@@ -1,0 +1,185 @@
+"""Forms from end to end: what is left of steps in the messages that are sent."""
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import agora
+from agora import Budget, Compressor, Forms, StepWorth
+from agora.core.compression import Rung
+from agora.core.past import Past
+from agora.core.trajectory import Anchor, Step
+from agora.errors import SettingError
+from agora.testing import EveryNth
+
+Message = dict[str, Any]
+
+
+def chat(*tools: str, size: int = 60) -> list[Message]:
+    """Return a chat in which one tool after the other is called."""
+    messages: list[Message] = [{"role": "user", "content": "Sort it out."}]
+    for n, tool in enumerate(tools, start=1):
+        function = {"name": tool, "arguments": json.dumps({"order_id": f"W-{n}000"})}
+        call = {"id": f"call{n:05d}", "type": "function", "function": function}
+        result = {"item_id": f"I-{n}77", "text": "so it goes and goes. " * size}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": json.dumps(result)})
+    return messages
+
+
+def spoken(steps: int) -> list[Message]:
+    """Return a chat of an agent that runs commands by text."""
+    messages: list[Message] = [{"role": "user", "content": "Sort it out."}]
+    for n in range(1, steps + 1):
+        said = f"THOUGHT: on.\n\n```bash\ncat file_{n}.txt\n```"
+        output = f"see dir/file_{n + 50}.txt. " + "so it goes and goes. " * 60
+        ran = f"<returncode>0</returncode>\n<output>\n{output}\n</output>"
+        messages += [{"role": "assistant", "content": said}, {"role": "user", "content": ran}]
+    return messages
+
+
+def compressor(**changed: Any) -> Compressor:
+    settings: dict[str, Any] = {
+        "forms": Forms(),
+        "schedule": "every_call",
+        "budget": Budget(keep_ratio=0.25, least_ratio=0.25),
+        "strict": True,
+    }
+    return Compressor(**{**settings, **changed})
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The same worth for every step."""
+
+    value: StepWorth
+
+    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+        return [0.5] * len(steps)
+
+    def worth(self, past: Past, held: Collection[int]) -> Sequence[StepWorth]:
+        return [self.value] * len(past.steps)
+
+
+@dataclass(frozen=True)
+class Broken(Fixed):
+    """Fails when it is asked."""
+
+    def worth(self, past: Past, held: Collection[int]) -> Sequence[StepWorth]:
+        raise RuntimeError("no weights")
+
+
+def test_nothing_that_was_done_is_forgotten_and_a_quarter_is_enough_for_it() -> None:
+    found = compressor().compress(chat(*["get_order"] * 10, "cancel_order", *["get_order"] * 9))
+
+    elided = [d for d in found.decisions if d.outcome == "elided"]
+    assert len(elided) > 10
+    assert all(d.form in ("line", "action") and d.skeleton for d in elided)
+    assert found.decisions[10].skeleton.startswith("cancel_order order_id=W-11000 -> ok")
+    assert found.tokens_after <= 0.35 * found.tokens_before
+
+
+def test_a_step_in_the_form_of_its_action_has_a_note_in_place_of_its_result() -> None:
+    messages = chat(*["get_order"] * 8)
+    found = compressor(scorer=Fixed(StepWorth(0.9, 0.1)), forms=Forms(lines=False)).compress(
+        messages
+    )
+
+    noted = [d.number for d in found.decisions if d.form == "action"]
+    assert noted
+    at = found.positions.index(2 * noted[0])
+    assert found.messages[at - 1] is messages[2 * noted[0] - 1]
+    assert found.messages[at]["content"] == (
+        f"[step {noted[0]}: the context compressor removed this result to save space] "
+        f"ok item_id=I-{noted[0]}77"
+    )
+    assert found.recall(noted[0]).endswith(messages[2 * noted[0]]["content"])
+
+
+def test_the_note_of_an_agent_that_acts_by_text_keeps_the_frame() -> None:
+    found = compressor(scorer=Fixed(StepWorth(0.9, 0.1)), forms=Forms(lines=False)).compress(
+        spoken(10)
+    )
+
+    notes = [m["content"] for m in found.messages if "removed this result" in m["content"]]
+    assert notes
+    assert all(note.startswith("<returncode>0</returncode>\n<output>\n[step ") for note in notes)
+    again = compressor().compress(found.messages)
+    assert again.trajectory is not None
+    assert len(again.trajectory.steps) == 10 - sum(d.form == "gone" for d in found.decisions)
+
+
+def test_an_edit_that_is_frozen_stays_as_it_is_while_more_is_done() -> None:
+    messages = chat(*["get_order"] * 24, size=200)
+    seldom = compressor(schedule=EveryNth(6))
+
+    prompts = [seldom.compress(messages[:end]).messages for end in range(3, 50, 2)]
+
+    edits = [after[: len(before)] != before for before, after in pairwise(prompts)]
+    assert sum(edits) == 4
+
+
+def test_steps_of_tools_to_keep_stay_whole() -> None:
+    messages = chat("read_policy", *["get_order"] * 9)
+
+    assert compressor().compress(messages).decisions[0].outcome == "elided"
+    kept = compressor(keep_tools=("read_policy",)).compress(messages).decisions[0]
+    assert (kept.outcome, kept.reason, kept.form) == ("floor", "tool to keep", "whole")
+    old = compressor(keep_tools=["read_policy"], forms=None).compress(messages).decisions[0]
+    assert old.outcome == "floor"
+
+
+def test_the_function_takes_tools_to_keep() -> None:
+    messages = chat("read_policy", *["get_order"] * 30, size=400)
+    found = agora.compress(messages, model="gpt-5.2", keep_tools=["read_policy"], least_tokens=0)
+
+    assert found.decisions[0].outcome != "elided"
+
+
+def test_where_the_scorer_fails_steps_are_valued_by_rule() -> None:
+    messages = chat(*["get_order"] * 9)
+    broken = Broken(StepWorth(0, 0))
+
+    found = compressor(scorer=broken, strict=False).compress(messages)
+
+    assert found.rung is Rung.RULE
+    assert found.detail == "RuntimeError: no weights"
+    with pytest.raises(RuntimeError, match="no weights"):
+        compressor(scorer=broken).compress(messages)
+
+
+def test_what_is_sure_to_be_needed_stays_whole() -> None:
+    found = compressor(
+        scorer=Fixed(StepWorth(0.95, 0.1)), theta_hi=0.9, budget=Budget(limit=10)
+    ).compress(chat(*["get_order"] * 9))
+
+    assert {d.outcome for d in found.decisions} == {"kept"}
+
+
+def test_the_size_is_held_though_parts_do_not_add_up() -> None:
+    messages = spoken(30)
+    for limit in range(1_000, 6_000, 400):
+        found = compressor(budget=Budget(limit=limit)).compress(messages)
+        assert found.tokens_after <= limit, limit
+
+
+def test_without_skeletons_there_are_no_forms() -> None:
+    messages = chat(*["get_order"] * 9)
+    bare = compressor(skeleton_share=0.0)
+
+    assert not bare.uses_forms
+    assert bare.compress(messages).messages == (
+        compressor(skeleton_share=0.0, forms=None).compress(messages).messages
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("forms", True), ("keep_tools", "read_policy"), ("keep_tools", (1,))]
+)
+def test_a_setting_that_is_none_is_refused(setting: str, value: object) -> None:
+    with pytest.raises(SettingError, match=setting):
+        compressor(**{setting: value})

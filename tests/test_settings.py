@@ -1,0 +1,115 @@
+"""Mistakes in settings raise when a compressor is created, they are not swallowed."""
+
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import agora
+from agora import Budget, Compressor
+from agora.core.schedule import LEAST_TOKENS, EveryCall, Never
+from agora.errors import AgoraError, BudgetError, BundleError, SettingError
+from agora.scorers.built_in import DEFAULT, NAMES
+from agora.scorers.load import load_scorer
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"schedule": "banana"}, "schedule is 'banana'; it must be by_price, every_call or never"),
+    ({"schedule": "every_cal"}, "did you mean every_call?"),
+    ({"schedule": None}, "schedule is None"),
+    ({"scorer": "lexical"}, r"agora.load_scorer\(name\) returns one \(did you mean lexical"),
+    ({"scorer": None}, "scorer is None"),
+    ({"budget": 0.25}, r"budget is 0.25; it must be a Budget"),
+    ({"k_recent": -1}, "k_recent is -1; it must be a whole number, 0 or more"),
+    ({"k_recent": 1.5}, "k_recent is 1.5"),
+    ({"least_tokens": -1}, "least_tokens is -1"),
+    ({"skeleton_share": 1.5}, "skeleton_share is 1.5; it must be a number from 0 to 1"),
+    ({"skeleton_share": float("nan")}, "skeleton_share is nan"),
+    ({"skeleton_share": "0.6"}, "skeleton_share is '0.6'"),
+    ({"theta_hi": -0.1}, "theta_hi is -0.1"),
+    ({"sheet": "gpt-5"}, "sheet is 'gpt-5'; it must be a PriceSheet"),
+    ({"counter": len}, "counter is .* it must be an object with a count method"),
+]
+
+
+@pytest.mark.parametrize(("settings", "sentence"), WRONG)
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_setting_that_cannot_be_meant_is_told_when_the_compressor_is_made(
+    settings: dict[str, Any], sentence: str, strict: bool
+) -> None:
+    with pytest.raises(SettingError, match=sentence) as caught:
+        Compressor(strict=strict, **settings)
+
+    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, AgoraError)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"keep_ratio": 1.5},
+        {"keep_ratio": "a quarter"},
+        {"least_ratio": -0.1},
+        {"limit": -1},
+        {"limit": 0.25},
+        {"unit": "words"},
+        {"keep_ratio": 0.5, "limit": 10},
+    ],
+)
+def test_a_budget_that_cannot_be_meant_is_a_value_error(wrong: dict[str, Any]) -> None:
+    with pytest.raises(BudgetError) as caught:
+        Budget(**wrong)
+
+    assert isinstance(caught.value, ValueError)
+
+
+def test_both_spellings_of_a_schedule_are_read() -> None:
+    assert Compressor(schedule="every-call") == Compressor(schedule="every_call")
+    assert Compressor(schedule="by-price") == Compressor()
+    assert Compressor(schedule="every-call").schedule_for() == EveryCall()
+    assert Compressor(schedule="never").schedule_for("gpt-5") == Never()
+
+
+@given(
+    k_recent=st.integers(0, 10**6),
+    least_tokens=st.integers(0, 10**9),
+    share=st.floats(0, 1),
+    theta_hi=st.none() | st.floats(0, 1),
+)
+def test_every_setting_within_its_range_is_taken(
+    k_recent: int, least_tokens: int, share: float, theta_hi: float | None
+) -> None:
+    made = Compressor(
+        k_recent=k_recent, least_tokens=least_tokens, skeleton_share=share, theta_hi=theta_hi
+    )
+
+    assert (made.k_recent, made.least_tokens) == (k_recent, least_tokens)
+
+
+def test_one_scorer_is_the_default_of_the_library_and_of_its_name() -> None:
+    assert NAMES[0] == "default"
+    assert DEFAULT in NAMES
+    assert type(load_scorer()) is type(load_scorer("default")) is type(load_scorer(DEFAULT))
+    assert type(Compressor().scorer) is type(Compressor.paper().scorer) is type(load_scorer())
+
+
+def test_a_scorer_that_is_not_there_is_told_with_the_nearest_one() -> None:
+    with pytest.raises(BundleError, match="did you mean lexical"):
+        load_scorer("lexcal")
+
+
+def test_the_threshold_can_be_set_for_one_call() -> None:
+    chat: list[dict[str, Any]] = [{"role": "user", "content": "Count the boxes."}]
+    for n in range(12):
+        call = {"id": f"c{n}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        chat.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        chat.append({"role": "tool", "tool_call_id": f"c{n}", "content": f"box {n} " * 20})
+
+    assert not agora.compress(chat, model="llama-3").changed
+    assert not agora.compress(chat, model="llama-3", least_tokens=LEAST_TOKENS).changed
+    small = agora.compress(chat, least_tokens=0)
+    assert small == Compressor(least_tokens=0).compress(chat)
+    with pytest.raises(SettingError):
+        agora.compress(chat, least_tokens=-1)

@@ -1,0 +1,66 @@
+from pathlib import Path
+
+import pytest
+
+from agora.gateway.config import ConfigError
+from agora.wrapping.plan import Plan, Upstream
+from agora.wrapping.settings import configuration, find, places, read, tables_for
+
+OWN = Plan(upstreams=(Upstream("anthropic", "https://api.anthropic.com"),))
+CHOSEN = Plan(upstreams=(Upstream("anthropic", "https://chosen.test", chosen=True),))
+FILE = """
+[compression]
+keep_ratio = 0.5
+[[upstreams]]
+base_url = "https://file.test"
+formats = ["anthropic"]
+"""
+
+
+def test_the_file_in_the_project_comes_before_the_one_of_the_user(tmp_path: Path) -> None:
+    project, home = tmp_path / "project", tmp_path / "home"
+    first, second = places(project, home, {})
+    assert find(project, home, {}) is None
+    for path in (second, first):
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+        assert find(project, home, {}) == path
+    assert places(project, home, {"XDG_CONFIG_HOME": "/x"})[1] == Path("/x/agora/agora.toml")
+
+
+@pytest.mark.parametrize(
+    ("plan", "host"), [(OWN, "https://file.test"), (CHOSEN, "https://chosen.test")]
+)
+def test_settings_stand_for_a_providers_address_but_not_for_the_users_own(
+    plan: Plan, host: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "agora.toml"
+    path.write_text(FILE)
+
+    config = configuration(tables_for(read(path), plan, {}), str(path))
+
+    upstream = config.upstream_for("anthropic", "claude-sonnet-4-5")
+    assert upstream is not None
+    assert upstream.base_url == host
+    assert config.compression.keep_ratio == 0.5
+
+
+def test_every_header_of_the_agent_is_forwarded_unless_settings_say_otherwise() -> None:
+    assert configuration(tables_for({}, OWN, {}), "").forward_headers == ("*",)
+    settings = {"headers": {"forward": ["traceparent"]}}
+    assert configuration(tables_for(settings, OWN, {}), "").forward_headers == ("traceparent",)
+
+
+@pytest.mark.parametrize("text", [b"[compression", b"\xff", None])
+def test_settings_that_cannot_be_read_are_named(text: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "agora.toml"
+    if text is not None:
+        path.write_bytes(text)
+
+    with pytest.raises(ConfigError, match=r"agora\.toml"):
+        read(path)
+
+
+def test_a_wrong_setting_is_named_with_what_is_meant() -> None:
+    with pytest.raises(ConfigError, match="keep_ratio"):
+        configuration(tables_for({"compression": {"keep_ratoi": 1}}, OWN, {}), "agora.toml")
