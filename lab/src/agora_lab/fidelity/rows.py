@@ -38,9 +38,13 @@ LAB_METHODS: Mapping[str, str] = {
     FLOOR: "floor_matched",
     "newest": "floor_matched",
     "default": "agora_every_call",
+    "forms": "agora_forms",
+    "forms_worth": "agora_forms_worth",
+    "commands_first": "commands_first",
     "features": "features_whole_steps",
     "masking": "mask_results",
-    "commands_first": "commands_first",
+    "forms_notes": "agora_forms_notes",
+    "forms_lines": "agora_forms_lines",
     "paper": "agora_paper",
     "bm25": "bm25_whole_steps",
     "langchain": "langchain_clear_tool_uses",
@@ -49,7 +53,7 @@ LAB_METHODS: Mapping[str, str] = {
 GATE: tuple[Row, ...] = (Row(EVERYTHING, None), Row(FLOOR, None))
 """What decides whether an anchor can tell anything."""
 _COMPARED = tuple(name for name in LAB_METHODS if name not in (EVERYTHING, FLOOR))
-_TELLING = 5
+_TELLING = 7
 FIRST: tuple[Row, ...] = tuple(Row(name, 0.25) for name in _COMPARED[:_TELLING])
 """Measured at every anchor as soon as it passes, in this order, so that a stop leaves the most
 telling ones whole."""
