@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from agora.wrapping.account import read_account
 from agora.wrapping.doctor import _conversation
 
 AGORA = (sys.executable, "-P", "-c", "from agora.cli import main; main()", "wrap")
@@ -136,6 +138,11 @@ def test_a_gateway_that_is_killed_between_two_calls_is_not_noticed_by_the_agent(
         for pid in " ".join(path.read_text() for path in children).split()
         if b"agora.wrapping.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
+    # An answer reaches the agent before it is counted.
+    (metrics,) = (tmp_path / "tmp").glob("agora-wrap-*/metrics")
+    until = time.monotonic() + 60
+    while read_account(metrics).calls < 1 and time.monotonic() < until:
+        time.sleep(0.05)
     os.kill(gateway, signal.SIGKILL)
     out, said = process.communicate("\n", timeout=120)
 

@@ -6,16 +6,24 @@ anywhere. Standard input stays open as long as whoever started it lives: when it
 
 import json
 import os
+import signal
 import sys
 import threading
+import time
+from dataclasses import replace
 from socket import socket as Socket  # noqa: N812 - a class in all but its letter
 
 from agora.gateway.config import Config, config_of
+
+_DRAIN_SECONDS = 1
 
 
 def main() -> None:
     """Serve on the socket that was handed down, until standard input ends."""
     config = config_of(json.loads(sys.stdin.buffer.readline()))
+    # No load balancer has to notice first, and nobody waits for an answer any more.
+    limits = replace(config.limits, settle_seconds=0, drain_seconds=_DRAIN_SECONDS)
+    config = replace(config, limits=limits)
     listening = Socket(fileno=int(sys.argv[1]))
     listening.setblocking(False)
     from agora.gateway.server import run_one
@@ -31,7 +39,10 @@ def _same(config: Config) -> Config:
 def _end_with_parent() -> None:
     while sys.stdin.buffer.read(1):
         pass
-    # At once: the agent has ended, and nobody is left to stream to.
+    # The agent has ended, perhaps before its last call was counted: what is under way is finished
+    # as at any stop, and streams that nobody reads are not waited for.
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_DRAIN_SECONDS + 1)
     os._exit(0)
 
 
