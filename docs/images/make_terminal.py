@@ -25,7 +25,7 @@ COMMANDS = {
 """What is drawn; each runs in the folder that those before it have written to."""
 THEMES = {
     "light": TerminalTheme(
-        (255, 255, 255),
+        (246, 248, 250),
         (36, 41, 47),
         [
             (36, 41, 47),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agora.cli.figures import json_option, write_json
 from agora.errors import AgoraError
 from agora_lab.cli.evaluate import COMMANDS
 from agora_lab.cli.fidelity_report import COMMANDS as FIDELITY
@@ -65,6 +66,7 @@ for _command in (*COMMANDS, *FIDELITY):
     metavar="FOLDER",
     help="Folder to write the episodes to; an existing run is resumed.",
 )
+@json_option("the summary")
 def play(
     environment: str,
     backbone: str,
@@ -79,6 +81,7 @@ def play(
     seed: int,
     shard: str,
     out: Path,
+    json_out: str | None,
 ) -> None:
     """Play a grid of one cell, in this process. Stop it at any time; the same command resumes it.
 
@@ -117,7 +120,7 @@ def play(
                 tick(1, f"{len(failed)} failed" if failed else "")
     except (AgoraError, TypeError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    _summary(out)
+    _summary(out, json_out)
     for key, reason in list(failed.items())[:10]:
         click.echo(f"failed {key}: {reason}", err=True)
     if failed:
@@ -132,7 +135,8 @@ def play(
 @click.option(
     "--step", type=click.IntRange(1), help="Show the whole prompt the backbone saw at this step."
 )
-def show(run: Path, task: str | None, step: int | None) -> None:
+@json_option("reward, steps and end of each episode")
+def show(run: Path, task: str | None, step: int | None, json_out: str | None) -> None:
     """Print an episode of RUN in readable form.
 
     TASK is a task id or a prefix of one; without it, all episodes are listed.
@@ -145,6 +149,19 @@ def show(run: Path, task: str | None, step: int | None) -> None:
         raise click.ClickException(str(error)) from error
     if not episodes:
         raise click.ClickException(f"no episode of {task!r} in {run}")
+    listed = [
+        {
+            "key": one.key,
+            "task": one.task,
+            "method": one.cell.method,
+            "reward": one.reward,
+            "steps": len(one.moves),
+            "ended": one.ended,
+        }
+        for one in episodes
+    ]
+    if write_json(json_out, listed):
+        return
     if task is None:
         for one in episodes:
             click.echo(
@@ -236,7 +253,7 @@ def _shard(text: str) -> tuple[int, int]:
     return int(index), int(count)
 
 
-def _summary(folder: Path) -> None:
+def _summary(folder: Path, json_out: str | None) -> None:
     from agora_lab.episodes.run import read_episodes, read_timings
 
     episodes = list(read_episodes(folder))
@@ -247,15 +264,25 @@ def _summary(folder: Path) -> None:
     seconds = sum(t.environment_s + t.method_s + t.backbone_s for t in timings.values())
     whole = sum(move.tokens_whole for move in moves)
     sent = sum(move.tokens_sent for move in moves)
-    reward = sum(episode.reward for episode in episodes) / len(episodes)
+    figures: dict[str, Any] = {
+        "run": str(folder),
+        "episodes": len(episodes),
+        "reward": sum(episode.reward for episode in episodes) / len(episodes),
+        "steps": len(moves) / len(episodes),
+        "valid": sum(move.valid for move in moves) / len(moves),
+        "tokens_sent": sent / whole,
+        "seconds": seconds,
+    }
+    taken = write_json(json_out, figures)
     click.echo(
-        f"{len(episodes):,} episodes: reward {reward:.3f}, "
-        f"{len(moves) / len(episodes):.1f} steps, "
-        f"{100 * sum(move.valid for move in moves) / len(moves):.1f} % of actions valid, "
-        f"{100 * sent / whole:.0f} % of the tokens sent, "
-        f"{60 * len(episodes) / max(seconds, 1e-9):.0f} episodes per minute of play"
+        f"{len(episodes):,} episodes: reward {figures['reward']:.3f}, "
+        f"{figures['steps']:.1f} steps, "
+        f"{100 * figures['valid']:.1f} % of actions valid, "
+        f"{100 * figures['tokens_sent']:.0f} % of the tokens sent, "
+        f"{60 * len(episodes) / max(seconds, 1e-9):.0f} episodes per minute of play",
+        err=taken,
     )
-    click.echo(f"Run: {folder}")
+    click.echo(f"Run: {folder}", err=taken)
 
 
 def _show(episode: "Episode", step: int | None) -> None:
