@@ -56,12 +56,15 @@ THEMES = {
 _FONT = "ui-monospace, Menlo, Consolas, DejaVu Sans Mono"
 
 
-def printed(command: str, folder: Path) -> str:
-    """Return what a command prints into a terminal of this width, colours and all."""
+def printed(command: str, folder: Path, *, width: int = WIDTH, **known: str) -> str:
+    """Return what a command prints into a terminal of this width, colours and all.
+
+    `known` are more variables of its environment.
+    """
     terminal = {
         "FORCE_COLOR": "1",
         "COLORTERM": "truecolor",
-        "COLUMNS": str(WIDTH),
+        "COLUMNS": str(width),
         "TERM": "xterm-256color",
         "PYTHONIOENCODING": "utf-8",
     }
@@ -69,21 +72,29 @@ def printed(command: str, folder: Path) -> str:
     done = subprocess.run(  # noqa: S603 - a command of ours
         [sys.executable, "-m", "agora.cli", *command.split()[1:]],
         cwd=folder,
-        env=inherited | terminal,
-        capture_output=True,
+        env=inherited | terminal | known,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         check=True,
     )
     return done.stdout
 
 
-def drawn(name: str, text: str, theme: TerminalTheme) -> str:
+def draw(name: str, command: str, text: str, *, width: int = WIDTH) -> None:
+    """Write the pictures of a command and what it printed."""
+    for shade, theme in THEMES.items():
+        target = Path(__file__).with_name(f"terminal-{name}-{shade}.svg")
+        target.write_text(drawn(name, command, text, theme, width), encoding="utf-8")
+
+
+def drawn(name: str, command: str, text: str, theme: TerminalTheme, width: int) -> str:
     """Return a terminal's text as SVG that fetches nothing."""
     console = Console(
-        record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+        record=True, width=width, file=io.StringIO(), force_terminal=True, color_system="truecolor"
     )
-    console.print(Text(f"$ {COMMANDS[name]}", "bold"), highlight=False)
-    console.print(Text.from_ansi(text), highlight=False, soft_wrap=True)
+    console.print(Text(f"$ {command}", "bold"), highlight=False)
+    console.print(Text.from_ansi(text), highlight=False)
     console.print()  # room below the last line, which is cut off otherwise
     svg = console.export_svg(title="", theme=theme, unique_id=f"agora-{name}")
     # A picture in a page fetches no font: every line is stretched to its width anyway.
@@ -96,10 +107,7 @@ def main() -> None:
     """Run the commands and write the pictures."""
     with tempfile.TemporaryDirectory() as folder:
         for name, command in COMMANDS.items():
-            text = printed(command, Path(folder))
-            for shade, theme in THEMES.items():
-                target = Path(__file__).with_name(f"terminal-{name}-{shade}.svg")
-                target.write_text(drawn(name, text, theme), encoding="utf-8")
+            draw(name, command, printed(command, Path(folder)))
 
 
 if __name__ == "__main__":
