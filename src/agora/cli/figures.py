@@ -30,12 +30,12 @@ def json_option(what: str, *, dash: bool = True) -> Callable[[Command], Command]
     )
 
 
-def write_json(json_out: str | None, value: Any) -> bool:
+def write_json(json_out: str | None, value: Any, *, indent: int | None = None) -> bool:
     """Write a value where the option says, and tell whether standard output is taken by it."""
     if json_out is None:
         return False
     with click.open_file(json_out, "w", encoding="utf-8") as out:
-        json.dump(value, out)
+        json.dump(value, out, indent=indent)
         out.write("\n")
     return json_out == STDOUT
 

@@ -177,8 +177,8 @@ def show(run: Path, task: str | None, step: int | None, json_out: str | None) ->
 @click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--anchors", type=click.IntRange(1), default=200, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path))
-def drop_one_command(run: Path, anchors: int, seed: int, json_file: Path | None) -> None:
+@json_option("every pair")
+def drop_one_command(run: Path, anchors: int, seed: int, json_out: str | None) -> None:
     """Measure how often leaving out one past step changes a reader's next action.
 
     RUN is a run by `agora lab play` with a reader and the method none.
@@ -209,15 +209,14 @@ def drop_one_command(run: Path, anchors: int, seed: int, json_file: Path | None)
         table.add_column(column, justify="right")
     for bin_, (changed, count) in by_distance(found).items():
         table.add_row(bin_, str(changed), str(count), f"{changed / count:.3f}")
-    Console().print(table)
+    taken = write_json(json_out, [asdict(one) for one in found], indent=1)
+    Console(stderr=taken).print(table)
     places = {(one.task, one.anchor) for one in found}
     needing = {(one.task, one.anchor) for one in found if one.changed and one.distance > 2}
     click.echo(
-        f"{len(places)} anchors; {len(needing)} of them need a step more than two steps back"
+        f"{len(places)} anchors; {len(needing)} of them need a step more than two steps back",
+        err=taken,
     )
-    if json_file:
-        rows = [asdict(one) for one in found]
-        json_file.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
 @lab.command("serve-llm")

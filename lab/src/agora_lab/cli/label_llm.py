@@ -1,6 +1,5 @@
 """The `agora label` commands that use a language model: plan, run, make, quality."""
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -422,20 +421,14 @@ def make(
     help="Labels of another kind on the same trajectories, to compare with.",
 )
 @click.option("--resamples", type=click.IntRange(1), default=1000, show_default=True)
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write all figures to this file, including those per source.",
-)
+@json_option("all figures, including those per source,")
 def quality(
     plans: tuple[Path, ...],
     answers: tuple[Path, ...],
     other_form: tuple[Path, ...],
     label_files: tuple[Path, ...],
     resamples: int,
-    json_file: Path | None,
+    json_out: str | None,
 ) -> None:
     """Report how reliable labels are, what they cost, and how well the kinds agree."""
     try:
@@ -470,7 +463,8 @@ def quality(
         }
     except (AgoraError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    if json_file:
+    taken = False
+    if json_out is not None:
         found = {
             "pairs": len(pairs),
             "plans": [str(one) for one in plans],
@@ -482,9 +476,8 @@ def quality(
             "sources": {name: reliability.as_json(one) for name, one in by_source.items()},
         }
         # JSON has no NaN; an undefined figure is null.
-        text = json.dumps(_finite(found), indent=1, sort_keys=True, allow_nan=False)
-        json_file.write_text(text + "\n", encoding="utf-8")
-    _say_quality(pairs, costs, report)
+        taken = write_json(json_out, _finite(found), indent=1)
+    _say_quality(pairs, costs, report, to_stderr=taken)
 
 
 def _finite(value: Any) -> Any:
@@ -496,12 +489,16 @@ def _finite(value: Any) -> Any:
 
 
 def _say_quality(
-    pairs: "list[Pair]", costs: "dict[str, Cost]", report: "dict[str, list[Figure]]"
+    pairs: "list[Pair]",
+    costs: "dict[str, Cost]",
+    report: "dict[str, list[Figure]]",
+    *,
+    to_stderr: bool,
 ) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = Console(width=None if sys.stdout.isatty() else 160, stderr=to_stderr)
     sources = sorted({pair.source for pair in pairs})
     console.print(f"{len(pairs):,} pairs from {', '.join(sources)}")
     table = Table(title="tokens per pair")
