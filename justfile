@@ -44,6 +44,9 @@ docs-made:
     {{ python }} docs/make_results.py
     {{ python }} docs/images/make_concepts.py
     {{ python }} docs/images/make_house.py
+    {{ python }} docs/images/make_badges.py
+    {{ python }} docs/images/make_terminal.py
+    {{ python }} docs/images/make_terminal_served.py
 
 # Each framework in an environment of its own, newest and oldest; writes docs/integrations.
 integrations *args:

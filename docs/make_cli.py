@@ -12,6 +12,33 @@ from agora.cli.group import WORDS, agora
 
 FOLDER = Path(__file__).with_name("cli")
 _WIDTH = 88
+_HABITS = """## Figures for programs
+
+Every command that prints figures writes them as JSON too: `--json FILE`, or `--json -` for
+standard output. What people read then goes to standard error.
+
+```sh
+agora explain request.json --json - | jq '.tokens_before, .tokens_after'
+agora replay logs/ --json replay.json
+```
+
+`agora doctor --json` takes no file, and `agora wrap --json FILE` writes the account when the agent
+has ended. `agora train`, `agora lab report`, `agora lab recorded-bill` and `agora lab fidelity
+report` write JSON into the folder they are given.
+
+## Completion in the shell
+
+Once, for your shell:
+
+```sh
+eval "$(_AGORA_COMPLETE=bash_source agora)"          # in ~/.bashrc
+eval "$(_AGORA_COMPLETE=zsh_source agora)"           # in ~/.zshrc
+_AGORA_COMPLETE=fish_source agora | source           # in ~/.config/fish/config.fish
+```
+
+Then Tab completes commands, options and files, and after `--model` and `--sheet` the models that
+have a price sheet.""".splitlines()
+"""What holds for all commands."""
 
 
 def pages() -> dict[str, str]:
@@ -32,6 +59,7 @@ def _index() -> str:
     for name, words in sorted(WORDS.items()):
         lines.append(f"| [`agora {name}`]({name}.md) | {_cell(words)} |")
     lines += ["", "`lab`, `label`, `scorer` and `train` come with `pip install agora-lab`."]
+    lines += ["", *_HABITS]
     lines += ["", "Made from the commands themselves by `docs/make_cli.py`; a test compares them."]
     return "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""Writes `docs/results.md`: tables of what was measured, from the run files in `docs/results/`.
+"""Writes `docs/results.md` and the README's table from the run files in `docs/results/`.
 
 Run with nothing but the package installed: python docs/make_results.py
 """
@@ -10,6 +10,7 @@ from typing import Any
 
 FOLDER = Path(__file__).with_name("results")
 PAGE = Path(__file__).with_name("results.md")
+README = Path(__file__).parents[1] / "README.md"
 FILES = {
     "coverage.json": ("is what the next call needs still in the prompt", "just bench-coverage"),
     "gateway.json": (
@@ -307,8 +308,29 @@ SHEETS = {
 }
 
 
+IN_SHORT = {
+    "agora": "**AGORA**, default",
+    "langchain_defaults": "LangChain `ClearToolUsesEdit`, defaults",
+    "langchain_24000": "the same, from 24,000 tokens",
+    "litellm_24000": "LiteLLM `compress()`, 24,000 to 12,000",
+    "headroom_library": "Headroom `compress()`, library alone",
+}
+
+
+def peers_in_short() -> Iterator[str]:
+    """Yield the table of the README: fewer rows and prices, means only."""
+    rows = json.loads(_read("peers.json"))["methods"]
+    yield "| | gpt-5 | claude-sonnet-5 | calls that break the cache |"
+    yield "|---|---|---|---|"
+    for name, title in IN_SHORT.items():
+        bills = [rows[name]["bill"][sheet] for sheet in ("gpt-5", "claude-sonnet-5")]
+        broken = rows[name]["prefix_broken"]["gpt-5"]
+        cells = [f"{sum(bill) / len(bill):.2f}" for bill in bills]
+        yield f"| {title} | {' | '.join(cells)} | {sum(broken) / len(broken):.0%} |"
+
+
 def peers() -> Iterator[str]:
-    """Yield the table against peers; the README has the same."""
+    """Yield the table against peers, every row."""
     rows = json.loads(_read("peers.json"))["methods"]
     yield f"| | {' | '.join(SHEETS.values())} | calls that break the prefix |"
     yield "|---" * (len(SHEETS) + 2) + "|"
@@ -328,5 +350,16 @@ def _read(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
+def between(text: str, mark: str, lines: Iterator[str]) -> str:
+    """Return a text with other lines between a mark and its end."""
+    head, _, rest = text.partition(f"<!-- {mark} -->\n")
+    _, _, tail = rest.partition(f"<!-- /{mark} -->")
+    table = "\n".join(lines)
+    return f"{head}<!-- {mark} -->\n{table}\n<!-- /{mark} -->{tail}"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    README.write_text(
+        between(README.read_text(encoding="utf-8"), "peers", peers_in_short()), encoding="utf-8"
+    )

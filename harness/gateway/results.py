@@ -176,7 +176,7 @@ def table(known: Figures) -> str:
 
 
 RESULTS = "docs/results/gateway.json"
-GUIDE = "docs/guides/gateway.md"
+GUIDE = "docs/guides/gateway-measured.md"
 _BEGIN, _END = "<!-- figures -->\n", "\n<!-- /figures -->"
 
 

@@ -110,3 +110,20 @@ def test_the_command_asks_a_server_by_its_own_address_or_its_v1() -> None:
         )
     # It takes no time for anything here: either outcome has looked at every answer.
     assert "[prices.house]" in found.output or "took no longer" in found.output
+
+
+def test_the_figures_are_written_as_json_in_place_of_the_sheet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken = measured(Server(0.001, 0.00002).time, words=800, repeats=1, seed=1)
+    monkeypatch.setattr("agora.cli.prices.measured", lambda *_, **__: taken)
+
+    found = CliRunner().invoke(
+        agora, ["prices", "measure", "http://127.0.0.1:9", "--model", "tiny", "--json", "-"]
+    )
+    figures = json.loads(found.stdout)
+
+    assert figures["model"] == "tiny"
+    assert figures["seconds_per_token"] == taken.seconds_per_token
+    assert len(figures["cold"]) == len(figures["warm"]) == 4
+    assert "[prices.house]" in figures["sheet"]

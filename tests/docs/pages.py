@@ -73,6 +73,20 @@ def blocks(page: Path) -> list[Block]:
     return found
 
 
+def words(text: str) -> list[str]:
+    """Return the words that a reader of a page reads, those in its code among them.
+
+    A word has a letter or a digit; addresses, pictures and marks in comments are not read.
+    """
+    text = re.sub(r"<!--.*?-->", " ", text, flags=re.DOTALL)
+    text = re.sub(r"!\[[^\[\]]*\]\([^()\s]*\)", " ", text)
+    text = re.sub(r"\[([^\[\]]*)\]\([^()\s]*\)", r"\1", text)
+    text = re.sub(r"</?[a-zA-Z][^<>]*>", " ", text)
+    text = re.sub(r"^```.*$", " ", text, flags=re.MULTILINE)
+    plain = re.sub(r"[*`|#]", " ", text)
+    return [word for word in plain.split() if any(c.isalnum() for c in word)]
+
+
 def navigation() -> list[str]:
     """Return the pages in the site's navigation."""
     settings = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))

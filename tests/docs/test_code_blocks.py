@@ -13,8 +13,9 @@ import agora
 from agora.errors import MissingExtraError
 from tests.docs.pages import Block, blocks, name_of, pages
 
-FIRST = "docs/extend/first.md"
-"""Its blocks are files; `test_first_contribution` writes and runs them."""
+FIRST = ("docs/extend/first.md", "README.md")
+"""Their blocks are run by `test_first_contribution`, which writes them to files, and by
+`test_readme`."""
 
 
 EXCERPTS = "docs/integrations/"
@@ -26,7 +27,7 @@ def with_python(*, excerpts: bool) -> list[Path]:
     return [
         page
         for page in pages()
-        if name_of(page) != FIRST
+        if name_of(page) not in FIRST
         and name_of(page).startswith(EXCERPTS) == excerpts
         and any(block.language == "python" for block in blocks(page))
     ]

@@ -1,4 +1,6 @@
+import html
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -58,7 +60,53 @@ def test_the_page_of_results_is_what_the_run_files_hold() -> None:
 def test_the_readme_has_the_table_against_peers_as_it_was_measured() -> None:
     readme = Path(DOCS.parent, "README.md").read_text(encoding="utf-8")
 
-    assert "\n".join(maker("make_results.py").peers()) in readme, "copy it from docs/results.md"
+    table = "\n".join(maker("make_results.py").peers_in_short())
+    assert f"<!-- peers -->\n{table}\n<!-- /peers -->" in readme, "run: python docs/make_results.py"
+
+
+def test_the_badges_say_what_the_project_says() -> None:
+    for name, text in maker("images/make_badges.py").badges().items():
+        drawn = (DOCS / "images" / name).read_text(encoding="utf-8")
+        assert drawn == text, f"{name}: run: python docs/images/make_badges.py"
+
+
+@pytest.mark.parametrize(
+    ("name", "shows"),
+    [
+        ("demo", "37 steps"),
+        ("explain", "37 steps"),
+        ("replay", "37 steps"),
+        ("top", "net saving"),
+        ("wrap", "less than without"),
+    ],
+)
+def test_a_picture_of_a_terminal_shows_its_command_and_fetches_nothing(
+    name: str, shows: str
+) -> None:
+    pytest.importorskip("rich", reason="needs the extra cli")
+    command = maker("images/make_terminal.py").COMMANDS.get(name, f"agora {name} ")
+    light, dark = (
+        (DOCS / "images" / f"terminal-{name}-{shade}.svg").read_text(encoding="utf-8")
+        for shade in ("light", "dark")
+    )
+
+    shown = said_in(light)
+    assert shown == said_in(dark)
+    assert shown.startswith(f"$ {command}")
+    assert shows in " ".join(shown.split())
+    for svg in (light, dark):
+        assert "@font-face" not in svg
+        assert re.findall(r"https?://(?!www\.w3\.org|127\.0\.0\.1)", svg) == []
+
+
+def said_in(svg: str) -> str:
+    """Return the text of a picture of a terminal, line by line."""
+    lines: dict[str, str] = {}
+    for line, part in re.findall(
+        r'<text [^>]*clip-path="url\(#([^)]+)\)"[^>]*>([^<]*)</text>', svg
+    ):
+        lines[line] = lines.get(line, "") + part
+    return "\n".join(html.unescape(text).replace("\xa0", " ").rstrip() for text in lines.values())
 
 
 def test_doctests_are_fenced_and_everything_else_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 DASHBOARD = DEPLOY / "grafana" / "agora-gateway.json"
 RULES = DEPLOY / "prometheus" / "agora.rules.yml"
 RULE_TESTS = DEPLOY / "prometheus" / "agora.rules.test.yml"
-GUIDE = DEPLOY.parent / "docs" / "guides" / "gateway.md"
+GUIDE = DEPLOY.parent / "docs" / "guides" / "gateway-watch.md"
 
 NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 SELECTOR = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(?:\{([^{}]*)\})?")

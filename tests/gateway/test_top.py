@@ -1,3 +1,4 @@
+import json
 import re
 import threading
 from collections.abc import Iterator
@@ -103,6 +104,17 @@ def test_looks_that_are_older_than_a_minute_are_forgotten_but_the_minute_is_cove
     text = shown(watching(*looks))
 
     assert re.search(r"per second\s+0\.5", text)
+
+
+def test_the_totals_are_written_as_json_once() -> None:
+    with serving(busy().render()) as url:
+        result = CliRunner().invoke(agora, ["top", url, "--json", "-"])
+    found = json.loads(result.stdout)
+
+    assert found["requests"] == 40
+    assert found["requests_by_reason"] == {"compressed": 30, "not_worth_it_yet": 10}
+    assert found["tokens_elided"] == 30 * 30_000
+    assert found["dollars_lost"] == 0.25
 
 
 def test_a_gateway_that_does_nothing_yet_can_be_looked_at() -> None:

@@ -3,9 +3,10 @@
     python -m tests.release.first_minutes WHEEL --out docs/results/first-minutes.json
 
 A new virtual environment, no cache of packages, a folder with nothing in it. Every block of
-docs/quickstart.md is run in its order; the clock starts at the first `pip install`. Two things are
-put in the place of what a stranger would have: the wheel for the name on the package index, and a
-server on loopback for the provider. The sentence on the page is made from the figures.
+docs/quickstart.md is run in its order; the clock starts at the first `pip install`. Three things
+are put in the place of what a stranger would have: the wheel for the name on the package index, a
+server on loopback for the provider, and a few lines that ask it once for Claude Code. The sentence
+on the page is made from the figures.
 """
 
 import argparse
@@ -31,19 +32,46 @@ FIGURES = DOCS / "results" / "first-minutes.json"
 PROVIDER = "https://api.openai.com/v1"
 SERVES = "agora serve gateway.toml"
 MARK = "<!-- minutes -->"
+MOST_MINUTES = 5
+"""For the whole page. Two for each path alone is the wish; see the log of 2026-11-16."""
+AGENT = """#!/usr/bin/env python3
+import json, os, urllib.request
+asked = {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [
+    {"role": "user", "content": "What is in this folder?"}]}
+request = urllib.request.Request(
+    os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", json.dumps(asked).encode(),
+    {"content-type": "application/json", "x-api-key": os.environ["ANTHROPIC_API_KEY"],
+     "anthropic-version": "2023-06-01"})
+print(json.load(urllib.request.urlopen(request))["content"][0]["text"])
+"""
+"""In the place of Claude Code."""
 LISTENS_SECONDS = 60
 
 
+MESSAGE = {
+    "id": "1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-sonnet-4-5",
+    "content": [{"type": "text", "text": "Found it."}],
+    "stop_reason": "end_turn",
+    "usage": {"input_tokens": 1, "output_tokens": 1},
+}
+
+
 class Provider(BaseHTTPRequestHandler):
-    """Answers every chat completion with one word, and keeps what it was sent."""
+    """Answers every request with one sentence, and keeps what it was sent."""
 
     seen: ClassVar[list[dict[str, Any]]] = []
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.seen.append(json.loads(body))
+        self._say(MESSAGE if self.path.startswith("/v1/messages") else self._completion())
+
+    def _completion(self) -> dict[str, Any]:
         choice = {"index": 0, "finish_reason": "stop"}
-        answer = {
+        return {
             "id": "1",
             "object": "chat.completion",
             "created": 0,
@@ -51,6 +79,8 @@ class Provider(BaseHTTPRequestHandler):
             "choices": [{**choice, "message": {"role": "assistant", "content": "Found it."}}],
             "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
         }
+
+    def _say(self, answer: dict[str, Any]) -> None:
         data = json.dumps(answer).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -114,10 +144,19 @@ class Trial:
                 continue
             if line.startswith("agora replay"):
                 self.shell("mkdir logs && cp request.json logs/")
+            if line.startswith("agora wrap"):
+                agent = self.folder / ".venv" / "bin" / "claude"
+                agent.write_text(AGENT, encoding="utf-8")
+                agent.chmod(0o755)
             self.shell(line.replace("agora-context", str(self.wheel)))
             if line.startswith("agora replay"):
                 assert (self.folder / "replay.html").stat().st_size > 0
                 self.reached("first replay page")
+            if line.startswith("agora demo"):
+                self.reached("first pages")
+            if line.startswith("agora wrap"):
+                assert "agora: 1 call" in self.said[-1], self.said[-1]
+                self.reached("first wrapped agent")
             if line.startswith("curl"):
                 self.reached("first gateway request")
 
@@ -165,6 +204,8 @@ class Trial:
             "PIP_NO_CACHE_DIR": "1",
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "OPENAI_API_KEY": "none-needed",
+            "ANTHROPIC_API_KEY": "none-needed",
+            "ANTHROPIC_BASE_URL": self.address.removesuffix("/v1"),
         }
 
     def reached(self, what: str) -> None:
@@ -186,7 +227,8 @@ def sentence(figures: dict[str, Any]) -> str:
     listed = ", ".join(f"the {what} after {took} s" for what, took in seconds.items())
     return (
         f"Typed as shown into a new environment with nothing cached: {listed}, from the first "
-        f"line on ({figures['machine']}, {figures['date']}; "
+        f"line on ({figures['machine']}, load average {figures['load']['before']} to "
+        f"{figures['load']['after']}, {figures['date']}; "
         "`python -m tests.release.first_minutes WHEEL`)."
     )
 
@@ -198,6 +240,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help=f"for example {FIGURES.relative_to(DOCS.parent)}")
     parser.add_argument("--transcript", type=Path)
     given = parser.parse_args()
+    load_before = round(os.getloadavg()[0], 1)
     with tempfile.TemporaryDirectory() as folder, provider() as address:
         trial = Trial(given.wheel.resolve(), Path(folder), address)
         trial.run()
@@ -209,17 +252,18 @@ def main() -> None:
         "minutes": trial.minutes,
         "python": platform.python_version(),
         "machine": f"{os.cpu_count()} cores, shared",
+        "load": {"before": load_before, "after": round(os.getloadavg()[0], 1)},
         "date": time.strftime("%Y-%m-%d"),
         "wheel": given.wheel.name,
-        "request_messages": len(Provider.seen[0]["messages"]),
+        "request_messages": len(Provider.seen[-1]["messages"]),
     }
     if given.out:
         given.out.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
         head, rest = PAGE.read_text(encoding="utf-8").split("\n## ", 1)
         said = f"{head.partition(MARK)[0]}{MARK}\n{sentence(figures)}\n"
         PAGE.write_text(f"{said}\n## {rest}", encoding="utf-8")
-    if max(trial.minutes.values()) > 5:
-        raise SystemExit("it took more than five minutes")
+    if max(trial.minutes.values()) > MOST_MINUTES:
+        raise SystemExit(f"it took more than {MOST_MINUTES} minutes")
 
 
 if __name__ == "__main__":

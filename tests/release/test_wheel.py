@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import links
+
 ROOT = Path(__file__).parents[2]
 LARGEST = 40_000_000
 BUILD = """
@@ -25,7 +27,7 @@ print((build_wheel if sys.argv[1] == "wheel" else build_sdist)(sys.argv[2]))
 LAB = ROOT / "lab"
 
 
-def built(kind: str, folder: Path, project: Path = ROOT) -> Path:
+def built(kind: str, folder: Path, project: Path = ROOT, **known: str) -> Path:
     """Return a freshly built file, dated as a release dates it."""
     folder.mkdir()
     done = subprocess.run(
@@ -34,7 +36,7 @@ def built(kind: str, folder: Path, project: Path = ROOT) -> Path:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"},
+        env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000", **known},
     )
     assert done.returncode == 0, done.stderr
     return folder / done.stdout.split()[-1]
@@ -60,6 +62,13 @@ def metadata(wheel: Path) -> email.message.Message:
     with zipfile.ZipFile(wheel) as archive:
         [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         return email.message_from_bytes(archive.read(name))
+
+
+def readme(said: email.message.Message) -> str:
+    """Return the text of the package's page."""
+    text = said.get_payload(decode=True)
+    assert isinstance(text, bytes)
+    return text.decode()
 
 
 def test_two_builds_give_the_same_wheel_byte_for_byte(wheel: Path, tmp_path: Path) -> None:
@@ -114,6 +123,22 @@ def test_the_source_of_the_lab_holds_its_tests_and_nothing_of_the_product(
     assert [name for name in names if name.startswith("src/agora/")] == []
 
 
+def test_a_release_that_knows_its_source_has_a_readme_whose_links_all_lead_there(
+    wheel: Path, tmp_path: Path
+) -> None:
+    source = "https://source.test/agora"
+    released = metadata(built("wheel", tmp_path / "released", AGORA_SOURCE_URL=source))
+    text = readme(released)
+
+    relative = [link for link in links(text) if "://" not in link and link[0] != "#"]
+    pictures = re.findall(r'(?:src|srcset)="([^"]+)"', text)
+    assert relative == []
+    assert pictures
+    assert [path for path in pictures if not path.startswith(f"{source}/raw/v")] == []
+    assert f"Source, {source}" in (released.get_all("Project-URL") or [])
+    assert readme(metadata(wheel)) == (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_the_wheel_is_small(wheel: Path) -> None:
     assert wheel.stat().st_size <= LARGEST
 
@@ -142,7 +167,8 @@ def test_every_package_that_an_extra_names_has_its_reason_in_the_documentation()
     lab = tomllib.loads((ROOT / "lab" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named += [lab["dependencies"], *lab["optional-dependencies"].values()]
     packages = {re.split(r"[<>=!;\[ ]", line)[0].lower() for lines in named for line in lines}
-    reasons = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8").lower()
+    pages = [ROOT / "docs" / name for name in ("dependencies.md", "dependencies-lab.md")]
+    reasons = "".join(page.read_text(encoding="utf-8") for page in pages).lower()
     # The page names some by the name they are known by.
     known = {name: name.removesuffix("-slim").removesuffix("-core") for name in packages}
     known |= {

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,9 @@ def test_episodes_are_played_shown_and_gone_on_with(tmp_path: Path) -> None:
     said = play(tmp_path, "--shard", "0/2")
     assert said.exit_code == 0, said.output
     assert "2 episodes" in said.output
-    said = play(tmp_path, "--shard", "1/2")
-    assert "4 episodes" in said.output
+    said = play(tmp_path, "--shard", "1/2", "--json", "-")
+    assert "4 episodes" in said.stderr
+    assert json.loads(said.stdout)["episodes"] == 4
     before = sorted(episode.to_json() for episode in read_episodes(tmp_path))
 
     assert play(tmp_path, "--shard", "1/2").exit_code == 0
@@ -45,6 +47,8 @@ def test_episodes_are_played_shown_and_gone_on_with(tmp_path: Path) -> None:
     assert len(listed) == 4
     task = listed[0].split()[-1]
     assert "reward" in run("show", tmp_path, task).output
+    figures = json.loads(run("show", tmp_path, "--json", "-").stdout)
+    assert [one["task"] for one in figures] == [line.split()[-1] for line in listed]
     assert "[SYSTEM]" in run("show", tmp_path, task, "--step", 1).output
 
 

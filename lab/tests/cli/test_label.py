@@ -70,7 +70,12 @@ def test_a_plan_says_what_it_will_take(log: Path, tmp_path: Path) -> None:
     assert said.exit_code == 0, said.output
     for part in ("pairs (counterfactual and likelihood)", "calls", "prompt tokens", "$", "hours"):
         assert part in said.output
-    assert read_plan(tmp_path / "plan").settings.samples == 8
+    plan = read_plan(tmp_path / "plan")
+    assert plan.settings.samples == 8
+    told = run("plan", log, "--out", tmp_path / "again", "--backbone", "gpt-4o", "--json", "-")
+    figures = json.loads(told.stdout)
+    assert figures["sheet"] == "gpt-4o"
+    assert 0 < figures["dollars_with_caching"] <= figures["dollars"]
 
 
 def test_fewer_trajectories_anchors_and_candidates_can_be_asked_for(
@@ -252,9 +257,10 @@ def test_one_trajectory_of_a_log_is_labelled_by_its_place(log: Path, tmp_path: P
     whole, one = tmp_path / "whole.parquet", tmp_path / "one.parquet"
     assert run("hindsight", log, "--out", whole).exit_code == 0
 
-    said = run("hindsight", log, "--out", one, "--index", 3)
+    said = run("hindsight", log, "--out", one, "--index", 3, "--json", "-")
 
     assert said.exit_code == 0, said.output
+    assert json.loads(said.stdout)["pairs"] == len(read_labels(one))
     names = {label.trajectory for label in read_labels(one)}
     assert names == {list(dict.fromkeys(label.trajectory for label in read_labels(whole)))[3]}
     planned = run("plan", log, "--out", tmp_path / "plan", "--backbone", "gpt-4o", "--index", 3)

@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from agora.cli.figures import account_of, json_option, write_json
 from agora.cli.options import Setup, compressor_options, source_options
 from agora.cli.source import printable, read_source
 
@@ -11,7 +12,14 @@ from agora.cli.source import printable, read_source
 @click.command()
 @source_options()
 @compressor_options
-def compress(source: str, format: str | None, log_index: int | None, setup: Setup) -> None:
+@json_option("the account", dash=False)
+def compress(
+    source: str,
+    format: str | None,
+    log_index: int | None,
+    setup: Setup,
+    json_out: str | None,
+) -> None:
     """Print the messages in SOURCE, compressed.
 
     SOURCE is a file or - for standard input: a JSON list of messages, a whole
@@ -28,4 +36,5 @@ def compress(source: str, format: str | None, log_index: int | None, setup: Setu
     else:
         out = read.written(compression.messages, indent=2 if sys.stdout.isatty() else None)
     click.echo(out, nl=False)
+    write_json(json_out, account_of(compression, read.name))
     click.echo(printable(compression.summary()), err=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from agora.cli.figures import account_of, json_option, write_json
 from agora.cli.options import Setup, compressor_options, source_options
 from agora.cli.source import printable, read_source
 
@@ -29,6 +30,7 @@ from agora.cli.source import printable, read_source
     metavar="FILE",
     help="Write an HTML page instead: a timeline, and the prompt before and after.",
 )
+@json_option("every decision")
 def explain(
     source: str,
     format: str | None,
@@ -39,12 +41,13 @@ def explain(
     plain: bool,
     width: int | None,
     html: Path | None,
+    json_out: str | None,
 ) -> None:
     """Show what happens to every step in SOURCE, and why.
 
     One row for each step: its size, its score, whether it is kept, in the
     floor (always kept) or elided, and for elided steps the line that replaces
-    them. Nothing is written except the page that --html asks for.
+    them. Nothing is written except what --html and --json ask for.
     """
     from rich.console import Console
 
@@ -54,13 +57,16 @@ def explain(
     for note in read.notes:
         click.echo(note, err=True)
     compression = setup.compress(read)
+    taken = write_json(json_out, account_of(compression, read.name))
     if html is not None:
         from agora.cli.explain_page import page
 
         # A lone surrogate stays in its escape, so this never fails on what was read.
         html.write_text(page(compression, read, setup), encoding="utf-8")
-        click.echo(printable(compression.summary()))
-        click.echo(f"The page: {html}")
+        click.echo(printable(compression.summary()), err=taken)
+        click.echo(f"The page: {html}", err=taken)
+        return
+    if taken:
         return
     console = Console(highlight=False)
     plain = (

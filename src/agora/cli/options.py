@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from agora.adapters import FORMATS
 from agora.cli.source import Source, printable
 from agora.compressor import Compressor
 from agora.core.compression import Compression, Reason, Rung
-from agora.core.prices import FAMILIES, UNKNOWN, sheet_for
+from agora.core.prices import FAMILIES, UNKNOWN, sheet_for, shipped_sheets
 from agora.core.request import Observations
 from agora.core.schedule import LEAST_TOKENS
 from agora.errors import AgoraError, BundleError
@@ -157,6 +158,19 @@ def _known_scorers(ctx: click.Context, param: click.Parameter, given: Any) -> An
     return given
 
 
+def complete_model(
+    ctx: click.Context,  # noqa: ARG001
+    param: click.Parameter,  # noqa: ARG001
+    incomplete: str,
+) -> list[CompletionItem]:
+    """Return the models and families that have a price sheet, for a shell to complete."""
+    return [
+        CompletionItem(name, help=f"${sheet.input:g} per million, cached {sheet.read:g}")
+        for name, sheet in shipped_sheets().items()
+        if name.startswith(incomplete) and name != UNKNOWN
+    ]
+
+
 _OPTIONS = (
     click.option(
         "--schedule",
@@ -167,6 +181,7 @@ _OPTIONS = (
     click.option(
         "--model",
         metavar="NAME",
+        shell_complete=complete_model,
         help="Use this model's prices; by default those of the model the body names.",
     ),
     click.option(

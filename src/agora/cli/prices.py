@@ -7,11 +7,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 import click
+
+from agora.cli.figures import json_option, write_json
 
 _WORDS = (
     "river table garden window paper engine winter market silver bridge letter summer cloud "
@@ -86,7 +88,16 @@ def prices() -> None:
     help="Words of the longest prompt; stay below the server's window.",
 )
 @click.option("--repeats", type=click.IntRange(1, 50), default=3, show_default=True)
-def measure(url: str, *, model: str | None, name: str, words: int, repeats: int) -> None:
+@json_option("every time that was taken, and the sheet,")
+def measure(
+    url: str,
+    *,
+    model: str | None,
+    name: str,
+    words: int,
+    repeats: int,
+    json_out: str | None,
+) -> None:
     """Measure what a prompt costs on the server at URL, and print a price sheet.
 
     URL is that of a vLLM, SGLang or llama.cpp server, or of any other that
@@ -112,7 +123,11 @@ def measure(url: str, *, model: str | None, name: str, words: int, repeats: int)
         "is",
         err=True,
     )
-    click.echo(found.sheet(name))
+    sheet = found.sheet(name)
+    if not write_json(
+        json_out, {"model": server.model, "read": found.read, "sheet": sheet, **asdict(found)}
+    ):
+        click.echo(sheet)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,6 @@
 """The `agora replay` command."""
 
 import difflib
-import json
 import os
 from collections import deque
 from collections.abc import Iterator
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from agora.cli.options import least_tokens_option, scorer_option
+from agora.cli.figures import json_option, write_json
+from agora.cli.options import complete_model, least_tokens_option, scorer_option
 from agora.cli.source import printable
 from agora.core.prices import UNKNOWN, PriceSheet, load_sheets, sheet_for, shipped_sheets
 from agora.core.request import Observations
@@ -51,15 +51,12 @@ _ALONE_BYTES = 1 << 20
     type=click.Path(exists=True, path_type=Path),
 )
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write an HTML page.")
+@json_option("all figures")
 @click.option(
-    "--json",
-    "json_out",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    metavar="FILE",
-    help="Write all figures as JSON; - for standard output.",
-)
-@click.option(
-    "--sheet", metavar="NAME", help="Use one price sheet for all, named by family or model."
+    "--sheet",
+    metavar="NAME",
+    shell_complete=complete_model,
+    help="Use one price sheet for all, named by family or model.",
 )
 @click.option(
     "--prices",
@@ -82,6 +79,7 @@ _ALONE_BYTES = 1 << 20
 @click.option(
     "--model",
     metavar="NAME",
+    shell_complete=complete_model,
     help="Treat every trajectory as this model's, whatever the log says.",
 )
 @click.option(
@@ -150,15 +148,12 @@ def replay(
         except KeyboardInterrupt:
             raise click.Abort from None
     value = report.value(tally, [path.name or str(path) for path in paths])
-    if json_out is not None:
-        with click.open_file(json_out, "w", encoding="utf-8") as out:
-            json.dump(value, out)
-            out.write("\n")
+    taken = write_json(json_out, value)
     if html is not None:
         html.write_text(page(value), encoding="utf-8")
-    _print(value, to_stderr=json_out == "-")
+    _print(value, to_stderr=taken)
     if html is not None:
-        click.echo(f"The page: {html}", err=json_out == "-")
+        click.echo(f"The page: {html}", err=taken)
     if not report.trajectories:
         raise click.exceptions.Exit(1)
 

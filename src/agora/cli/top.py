@@ -7,7 +7,7 @@ import urllib.request
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
@@ -17,6 +17,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from agora.cli.figures import json_option, write_json
 from agora.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ _MOST_BYTES = 16 << 20
     help="Seconds between updates.",
 )
 @click.option("--once", is_flag=True, help="Print once and exit.")
-def top(url: str, *, every_seconds: float, once: bool) -> None:
+@json_option("the totals, once,")
+def top(url: str, *, every_seconds: float, once: bool, json_out: str | None) -> None:
     """Watch the gateway at URL: requests, rungs, tokens, dollars and latency.
 
     Everything shown comes from its /metrics. Rates and times cover the
@@ -57,8 +59,11 @@ def top(url: str, *, every_seconds: float, once: bool) -> None:
         raise click.ClickException(
             f"nothing to watch at {watch.url}/metrics ({_why(error)}); is `agora serve` running?"
         ) from error
-    if once:
+    if json_out is not None:
+        write_json(json_out, watch.totals())
+    elif once:
         console.print(watch.picture())
+    if once or json_out is not None:
         return
     with Live(watch.picture(), console=console, screen=True, auto_refresh=False) as live:
         while True:
@@ -146,6 +151,33 @@ class Watch:
             "",
             _reasons(now),
         )
+
+    def totals(self) -> dict[str, Any]:
+        """Return what the gateway has counted since it started, for a program."""
+        now = self._looks[-1].snapshot
+        return {
+            "url": self.url,
+            "at": self._looks[-1].at,
+            "version": next(iter(now.by("agora_info", "version")), ""),
+            "requests": now.total("agora_requests_total"),
+            "requests_by_rung": now.by("agora_requests_total", "rung"),
+            "requests_by_reason": now.by("agora_requests_total", "reason"),
+            "requests_by_tenant": now.by("agora_requests_total", "tenant"),
+            "open": now.total("agora_open_requests"),
+            "answers_by_status": now.by("agora_upstream_answers_total", "status"),
+            "resent": now.total("agora_resent_total"),
+            "tokens_in": now.total("agora_tokens_in_total"),
+            "tokens_elided": now.total("agora_tokens_removed_total"),
+            "usage_tokens": now.by("agora_usage_tokens_total", "kind"),
+            "dollars_gained": now.total("agora_dollars_gained_total"),
+            "dollars_lost": now.total("agora_dollars_lost_total"),
+            "shadow_tokens_in": now.total("agora_shadow_tokens_in_total"),
+            "shadow_tokens_elided": now.total("agora_shadow_tokens_removed_total"),
+            "shadow_dollars_gained": now.total("agora_shadow_dollars_gained_total"),
+            "shadow_dollars_lost": now.total("agora_shadow_dollars_lost_total"),
+            "breakers_open": now.total("agora_breakers_open"),
+            "draining": bool(now.total("agora_draining")),
+        }
 
     def _head(self, now: "Snapshot", at: float) -> Text:
         version = next(iter(now.by("agora_info", "version")), "")

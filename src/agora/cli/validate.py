@@ -2,10 +2,12 @@
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from agora.adapters import FORMATS, Broken
+from agora.cli.figures import json_option, write_json
 from agora.cli.options import source_options
 from agora.cli.source import Source, printable, read_source
 
@@ -18,7 +20,10 @@ _LOOK_BACK = frozenset(("R2",))
 @click.command()
 @source_options((*FORMATS, *_ONLY_RULES))
 @click.option("--strict", is_flag=True, help="Also check rules that only some models enforce.")
-def validate(source: str, format: str | None, log_index: int | None, strict: bool) -> None:
+@json_option("the broken rules")
+def validate(
+    source: str, format: str | None, log_index: int | None, strict: bool, json_out: str | None
+) -> None:
     """List the provider's rules that the messages in SOURCE break.
 
     The exit code is 0 when they are legal, 1 when they are not, and 2 when
@@ -40,15 +45,37 @@ def validate(source: str, format: str | None, log_index: int | None, strict: boo
     )
     if request.server_side:
         broken = [rule for rule in broken if rule.code not in _LOOK_BACK]
+    taken = write_json(json_out, _figures(broken, read))
     if not broken:
-        click.echo(f"legal: {_what(read)}")
+        click.echo(f"legal: {_what(read)}", err=taken)
         return
+    if taken:
+        raise click.exceptions.Exit(1)
     if sys.stdout.isatty():
         _show_table(broken, read)
     else:
         for rule in broken:
             click.echo(printable(f"{rule}{_strictly(rule)}"))
     raise click.exceptions.Exit(1)
+
+
+def _figures(broken: Sequence[Broken], read: Source) -> dict[str, Any]:
+    messages = read.request.messages
+    return {
+        "source": read.name,
+        "format": read.request.format,
+        "messages": len(messages) if isinstance(messages, list) else None,
+        "legal": not broken,
+        "broken": [
+            {
+                "rule": rule.code,
+                "position": rule.position,
+                "error": rule.error,
+                "strict": rule.strict,
+            }
+            for rule in broken
+        ],
+    }
 
 
 def _what(read: Source) -> str:

@@ -40,6 +40,8 @@ _NOT_RUNNABLE = 126
 )
 @click.option(
     "--account",
+    "--json",
+    "account",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the figures of the last line to this file, as JSON.",
 )

@@ -27,6 +27,17 @@ class Labelled:
             f"{self.tally.recordings:,} trajectories in {self.tally.files:,} files"
         )
 
+    def figures(self) -> dict[str, int]:
+        """Return the same for a program."""
+        return {
+            "pairs": self.pairs,
+            "needed": self.needed,
+            "trajectories": self.trajectories,
+            "trajectories_read": self.tally.recordings,
+            "files": self.tally.files,
+            "unread": self.unread,
+        }
+
     @property
     def unread(self) -> int:
         """How many records could not be read."""

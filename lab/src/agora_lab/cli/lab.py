@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agora.cli.figures import json_option, write_json
 from agora.errors import AgoraError
 from agora_lab.cli.evaluate import COMMANDS
 from agora_lab.cli.fidelity_report import COMMANDS as FIDELITY
@@ -65,6 +66,7 @@ for _command in (*COMMANDS, *FIDELITY):
     metavar="FOLDER",
     help="Folder to write the episodes to; an existing run is resumed.",
 )
+@json_option("the summary")
 def play(
     environment: str,
     backbone: str,
@@ -79,6 +81,7 @@ def play(
     seed: int,
     shard: str,
     out: Path,
+    json_out: str | None,
 ) -> None:
     """Play a grid of one cell, in this process. Stop it at any time; the same command resumes it.
 
@@ -117,7 +120,7 @@ def play(
                 tick(1, f"{len(failed)} failed" if failed else "")
     except (AgoraError, TypeError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    _summary(out)
+    _summary(out, json_out)
     for key, reason in list(failed.items())[:10]:
         click.echo(f"failed {key}: {reason}", err=True)
     if failed:
@@ -132,7 +135,8 @@ def play(
 @click.option(
     "--step", type=click.IntRange(1), help="Show the whole prompt the backbone saw at this step."
 )
-def show(run: Path, task: str | None, step: int | None) -> None:
+@json_option("reward, steps and end of each episode")
+def show(run: Path, task: str | None, step: int | None, json_out: str | None) -> None:
     """Print an episode of RUN in readable form.
 
     TASK is a task id or a prefix of one; without it, all episodes are listed.
@@ -145,6 +149,19 @@ def show(run: Path, task: str | None, step: int | None) -> None:
         raise click.ClickException(str(error)) from error
     if not episodes:
         raise click.ClickException(f"no episode of {task!r} in {run}")
+    listed = [
+        {
+            "key": one.key,
+            "task": one.task,
+            "method": one.cell.method,
+            "reward": one.reward,
+            "steps": len(one.moves),
+            "ended": one.ended,
+        }
+        for one in episodes
+    ]
+    if write_json(json_out, listed):
+        return
     if task is None:
         for one in episodes:
             click.echo(
@@ -160,8 +177,8 @@ def show(run: Path, task: str | None, step: int | None) -> None:
 @click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--anchors", type=click.IntRange(1), default=200, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path))
-def drop_one_command(run: Path, anchors: int, seed: int, json_file: Path | None) -> None:
+@json_option("every pair")
+def drop_one_command(run: Path, anchors: int, seed: int, json_out: str | None) -> None:
     """Measure how often leaving out one past step changes a reader's next action.
 
     RUN is a run by `agora lab play` with a reader and the method none.
@@ -192,15 +209,14 @@ def drop_one_command(run: Path, anchors: int, seed: int, json_file: Path | None)
         table.add_column(column, justify="right")
     for bin_, (changed, count) in by_distance(found).items():
         table.add_row(bin_, str(changed), str(count), f"{changed / count:.3f}")
-    Console().print(table)
+    taken = write_json(json_out, [asdict(one) for one in found], indent=1)
+    Console(stderr=taken).print(table)
     places = {(one.task, one.anchor) for one in found}
     needing = {(one.task, one.anchor) for one in found if one.changed and one.distance > 2}
     click.echo(
-        f"{len(places)} anchors; {len(needing)} of them need a step more than two steps back"
+        f"{len(places)} anchors; {len(needing)} of them need a step more than two steps back",
+        err=taken,
     )
-    if json_file:
-        rows = [asdict(one) for one in found]
-        json_file.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
 @lab.command("serve-llm")
@@ -236,7 +252,7 @@ def _shard(text: str) -> tuple[int, int]:
     return int(index), int(count)
 
 
-def _summary(folder: Path) -> None:
+def _summary(folder: Path, json_out: str | None) -> None:
     from agora_lab.episodes.run import read_episodes, read_timings
 
     episodes = list(read_episodes(folder))
@@ -247,15 +263,25 @@ def _summary(folder: Path) -> None:
     seconds = sum(t.environment_s + t.method_s + t.backbone_s for t in timings.values())
     whole = sum(move.tokens_whole for move in moves)
     sent = sum(move.tokens_sent for move in moves)
-    reward = sum(episode.reward for episode in episodes) / len(episodes)
+    figures: dict[str, Any] = {
+        "run": str(folder),
+        "episodes": len(episodes),
+        "reward": sum(episode.reward for episode in episodes) / len(episodes),
+        "steps": len(moves) / len(episodes),
+        "valid": sum(move.valid for move in moves) / len(moves),
+        "tokens_sent": sent / whole,
+        "seconds": seconds,
+    }
+    taken = write_json(json_out, figures)
     click.echo(
-        f"{len(episodes):,} episodes: reward {reward:.3f}, "
-        f"{len(moves) / len(episodes):.1f} steps, "
-        f"{100 * sum(move.valid for move in moves) / len(moves):.1f} % of actions valid, "
-        f"{100 * sent / whole:.0f} % of the tokens sent, "
-        f"{60 * len(episodes) / max(seconds, 1e-9):.0f} episodes per minute of play"
+        f"{len(episodes):,} episodes: reward {figures['reward']:.3f}, "
+        f"{figures['steps']:.1f} steps, "
+        f"{100 * figures['valid']:.1f} % of actions valid, "
+        f"{100 * figures['tokens_sent']:.0f} % of the tokens sent, "
+        f"{60 * len(episodes) / max(seconds, 1e-9):.0f} episodes per minute of play",
+        err=taken,
     )
-    click.echo(f"Run: {folder}")
+    click.echo(f"Run: {folder}", err=taken)
 
 
 def _show(episode: "Episode", step: int | None) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agora.cli.figures import json_option, write_json
 from agora.errors import AgoraError
 from agora.logs import KINDS
 from agora_lab.cli.by_hindsight import TOO_SHORT, Labelled, label_by_hindsight
@@ -52,12 +53,14 @@ _out = click.option(
 )
 @index_option
 @click.option("--source", metavar="NAME", help="Name of the source.  [default: the log's name]")
+@json_option("the counts")
 def hindsight(
     paths: tuple[Path, ...],
     out: Path,
     log_kind: str | None,
     index: int | None,
     source: str | None,
+    json_out: str | None,
 ) -> None:
     """Label by hindsight: a step was needed if the next action uses a name only it introduced.
 
@@ -68,11 +71,11 @@ def hindsight(
         done = label_by_hindsight(paths, out, log_kind=log_kind, source=source, index=index)
     except (AgoraError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    _account(done)
+    _account(done, json_out)
 
 
-def _account(done: Labelled) -> None:
-    click.echo(done.account())
+def _account(done: Labelled, json_out: str | None) -> None:
+    click.echo(done.account(), err=write_json(json_out, done.figures()))
     if done.unread:
         click.echo(f"{done.unread:,} records could not be read", err=True)
     if not done.pairs:
@@ -112,6 +115,7 @@ def _account(done: Labelled) -> None:
 )
 @index_option
 @click.option("--source", metavar="NAME", help="Name of the source.  [default: the log's name]")
+@json_option("the counts")
 def worth(
     paths: tuple[Path, ...],
     out: Path,
@@ -121,6 +125,7 @@ def worth(
     log_kind: str | None,
     index: int | None,
     source: str | None,
+    json_out: str | None,
 ) -> None:
     """Label both parts of a step by what actions until the next edit take from them.
 
@@ -144,7 +149,7 @@ def worth(
         )
     except (AgoraError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    _account(done)
+    _account(done, json_out)
 
 
 @label.command()
@@ -162,6 +167,7 @@ def worth(
 @click.option(
     "--any-split", is_flag=True, help="Accept runs on the test split; do not train on the result."
 )
+@json_option("the counts")
 def exact(
     runs: tuple[Path, ...],
     out: Path,
@@ -169,6 +175,7 @@ def exact(
     seed: int,
     k_recent: int,
     any_split: bool,
+    json_out: str | None,
 ) -> None:
     """Label exactly: leave a step out and check whether a reader acts differently.
 
@@ -192,9 +199,11 @@ def exact(
     except (AgoraError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     seconds = perf_counter() - start
+    figures = {"pairs": written, "needed": needed, "episodes": episodes, "seconds": seconds}
     click.echo(
         f"{written:,} pairs, {needed:,} of them needed, from {episodes:,} episodes; "
-        f"{written / seconds:,.0f} pairs/s"
+        f"{written / seconds:,.0f} pairs/s",
+        err=write_json(json_out, figures),
     )
     if not written:
         raise click.ClickException(

@@ -1,15 +1,16 @@
 """The `agora label` commands that use a language model: plan, run, make, quality."""
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from agora.cli.figures import json_option, write_json
 from agora.core.prices import UNKNOWN, sheet_for
 from agora.errors import AgoraError
 from agora.logs import KINDS
@@ -118,6 +119,7 @@ _answers = click.option(
     "--output-rate", type=float, metavar="TOKENS/S", help="Tokens your server writes per second."
 )
 @index_option
+@json_option("the counts and costs")
 def plan(
     sources: tuple[Path, ...],
     out: Path,
@@ -132,6 +134,7 @@ def plan(
     price: str | None,
     prompt_rate: float | None,
     output_rate: float | None,
+    json_out: str | None,
     **given: Any,
 ) -> None:
     """Plan what to ask a language model, and estimate the cost. Nothing is asked.
@@ -159,35 +162,49 @@ def plan(
         summary = write_plan(out, read_cases(sources, wanted), settings)
     except (AgoraError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    _say_plan(summary, settings, price or settings.backbone, prompt_rate, output_rate)
-    click.echo(f"Plan: {out}")
+    rates = (prompt_rate, output_rate) if prompt_rate and output_rate else None
+    costs = _costs(summary, price or settings.backbone, rates)
+    taken = write_json(json_out, {"plan": str(out), **asdict(summary), **costs})
+    for line in _plan_in_words(summary, settings, costs):
+        click.echo(line, err=taken)
+    click.echo(f"Plan: {out}", err=taken)
 
 
-def _say_plan(
-    summary: "Summary",
-    settings: "PlanSettings",
-    model: str,
-    prompt_rate: float | None,
-    output_rate: float | None,
-) -> None:
-    click.echo(
+def _costs(
+    summary: "Summary", model: str, rates: tuple[float, float] | None
+) -> dict[str, float | str]:
+    """Return dollars where the model has prices, and hours where a server's rates are known."""
+    costs: dict[str, float | str] = {}
+    sheet = sheet_for(model)
+    if sheet.name != UNKNOWN:
+        plain, used = summary.dollars(sheet)
+        costs |= {"sheet": sheet.name, "dollars": plain, "dollars_with_caching": used}
+    if rates:
+        costs["hours"] = summary.hours(prompt_rate=rates[0], output_rate=rates[1])
+    return costs
+
+
+def _plan_in_words(
+    summary: "Summary", settings: "PlanSettings", costs: Mapping[str, float | str]
+) -> Iterator[str]:
+    yield (
         f"{summary.pairs:,} pairs ({' and '.join(settings.kinds)}) of {summary.anchors:,} anchors "
         f"in {summary.trajectories:,} trajectories; {summary.passed_over:,} trajectories had none"
     )
-    click.echo(f"{summary.calls:,} calls; {summary.shared:,} duplicate calls are left out")
+    yield f"{summary.calls:,} calls; {summary.shared:,} duplicate calls are left out"
     share = summary.new_tokens / max(summary.prompt_tokens, 1)
-    click.echo(
+    yield (
         f"about {summary.prompt_tokens:,} prompt tokens, {summary.new_tokens:,} ({share:.0%}) of "
         f"them uncached on a server that caches the previous prompt, and {summary.output_tokens:,} "
         "written"
     )
-    sheet = sheet_for(model)
-    if sheet.name != UNKNOWN:
-        plain, used = summary.dollars(sheet)
-        click.echo(f"${plain:,.2f} at the prices of {sheet.name}, ${used:,.2f} with prefix caching")
-    if prompt_rate and output_rate:
-        hours = summary.hours(prompt_rate=prompt_rate, output_rate=output_rate)
-        click.echo(f"{hours:,.1f} hours on one such server")
+    if "sheet" in costs:
+        yield (
+            f"${costs['dollars']:,.2f} at the prices of {costs['sheet']}, "
+            f"${costs['dollars_with_caching']:,.2f} with prefix caching"
+        )
+    if "hours" in costs:
+        yield f"{costs['hours']:,.1f} hours on one such server"
 
 
 @click.command()
@@ -233,6 +250,7 @@ def _say_plan(
     metavar="ADDRESS",
     help="Ray cluster to run on.  [default: this machine]",
 )
+@json_option("the counts")
 def run(
     plan: Path,
     out: Path,
@@ -245,6 +263,7 @@ def run(
     key_variable: str,
     price: str | None,
     ray_address: str | None,
+    json_out: str | None,
 ) -> None:
     """Ask a language model the questions of PLAN. Stop it at any time; the same command resumes it.
 
@@ -276,7 +295,8 @@ def run(
             )
     except (AgoraError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    click.echo(str(outcome))
+    figures = {**asdict(outcome), "complete": outcome.complete}
+    click.echo(str(outcome), err=write_json(json_out, figures))
     if not outcome.complete:
         raise click.exceptions.Exit(1)
 
@@ -326,8 +346,14 @@ class _watch:  # noqa: N801 - used as a function
     help="Form of the counterfactual label: Eq. 4, net of the backbone's own disagreement, every "
     "sample against every other, half of the samples, or the first of each side (hard).",
 )
+@json_option("the counts")
 def make(
-    plans: tuple[Path, ...], answers: tuple[Path, ...], out: Path, kind: str, form: Any
+    plans: tuple[Path, ...],
+    answers: tuple[Path, ...],
+    out: Path,
+    kind: str,
+    form: Any,
+    json_out: str | None,
 ) -> None:
     """Make labels for `agora train` from the answers."""
     pairs = missing = trajectories = 0
@@ -362,9 +388,17 @@ def make(
         click.echo(f"{missing:,} planned pairs have no answer yet", err=True)
     if not pairs:
         raise click.ClickException(f"no pair in these plans has answers for {kind}")
+    figures = {
+        "pairs": pairs,
+        "trajectories": trajectories,
+        "missing": missing,
+        "mean_label": total / pairs,
+        "needed": int(needed),
+    }
     click.echo(
         f"{pairs:,} pairs from {trajectories:,} trajectories; mean label {total / pairs:.3f}, "
-        f"{needed / pairs:.1%} of them 0.5 or more"
+        f"{needed / pairs:.1%} of them 0.5 or more",
+        err=write_json(json_out, figures),
     )
 
 
@@ -387,20 +421,14 @@ def make(
     help="Labels of another kind on the same trajectories, to compare with.",
 )
 @click.option("--resamples", type=click.IntRange(1), default=1000, show_default=True)
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write all figures to this file, including those per source.",
-)
+@json_option("all figures, including those per source,")
 def quality(
     plans: tuple[Path, ...],
     answers: tuple[Path, ...],
     other_form: tuple[Path, ...],
     label_files: tuple[Path, ...],
     resamples: int,
-    json_file: Path | None,
+    json_out: str | None,
 ) -> None:
     """Report how reliable labels are, what they cost, and how well the kinds agree."""
     try:
@@ -435,7 +463,8 @@ def quality(
         }
     except (AgoraError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    if json_file:
+    taken = False
+    if json_out is not None:
         found = {
             "pairs": len(pairs),
             "plans": [str(one) for one in plans],
@@ -447,9 +476,8 @@ def quality(
             "sources": {name: reliability.as_json(one) for name, one in by_source.items()},
         }
         # JSON has no NaN; an undefined figure is null.
-        text = json.dumps(_finite(found), indent=1, sort_keys=True, allow_nan=False)
-        json_file.write_text(text + "\n", encoding="utf-8")
-    _say_quality(pairs, costs, report)
+        taken = write_json(json_out, _finite(found), indent=1)
+    _say_quality(pairs, costs, report, to_stderr=taken)
 
 
 def _finite(value: Any) -> Any:
@@ -461,12 +489,16 @@ def _finite(value: Any) -> Any:
 
 
 def _say_quality(
-    pairs: "list[Pair]", costs: "dict[str, Cost]", report: "dict[str, list[Figure]]"
+    pairs: "list[Pair]",
+    costs: "dict[str, Cost]",
+    report: "dict[str, list[Figure]]",
+    *,
+    to_stderr: bool,
 ) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = Console(width=None if sys.stdout.isatty() else 160, stderr=to_stderr)
     sources = sorted({pair.source for pair in pairs})
     console.print(f"{len(pairs):,} pairs from {', '.join(sources)}")
     table = Table(title="tokens per pair")

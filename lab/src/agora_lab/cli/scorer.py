@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agora.cli.figures import json_option, write_json
 from agora.cli.options import scorer_option
 from agora.errors import AgoraError
 from agora.scorers.bundle import MANIFEST, Bundle, read_bundle
@@ -41,7 +42,7 @@ def scorer() -> None:
     help="Scorer to compare; repeatable.  [default: all available]",
 )
 @click.option("--most-tasks", type=click.IntRange(1), metavar="N", help="Use only this many tasks.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path))
+@json_option("all figures")
 @click.option(
     "--plot",
     "plot_file",
@@ -53,7 +54,7 @@ def report(
     files: tuple[Path, ...],
     names: tuple[str, ...],
     most_tasks: int | None,
-    json_file: Path | None,
+    json_out: str | None,
     plot_file: Path | None,
 ) -> None:
     """Compare scorers on LABELS: ranking, calibration and time, with intervals by task.
@@ -77,16 +78,15 @@ def report(
             found = compare(scorers, questions, remarks=remarks, progress=advance)
     except AgoraError as error:
         raise click.ClickException(str(error)) from error
-    _print(found)
-    if json_file:
-        json_file.write_text(json.dumps(found.as_json(), indent=1) + "\n", encoding="utf-8")
+    taken = write_json(json_out, found.as_json(), indent=1)
+    _print(found, to_stderr=taken)
     if plot_file:
         try:
             from agora_lab.training.plots import draw
         except AgoraError as error:
             raise click.ClickException(str(error)) from error
         draw(found, plot_file)
-        click.echo(f"Plot: {plot_file}")
+        click.echo(f"Plot: {plot_file}", err=taken)
 
 
 def _unseen(
@@ -176,11 +176,11 @@ def _said(interval: "Interval") -> str:
     return f"{value} [{low}, {high}]"
 
 
-def _print(found: "Report") -> None:
+def _print(found: "Report", *, to_stderr: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = Console(stderr=to_stderr)
     for source in dict.fromkeys(row.source for row in found.rows):
         rows = [row for row in found.rows if row.source == source]
         first = rows[0]

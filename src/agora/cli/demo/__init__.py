@@ -30,7 +30,7 @@ def demo(ctx: click.Context, folder: Path) -> None:
     session = folder / SESSION
     session.write_bytes(recorded())
     explained, replayed = folder / "explain.html", folder / "replay.html"
-    ctx.invoke(explain, source=str(session), html=explained)
+    ctx.invoke(explain, source=str(session), html=explained, json_out=None)
     click.echo()
     ctx.invoke(replay, paths=(session,), html=replayed)
     click.echo(
