@@ -34,7 +34,7 @@ def reloaded(new: Config, *, before: Config = BASE) -> tuple[App, list[object], 
         await app.start()
         running = app.forwarder
         parts = [running, running.client, running.meter, running.ledger, running.rules]
-        parts += [running.pool, app.judge, running.look, running.spans]
+        parts += [running.pool, app.judge, running.look, running.reporter]
         try:
             return app, parts, await reload(app, new)
         finally:
@@ -114,7 +114,7 @@ def test_one_that_cannot_be_put_in_force_leaves_everything_as_it_was(
     def missing(_: Telemetry) -> None:
         raise MissingExtraError("agora.gateway.telemetry", "telemetry")
 
-    monkeypatch.setattr(reloading, "spans_for", missing)
+    monkeypatch.setattr(reloading, "reporter_for", missing)
     new = replace(BASE, telemetry=Telemetry(endpoint="http://127.0.0.1:9"), hosts=("elsewhere",))
 
     async def run() -> tuple[App, object]:
@@ -134,11 +134,11 @@ def test_one_that_cannot_be_put_in_force_leaves_everything_as_it_was(
 def test_spans_go_to_the_new_collector() -> None:
     pytest.importorskip("opentelemetry", reason="the extra telemetry is not installed")
     new = replace(BASE, telemetry=Telemetry(endpoint="http://127.0.0.1:9"))
-    app, (*_, spans), outcome = reloaded(new)
+    app, (*_, reporter), outcome = reloaded(new)
 
     assert outcome.changed == ("telemetry.endpoint",)
-    assert spans is None
-    assert app.forwarder.spans is not None
+    assert reporter is None
+    assert app.forwarder.reporter is not None
 
 
 def test_settings_are_named_as_the_file_names_them() -> None:

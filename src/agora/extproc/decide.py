@@ -21,6 +21,7 @@ from agora.gateway.pool import Ticket
 from agora.gateway.reading import readable
 from agora.gateway.refusals import Refusals
 from agora.gateway.refused import RefusedError
+from agora.gateway.report import Reporter, reporter_for
 from agora.gateway.route import CONVERSE, Family, Header, Route, by_path, bypassed, route_of
 from agora.gateway.tenants import tenant_of
 
@@ -55,6 +56,7 @@ class Decider:
     editing: Editing
     meter: Meter
     secret: bytes
+    reporter: Reporter | None = None
     clock: Callable[[], float] = time.monotonic
     rules: Refusals = field(default_factory=Refusals)
     busy: int = field(default=0, init=False)
@@ -74,7 +76,12 @@ class Decider:
         return cls(config=config, editing=editing, meter=meter, secret=secret)
 
     def start(self) -> None:
-        """Start the threads."""
+        """Start the threads, and what tells a collector.
+
+        Raises:
+            MissingExtraError: a collector is configured and the packages for it are not installed.
+        """
+        self.reporter = self.reporter or reporter_for(self.config.telemetry)
         self.editing.pool.start()
         self.editing.by_rule.start()
 
@@ -82,6 +89,8 @@ class Decider:
         """Let them go."""
         self.editing.pool.close()
         self.editing.by_rule.close()
+        if self.reporter is not None:
+            self.reporter.close()
 
     def head(self, headers: list[Header]) -> Head:
         """Return what the headers of a request say, Envoy's pseudo-headers among them."""

@@ -58,6 +58,8 @@ class Stream:
     held: float = 0.0
     reader: UsageReader | None = None
     refused: bool = False
+    whole: bool = False
+    """Whether the answer was seen to its end."""
     started_ns: int = field(default_factory=time.time_ns)
 
     @property
@@ -91,8 +93,10 @@ class Stream:
             return await self._on_body(request)
         if kind == "response_headers":
             return self._on_answer(request)
-        if kind == "response_body" and self.reader is not None:
-            self.reader.feed(request.response_body.body)
+        if kind == "response_body":
+            self.whole = request.response_body.end_of_stream
+            if self.reader is not None:
+                self.reader.feed(request.response_body.body)
         return _continue(kind)
 
     def _on_head(self, request: ProcessingRequest) -> ProcessingResponse:
@@ -154,6 +158,7 @@ class Stream:
 
     def _on_answer(self, request: ProcessingRequest) -> ProcessingResponse:
         answer = _continue("response_headers")
+        self.whole = request.response_headers.end_of_stream
         headers = dict(_headers(request.response_headers.headers.headers))
         status = headers.get(b":status", b"0")
         self.status = int(status) if status.isdigit() else 0
@@ -240,39 +245,44 @@ class Stream:
     def _log(
         self, rung: int, tokens_in: int, tokens_out: int, billed: Billed | None, looked: Looked
     ) -> None:
-        if not self.decider.config.log.requests or self.head is None:
+        reporter = self.decider.reporter
+        if self.head is None or (not self.decider.config.log.requests and reporter is None):
             return
         decided = self.decided
         last = decided.talk.hindsight if decided is not None and decided.talk else None
         would = decided.tokens_before - decided.tokens_after if decided is not None else 0
         billed = billed or Billed()
-        log_exchange(
-            Exchange(
-                route=self.head.route.name,
-                tenant=self.head.tenant,
-                upstream="envoy",
-                family=self.head.route.family,
-                model=model_name(decided.model) if decided is not None else "",
-                status=self.status or 200,
-                rung=rung,
-                reason=self.reason,
-                rule=decided.rule if decided is not None else "",
-                tokens_in=tokens_in,
-                tokens_out=tokens_out,
-                fresh=billed.fresh,
-                read=billed.read,
-                written=billed.written,
-                output=billed.output,
-                would_remove=would if self.shadow else 0,
-                elided=ranges(last.elided) if last and decided and decided.at_epoch else "",
-                used_elided=looked.used,
-                rereads=looked.again,
-                held_ms=self.held * 1e3,
-                started_ns=self.started_ns,
-                ended_ns=time.time_ns(),
-            ),
-            self.decider.config.log,
+        exchange = Exchange(
+            route=self.head.route.name,
+            tenant=self.head.tenant,
+            upstream="envoy",
+            family=self.head.route.family,
+            model=model_name(decided.model) if decided is not None else "",
+            status=self.status or 200,
+            rung=rung,
+            reason=self.reason,
+            rule=decided.rule if decided is not None else "",
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+            fresh=billed.fresh,
+            read=billed.read,
+            written=billed.written,
+            output=billed.output,
+            would_remove=would if self.shadow else 0,
+            elided=ranges(last.elided) if last and decided and decided.at_epoch else "",
+            used_elided=looked.used,
+            rereads=looked.again,
+            after_edit=looked.steps,
+            held_ms=self.held * 1e3,
+            started_ns=self.started_ns,
+            ended_ns=time.time_ns(),
+            traceparent=_traceparent(self.head.headers),
+            shadow=self.shadow,
+            whole=self.whole,
         )
+        log_exchange(exchange, self.decider.config.log)
+        if reporter is not None:
+            reporter.record(exchange)
 
 
 def _continue(kind: str) -> ProcessingResponse:
@@ -292,6 +302,11 @@ def _headers(found: "object") -> list[Header]:
         (header.key.encode("latin-1", "replace"), header.raw_value or header.value.encode("utf-8"))
         for header in found  # type: ignore[attr-defined]
     ]
+
+
+def _traceparent(headers: list[Header]) -> str:
+    found = (value for name, value in headers if name == b"traceparent")
+    return next(found, b"").decode("latin-1")
 
 
 def _set(name: str, value: str) -> HeaderValueOption:

@@ -26,6 +26,7 @@ from agora.gateway.metrics import CONTENT_TYPE, Meter
 from agora.gateway.pool import Pool, Ticket
 from agora.gateway.reading import Reading, read_body, readable
 from agora.gateway.refused import RefusedError, say
+from agora.gateway.report import reporter_for
 from agora.gateway.route import (
     OTHER,
     UNKNOWN,
@@ -38,7 +39,6 @@ from agora.gateway.route import (
 )
 from agora.gateway.score import PATH as SCORE
 from agora.gateway.score import Judge, Judged, Question
-from agora.gateway.telemetry import spans_for
 from agora.gateway.tenants import Ledger, tenant_of
 from agora.gateway.upstream import Client
 from agora.scorers.load import Unusable, load_scorer
@@ -253,7 +253,7 @@ class App:
 
     def _tell(self, route: Route, refused: RefusedError) -> None:
         """Write the line of a request that was not let in."""
-        if self.config.log.requests or self.forwarder.spans is not None:
+        if self.config.log.requests or self.forwarder.reporter is not None:
             now = time.time_ns()
             self.forwarder.tell(
                 Exchange(
@@ -414,7 +414,7 @@ class App:
 
     async def start(self) -> None:
         """Make ready to serve; needs a running loop."""
-        self.forwarder.spans = spans_for(self.config.telemetry)
+        self.forwarder.reporter = reporter_for(self.config.telemetry)
         self.forwarder.pool.start()
         self.forwarder.by_rule.start()
         self.judge.start()
@@ -432,8 +432,8 @@ class App:
             task.cancel()
         await self.forwarder.client.close()
         self.forwarder.tell_all()
-        if self.forwarder.spans is not None:
-            await asyncio.to_thread(self.forwarder.spans.close)
+        if self.forwarder.reporter is not None:
+            await asyncio.to_thread(self.forwarder.reporter.close)
 
 
 _ASKED = {SCORE: App._score, COMPRESS: App._compress}

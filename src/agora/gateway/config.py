@@ -18,7 +18,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
@@ -112,6 +112,15 @@ class Upstream:
             ):
                 return self.base_url + target[len(end) :]
         return self.base_url + target
+
+    @property
+    def server(self) -> tuple[str, int]:
+        """Its host and port.
+
+        >>> Upstream(name="o", base_url="https://o.test/v1", formats=("openai",)).server
+        ('o.test', 443)
+        """
+        return _server(self.base_url)
 
     def takes(self, format: Format, keys: frozenset[Format] = frozenset()) -> bool:
         """Return whether it takes the shape of a request, and every key the request carries."""
@@ -254,12 +263,15 @@ class Log:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telemetry:
-    """Whether spans are sent to an OpenTelemetry collector. They never hold content."""
+    """Whether an OpenTelemetry collector is told about requests. It never gets content."""
 
     endpoint: str | None = None
     """Where OTLP over HTTP is taken, for instance http://127.0.0.1:4318; None sends nothing."""
     service_name: str = "agora-gateway"
     sample_ratio: float = 1.0
+    """Of requests whose client began no trace, the share that become spans; metrics count all."""
+    metrics: bool = True
+    """Whether metrics are sent there too, once a minute; a collector for traces alone refuses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -877,6 +889,7 @@ def _telemetry(table: _Table) -> Telemetry:
         endpoint=endpoint.rstrip("/") if endpoint else None,
         service_name=table.text("service_name", base.service_name),
         sample_ratio=table.number("sample_ratio", base.sample_ratio, least=0, most=1),
+        metrics=table.flag("metrics", default=base.metrics),
     )
 
 
@@ -915,6 +928,12 @@ def _toml(value: Any) -> str:
 
 def _escaped(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) < 32 or char in '"\\\x7f' else char
+
+
+@lru_cache(maxsize=256)
+def _server(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
 
 
 def _is_header(name: str) -> bool:
