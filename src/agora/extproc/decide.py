@@ -138,6 +138,7 @@ class Decider:
         if self.busy >= limits.concurrent:
             return "overloaded"
         self.busy += 1
+        self.meter.opened()
         try:
             body = await readable(came, head.headers, limits.body_bytes)
             if len(body) < self.config.compression.least_tokens * _BYTES_PER_TOKEN:
@@ -150,6 +151,7 @@ class Decider:
             return "failed"
         finally:
             self.busy -= 1
+            self.meter.closed()
         if isinstance(outcome, str):
             return outcome
         if outcome.reason == TOO_DEEP:
