@@ -3,6 +3,7 @@
     python -m benchmarks.envoy                        all parts, about fifteen minutes
     python -m benchmarks.envoy load --seconds 300     bodies at 10k, 50k and 100k tokens
     python -m benchmarks.envoy faults                 each fault, and what clients saw of it
+    python -m benchmarks.envoy duplex                 the same where bodies come in pieces
     python -m benchmarks.envoy kills --count 50       kill -9 of the filter under load
     python -m benchmarks.envoy cost                   CPU: bare Envoy, with the filter, our gateway
     python -m benchmarks.envoy --out docs/results/envoy.json
@@ -60,6 +61,8 @@ requests = false
 USUAL = PATIENT.replace("30000", "2000")
 SIZES = (10_000, 50_000, 100_000)
 MOST_SECONDS = 900.0
+PATIENCE = 30.0
+"""Seconds that a client waits; more than any deadline here."""
 MOOD = "x-stainless-mood"
 """A header that asks the upstream for a fault of its own."""
 
@@ -96,7 +99,7 @@ async def post(
 def session() -> aiohttp.ClientSession:
     """Return a client that is patient."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=90)
+        connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=PATIENCE)
     )
 
 
@@ -153,12 +156,15 @@ async def _all(*work: Any) -> None:
 
 
 @contextmanager
-def running(upstream: Any, settings: str, message_timeout: str = "") -> Iterator[Stack]:
+def running(
+    upstream: Any, settings: str, message_timeout: str = "", *, duplex: bool = False
+) -> Iterator[Stack]:
     """Run Envoy, the filter and an upstream."""
+    timeout = message_timeout
     with (
         tempfile.TemporaryDirectory() as folder,
         serving(upstream) as up,
-        stack(Path(folder), up, up, settings, message_timeout=message_timeout) as stood,
+        stack(Path(folder), up, up, settings, message_timeout=timeout, duplex=duplex) as stood,
     ):
         yield stood
 
@@ -173,16 +179,19 @@ class Fault:
     headers: dict[str, str] = field(default_factory=dict)
     sees: frozenset[int] = frozenset({200})
     """What the upstream answers, and so the client has to see; 0 for an answer that is cut off."""
+    hangs: bool = False
+    """Whether nothing may ever come back where Envoy keeps no time."""
 
 
-def faults(requests: int) -> Figures:
+def faults(requests: int, *, duplex: bool = False) -> Figures:
     """Return for each fault how many requests were sent, and how many clients saw an error."""
     found: Figures = {}
     for settings, group in GROUPS:
         upstream = Moody()
-        with running(upstream, settings) as stood:
+        with running(upstream, settings, duplex=duplex) as stood:
             for name, fault in group.items():
-                found[name] = _suffer(stood, upstream, fault, requests)
+                endless = duplex and fault.hangs
+                found[name] = _suffer(stood, upstream, fault, 2 if endless else requests)
                 print(f"  {name}: {json.dumps(found[name])}", flush=True)
     return found
 
@@ -191,6 +200,7 @@ def _suffer(stood: Stack, upstream: "Moody", fault: Fault, requests: int) -> Fig
     bodies = conversation(10_000, 8, seed=5, model="gpt-4o")
     shorter = edited_by_library(bodies)
     seen: Counter[str] = Counter({"errors": 0, "edited": 0, "unedited": 0, "continued": 0})
+    statuses: Counter[str] = Counter()
 
     async def run() -> None:
         async with session() as client:
@@ -200,6 +210,7 @@ def _suffer(stood: Stack, upstream: "Moody", fault: Fault, requests: int) -> Fig
                 status, took = await post(client, stood.url, body, mark, **fault.headers)
                 seen["requests"] += 1
                 seen["errors"] += status not in fault.sees
+                statuses[str(status)] += 1
                 seen["slowest_ms"] = max(seen["slowest_ms"], round(1e3 * took))
                 got = upstream.got.pop(mark, None)
                 packed = digest(gzip.compress(bodies[at], mtime=0))
@@ -216,7 +227,7 @@ def _suffer(stood: Stack, upstream: "Moody", fault: Fault, requests: int) -> Fig
         asyncio.run(asyncio.wait_for(run(), MOST_SECONDS))
     finally:
         fault.after(stood)
-    return dict(seen)
+    return {**seen, "statuses": dict(statuses)}
 
 
 class Moody(Hashing):
@@ -304,10 +315,11 @@ GROUPS: tuple[tuple[str, dict[str, Fault]], ...] = (
             "upstream says 429": Fault(headers={MOOD: "429"}, sees=frozenset({429})),
             "upstream cuts answers": Fault(
                 headers={MOOD: "cut"},
-                # Envoy says 503 where nothing of the answer had gone on yet.
-                sees=frozenset({0, 503}),
+                # Envoy says 502 or 503 where nothing of the answer had gone on yet.
+                sees=frozenset({0, 502, 503}),
             ),
             "filter hung": Fault(
+                hangs=True,
                 before=lambda stood: stood.filter.send(signal.SIGSTOP),
                 after=lambda stood: stood.filter.send(signal.SIGCONT),
             ),
@@ -447,7 +459,7 @@ def _at(values: list[float], share: float) -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ("load", "faults", "drain", "kills", "cost")
+    parts = ("load", "faults", "duplex", "drain", "kills", "cost")
     parser.add_argument("parts", nargs="*", default=parts, metavar="PART")
     parser.add_argument("--seconds", type=float, default=300.0, help="of load")
     parser.add_argument("--requests", type=int, default=24, help="for each fault")
@@ -458,6 +470,7 @@ def main() -> None:
     work: dict[str, Callable[[], Figures]] = {
         "load": lambda: load(asked.seconds),
         "faults": lambda: faults(asked.requests),
+        "duplex": lambda: faults(asked.requests, duplex=True),
         "drain": lambda: drain(3 * asked.requests),
         "kills": lambda: kills(asked.count),
         "cost": lambda: cost(asked.rounds),
