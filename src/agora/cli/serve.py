@@ -204,5 +204,6 @@ def _account(config: Config) -> list[str]:
     lines.append(f"offers recall: {f'yes, to {agents}' if config.recall else 'no'}")
     sends = "spans and metrics" if config.telemetry.metrics else "spans"
     lines.append(f"sends {sends} to {config.telemetry.endpoint or 'nobody'}")
+    lines.append(f"writes prompts to {config.journal.folder or 'no file'}")
     lines.extend(f"note: {note}" for note in config.notes())
     return lines

@@ -21,6 +21,7 @@ from agora.gateway.edit import Edited, Editor, EditorSettings, Job
 from agora.gateway.forward import SHADOW_SECONDS, Forwarder, Receive, Scope, Send, Way, no_upstream
 from agora.gateway.gate import Gate, Visit
 from agora.gateway.heads import protocol
+from agora.gateway.journal import journal_for
 from agora.gateway.logs import Exchange
 from agora.gateway.metrics import CONTENT_TYPE, Meter
 from agora.gateway.pool import Pool, Ticket
@@ -415,6 +416,7 @@ class App:
     async def start(self) -> None:
         """Make ready to serve; needs a running loop."""
         self.forwarder.reporter = reporter_for(self.config.telemetry)
+        self.forwarder.journal = journal_for(self.config.journal)
         self.forwarder.pool.start()
         self.forwarder.by_rule.start()
         self.judge.start()
@@ -434,6 +436,8 @@ class App:
         self.forwarder.tell_all()
         if self.forwarder.reporter is not None:
             await asyncio.to_thread(self.forwarder.reporter.close)
+        if self.forwarder.journal is not None:
+            await asyncio.to_thread(self.forwarder.journal.close)
 
 
 _ASKED = {SCORE: App._score, COMPRESS: App._compress}

@@ -275,6 +275,16 @@ class Telemetry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """Whether prompts are kept on disk, for labels. Nothing is unless a folder is named."""
+
+    folder: str | None = None
+    """Where each process writes a file of its own, which only its user can read."""
+    most_mb: int = 1_024
+    """What one process may write between start and end. Every call writes its whole history."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The whole configuration of the gateway.
 
@@ -312,6 +322,7 @@ class Config:
     """Whose a path is that no API known here has; None if it is nobody's and answered with 404."""
     log: Log = field(default_factory=Log)
     telemetry: Telemetry = field(default_factory=Telemetry)
+    journal: Journal = field(default_factory=Journal)
     sheets: Mapping[str, PriceSheet] = field(default_factory=dict)
     """Price sheets of one's own, searched before those that ship."""
 
@@ -393,6 +404,10 @@ class Config:
                 "compression.mode is 'shadow': every request is forwarded unchanged, and what "
                 "edits would have saved is counted"
             )
+        if self.journal.folder is not None:
+            notes.append(
+                f"journal.folder is {self.journal.folder!r}: prompts are written there as they came"
+            )
         scorer = self.compression.scorer
         if scorer not in NAMES and not os.path.isfile(Path(scorer) / MANIFEST):
             notes.append(
@@ -459,6 +474,7 @@ def config_of(data: dict[str, Any], *, file: str = "gateway.toml") -> Config:
         other_paths=_other_paths(top.table("paths")),
         log=_log(top.table("log")),
         telemetry=_telemetry(top.table("telemetry")),
+        journal=_journal(top.table("journal")),
         sheets=sheets,
     )
     top.finish()
@@ -890,6 +906,14 @@ def _telemetry(table: _Table) -> Telemetry:
         service_name=table.text("service_name", base.service_name),
         sample_ratio=table.number("sample_ratio", base.sample_ratio, least=0, most=1),
         metrics=table.flag("metrics", default=base.metrics),
+    )
+
+
+def _journal(table: _Table) -> Journal:
+    base = Journal()
+    return Journal(
+        folder=table.optional("folder"),
+        most_mb=table.integer("most_mb", base.most_mb, least=1, most=1 << 20),
     )
 
 

@@ -18,6 +18,7 @@ from agora.gateway.edit import NOT_ADMITTED, TOO_DEEP, Edited, Job, Look
 from agora.gateway.gate import Visit
 from agora.gateway.headers import homeward, onward
 from agora.gateway.hindsight import Looked, ranges
+from agora.gateway.journal import Journal
 from agora.gateway.logs import Exchange, ToldError, log_exchange, model_name
 from agora.gateway.metrics import Meter
 from agora.gateway.pool import Missed, Pool, Ticket
@@ -103,6 +104,7 @@ class Forwarder:
     secret: bytes
     reading: Reading
     reporter: Reporter | None = None
+    journal: Journal | None = None
     clock: Callable[[], float] = time.monotonic
     rules: Refusals = field(default_factory=Refusals)
     """Whose edits are held back because others like them were refused."""
@@ -869,7 +871,7 @@ class _Exchange:
         would_save = self._would_save(billed)
         looked = self._looked_back()
         dollars = self._saved(billed, upstream) if billed is not None else 0.0
-        if not door.config.log.requests and door.reporter is None:
+        if not (door.config.log.requests or door.reporter or door.journal):
             return
         headers = self.scope["headers"]
         server, port = self.upstream.server if self.upstream else ("", 0)
@@ -911,6 +913,9 @@ class _Exchange:
             shadow=door.shadow,
         )
         door.tell(exchange)
+        if door.journal is not None and counted is not None:
+            # What was decided on was read: it is JSON.
+            door.journal.add(exchange, self.body)
 
 
 def no_upstream(family: Family, keys: frozenset[Family], *, model: bool = False) -> RefusedError:

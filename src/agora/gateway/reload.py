@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from agora.gateway.app import App, Editing, app_with, make_editing
 from agora.gateway.config import Config
 from agora.gateway.edit import Editor
+from agora.gateway.journal import journal_for
 from agora.gateway.report import reporter_for
 from agora.gateway.score import Judge
 
@@ -83,11 +84,14 @@ async def _replace_parts(app: App, old: Config, new: Config) -> None:
     reporter = running.reporter
     if old.telemetry != new.telemetry:
         reporter = await asyncio.to_thread(reporter_for, new.telemetry)
+    journal = running.journal
+    if old.journal != new.journal:
+        journal = await asyncio.to_thread(journal_for, new.journal)
     fresh = app_with(editing, new, running.meter, clock=running.clock)
     forwarder = fresh.forwarder
     forwarder.client, forwarder.secret = running.client, running.secret
     forwarder.ledger, forwarder.rules = running.ledger, running.rules
-    forwarder.reporter = reporter
+    forwarder.reporter, forwarder.journal = reporter, journal
     forwarder.ledger.settle(new.tenants)
     forwarder.meter.name_tenants(new.tenants.most)
     forwarder.pool.deadline_seconds = new.limits.compress_deadline_ms / 1e3
@@ -102,6 +106,8 @@ async def _replace_parts(app: App, old: Config, new: Config) -> None:
             loop.call_later(_LET_GO_SECONDS, close)
     if running.reporter is not None and running.reporter is not reporter:
         loop.call_later(_LET_GO_SECONDS, loop.run_in_executor, None, running.reporter.close)
+    if running.journal is not None and running.journal is not journal:
+        loop.call_later(_LET_GO_SECONDS, loop.run_in_executor, None, running.journal.close)
     for part in fields(App):
         # What is counted while it runs stays.
         if part.init and part.name != "draining":
