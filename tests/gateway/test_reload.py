@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from agora.core.trajectory import Anchor, Step
 from agora.errors import AgoraError, MissingExtraError
 from agora.gateway import reload as reloading
 from agora.gateway.app import App, make_app
-from agora.gateway.config import Compression, Config, Limits, Telemetry, Tenants
+from agora.gateway.config import Compression, Config, Journal, Limits, Telemetry, Tenants
 from agora.gateway.reload import AT_START_ONLY, Reloaded, differences, reload
 from harness.gateway.loopback import config_for
 
@@ -139,6 +140,14 @@ def test_spans_go_to_the_new_collector() -> None:
     assert outcome.changed == ("telemetry.endpoint",)
     assert reporter is None
     assert app.forwarder.reporter is not None
+
+
+def test_a_journal_begins_with_the_configuration_that_names_it(tmp_path: Path) -> None:
+    app, _, outcome = reloaded(replace(BASE, journal=Journal(folder=str(tmp_path / "kept"))))
+
+    assert outcome.changed == ("journal.folder",)
+    assert app.forwarder.journal is not None
+    assert len(list((tmp_path / "kept").iterdir())) == 1
 
 
 def test_settings_are_named_as_the_file_names_them() -> None:
