@@ -3,6 +3,7 @@
     python -m benchmarks.envoy                        all parts, about fifteen minutes
     python -m benchmarks.envoy load --seconds 300     bodies at 10k, 50k and 100k tokens
     python -m benchmarks.envoy faults                 each fault, and what clients saw of it
+    python -m benchmarks.envoy duplex                 the same where bodies come in pieces
     python -m benchmarks.envoy kills --count 50       kill -9 of the filter under load
     python -m benchmarks.envoy cost                   CPU: bare Envoy, with the filter, our gateway
     python -m benchmarks.envoy --out docs/results/envoy.json
@@ -17,6 +18,7 @@ import asyncio
 import gzip
 import hashlib
 import json
+import os
 import random
 import signal
 import statistics
@@ -24,7 +26,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,7 +42,7 @@ from benchmarks.gateway import conversation, cpu_seconds, process
 from benchmarks.shadow import MARK, Hashing
 from harness.envoy import Stack, configuration, envoy, stack
 from harness.gateway.loopback import free_port, in_loop, serving
-from harness.gateway.results import Figures, put
+from harness.gateway.results import Figures, kept, put
 
 PATH = "/v1/chat/completions"
 HEADERS = {"content-type": "application/json", "authorization": "Bearer sk-bench"}
@@ -60,6 +62,8 @@ requests = false
 USUAL = PATIENT.replace("30000", "2000")
 SIZES = (10_000, 50_000, 100_000)
 MOST_SECONDS = 900.0
+PATIENCE = 30.0
+"""Seconds that a client waits; more than any deadline here."""
 MOOD = "x-stainless-mood"
 """A header that asks the upstream for a fault of its own."""
 
@@ -96,7 +100,7 @@ async def post(
 def session() -> aiohttp.ClientSession:
     """Return a client that is patient."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=90)
+        connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=PATIENCE)
     )
 
 
@@ -153,12 +157,15 @@ async def _all(*work: Any) -> None:
 
 
 @contextmanager
-def running(upstream: Any, settings: str, message_timeout: str = "") -> Iterator[Stack]:
+def running(
+    upstream: Any, settings: str, message_timeout: str = "", *, duplex: bool = False
+) -> Iterator[Stack]:
     """Run Envoy, the filter and an upstream."""
+    timeout = message_timeout
     with (
         tempfile.TemporaryDirectory() as folder,
         serving(upstream) as up,
-        stack(Path(folder), up, up, settings, message_timeout=message_timeout) as stood,
+        stack(Path(folder), up, up, settings, message_timeout=timeout, duplex=duplex) as stood,
     ):
         yield stood
 
@@ -173,16 +180,19 @@ class Fault:
     headers: dict[str, str] = field(default_factory=dict)
     sees: frozenset[int] = frozenset({200})
     """What the upstream answers, and so the client has to see; 0 for an answer that is cut off."""
+    hangs: bool = False
+    """Whether nothing may ever come back where Envoy keeps no time."""
 
 
-def faults(requests: int) -> Figures:
+def faults(requests: int, *, duplex: bool = False) -> Figures:
     """Return for each fault how many requests were sent, and how many clients saw an error."""
     found: Figures = {}
     for settings, group in GROUPS:
         upstream = Moody()
-        with running(upstream, settings) as stood:
+        with running(upstream, settings, duplex=duplex) as stood:
             for name, fault in group.items():
-                found[name] = _suffer(stood, upstream, fault, requests)
+                endless = duplex and fault.hangs
+                found[name] = _suffer(stood, upstream, fault, 2 if endless else requests)
                 print(f"  {name}: {json.dumps(found[name])}", flush=True)
     return found
 
@@ -191,6 +201,7 @@ def _suffer(stood: Stack, upstream: "Moody", fault: Fault, requests: int) -> Fig
     bodies = conversation(10_000, 8, seed=5, model="gpt-4o")
     shorter = edited_by_library(bodies)
     seen: Counter[str] = Counter({"errors": 0, "edited": 0, "unedited": 0, "continued": 0})
+    statuses: Counter[str] = Counter()
 
     async def run() -> None:
         async with session() as client:
@@ -200,6 +211,7 @@ def _suffer(stood: Stack, upstream: "Moody", fault: Fault, requests: int) -> Fig
                 status, took = await post(client, stood.url, body, mark, **fault.headers)
                 seen["requests"] += 1
                 seen["errors"] += status not in fault.sees
+                statuses[str(status)] += 1
                 seen["slowest_ms"] = max(seen["slowest_ms"], round(1e3 * took))
                 got = upstream.got.pop(mark, None)
                 packed = digest(gzip.compress(bodies[at], mtime=0))
@@ -216,7 +228,7 @@ def _suffer(stood: Stack, upstream: "Moody", fault: Fault, requests: int) -> Fig
         asyncio.run(asyncio.wait_for(run(), MOST_SECONDS))
     finally:
         fault.after(stood)
-    return dict(seen)
+    return {**seen, "statuses": dict(statuses)}
 
 
 class Moody(Hashing):
@@ -304,10 +316,11 @@ GROUPS: tuple[tuple[str, dict[str, Fault]], ...] = (
             "upstream says 429": Fault(headers={MOOD: "429"}, sees=frozenset({429})),
             "upstream cuts answers": Fault(
                 headers={MOOD: "cut"},
-                # Envoy says 503 where nothing of the answer had gone on yet.
-                sees=frozenset({0, 503}),
+                # Envoy says 502 or 503 where nothing of the answer had gone on yet.
+                sees=frozenset({0, 502, 503}),
             ),
             "filter hung": Fault(
+                hangs=True,
                 before=lambda stood: stood.filter.send(signal.SIGSTOP),
                 after=lambda stood: stood.filter.send(signal.SIGCONT),
             ),
@@ -349,8 +362,11 @@ def drain(requests: int) -> Figures:
     return dict(seen)
 
 
-def kills(count: int) -> Figures:
-    """Return how many requests failed while the filter was killed so many times under load."""
+def kills(count: int, most_seconds: float) -> Figures:
+    """Return how many requests failed while the filter was killed so many times under load.
+
+    What was counted after `most_seconds` stands, with fewer kills.
+    """
     upstream, seen = Hashing(), Counter[str]()
     bodies = conversation(10_000, 8, seed=5, model="gpt-4o")
     shorter = [digest(body) for body in edited_by_library(bodies)]
@@ -368,29 +384,43 @@ def kills(count: int) -> Figures:
                     seen["failed"] += status != 200
                     seen["edited"] += upstream.got.pop(mark, "") == shorter[n % 8]
                     n += 1
+                    # Without a pause the clients leave the filter no CPU to start with.
+                    await asyncio.sleep(0.02)
 
         async def killer() -> None:
-            for _ in range(count):
+            until = time.monotonic() + most_seconds
+            while seen["kills"] < count and time.monotonic() < until:
+                # It is killed at work, not while Envoy still has to find it again.
+                edited, waits = seen["edited"], time.monotonic() + 15
+                while seen["edited"] < edited + 4 and time.monotonic() < waits:
+                    await asyncio.sleep(0.01)
                 await asyncio.to_thread(stood.filter.kill)
-                await asyncio.to_thread(stood.filter.start)
                 seen["kills"] += 1
+                await asyncio.to_thread(stood.filter.start)
             done.set()
 
-        work = asyncio.gather(killer(), *(one(n) for n in range(4)))
-        # What was counted by then stands, with fewer kills.
-        with suppress(TimeoutError):
-            await asyncio.wait_for(work, MOST_SECONDS)
+        await _all(killer(), *(one(n) for n in range(4)))
 
     with running(upstream, USUAL) as stood:
         asyncio.run(run(stood))
-    return dict(seen)
+    return {"runs": 1, **seen}
+
+
+def _added(figures: Figures, file: str) -> Figures:
+    """Return the counts of kills with those that the file has from runs before."""
+    before = kept(file, "kills")
+    names = ("runs", "kills", "requests", "failed", "edited")
+    return figures | {name: figures.get(name, 0) + before.get(name, 0) for name in names}
 
 
 def cost(rounds: int) -> Figures:
-    """Return CPU for each request: bare Envoy, Envoy with the filter, and our gateway."""
+    """Return CPU for each request: bare Envoy, Envoy with the filter, and our gateway.
+
+    The first call of a conversation, which its process never saw, is told apart from the others.
+    """
     upstream = Hashing()
-    found: dict[str, dict[int, list[float]]] = {}
-    waits: dict[str, dict[int, list[float]]] = {}
+    spent: dict[str, dict[int, dict[str, list[float]]]] = {}
+    remembered: dict[int, list[float]] = {}
     with (
         tempfile.TemporaryDirectory() as folder,
         serving(upstream) as up,
@@ -400,33 +430,75 @@ def cost(rounds: int) -> Figures:
         ports = {"port": free_port(), "admin": free_port(), "filter_port": 1}
         told = configuration(**ports, openai=up, anthropic=up, bare=True)
         with envoy(told, Path(folder), "bare") as bare:
-            doors: dict[str, tuple[str, list[int]]] = {
-                "bare Envoy": (f"http://127.0.0.1:{ports['port']}", [bare.pid]),
-                "Envoy and filter": (stood.url, [stood.envoy.pid, stood.filter.pid]),
-                "gateway": (door, [door_pid]),
+            doors: dict[str, tuple[str, dict[str, int]]] = {
+                "bare Envoy": (f"http://127.0.0.1:{ports['port']}", {"envoy": bare.pid}),
+                "Envoy and filter": (
+                    stood.url,
+                    {"envoy": stood.envoy.pid, "filter": stood.filter.pid},
+                ),
+                "gateway": (door, {"gateway": door_pid}),
             }
             for turn in range(rounds):
                 for size in SIZES:
-                    bodies = conversation(size, 16, seed=100 + turn, model="gpt-4o")
+                    # Seeds of its own, as above: what was never seen has to be new.
+                    bodies = conversation(size, CALLS, seed=size + turn, model="gpt-4o")
+                    before = _remembers(stood)
                     for name, (url, pids) in doors.items():
-                        before = sum(map(cpu_seconds, pids))
-                        took = asyncio.run(_play(url, bodies, f"{name}-{turn}-{size}"))
-                        spent = sum(map(cpu_seconds, pids)) - before
-                        per = found.setdefault(name, {}).setdefault(size, [])
-                        per.append(1e3 * spent / len(bodies))
-                        # The first call of a conversation is read in full; so is its first edit.
-                        waits.setdefault(name, {}).setdefault(size, []).extend(took)
-    figures: Figures = {"rounds": rounds, "calls_each": 16}
-    for name, sizes in found.items():
+                        into = spent.setdefault(name, {}).setdefault(size, {})
+                        for kind, part in (("first", bodies[:1]), ("next", bodies[1:])):
+                            _measure(url, part, f"{name}-{turn}-{size}-{kind}", pids, kind, into)
+                    remembered.setdefault(size, []).append(_remembers(stood) - before)
+    figures: Figures = {
+        "rounds": rounds,
+        "calls_each": CALLS,
+        "remembered_bytes": {str(k): round(statistics.median(v)) for k, v in remembered.items()},
+        "room_bytes": round(_ROOM["conversations"]),
+    }
+    for name, sizes in spent.items():
         figures[name] = {
             str(size): {
-                "cpu_ms": round(statistics.median(values), 2),
-                "p50_ms": _at(waits[name][size], 0.5),
-                "p99_ms": _at(waits[name][size], 0.99),
+                key: round(statistics.median(values), 3)
+                for key, values in found.items()
+                if not key.endswith("_wait_ms")
             }
-            for size, values in sizes.items()
+            | {
+                f"{kind}_p{share}_ms": _at(found[f"{kind}_wait_ms"], share / 100)
+                for kind in ("first", "next")
+                for share in (50, 99)
+            }
+            for size, found in sizes.items()
         }
     return figures
+
+
+CALLS = 16
+_ROOM: dict[str, float] = {}
+
+
+def _remembers(stood: Stack) -> float:
+    """Return the bytes that the filter keeps of conversations, by its own account."""
+    told = fetch(stood.filter_admin)
+    _ROOM.update(told.by("agora_memo_most", "memo"))
+    return told.by("agora_memo_used", "memo")["conversations"]
+
+
+def _measure(
+    url: str,
+    bodies: list[bytes],
+    mark: str,
+    pids: dict[str, int],
+    kind: str,
+    into: dict[str, list[float]],
+) -> None:
+    """Send calls of one conversation, and add up what each process spent on one of them."""
+    before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+    took = asyncio.run(_play(url, bodies, mark))
+    # What is read ahead for the next call belongs to this one.
+    time.sleep(0.2)
+    for name, pid in pids.items():
+        spent = 1e3 * (cpu_seconds(pid) - before[name]) / len(bodies)
+        into.setdefault(f"{kind}_{name}_ms", []).append(spent)
+    into.setdefault(f"{kind}_wait_ms", []).extend(took)
 
 
 async def _play(url: str, bodies: list[bytes], mark: str) -> list[float]:
@@ -447,25 +519,32 @@ def _at(values: list[float], share: float) -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ("load", "faults", "drain", "kills", "cost")
+    parts = ("load", "faults", "duplex", "drain", "kills", "cost")
     parser.add_argument("parts", nargs="*", default=parts, metavar="PART")
     parser.add_argument("--seconds", type=float, default=300.0, help="of load")
     parser.add_argument("--requests", type=int, default=24, help="for each fault")
     parser.add_argument("--count", type=int, default=50, help="of kills")
+    parser.add_argument("--most-seconds", type=float, default=600.0, help="of kills")
+    parser.add_argument("--add", action="store_true", help="kills to those that --out has")
     parser.add_argument("--rounds", type=int, default=3, help="of cost")
     parser.add_argument("--out", help="the file that the figures go into, too")
     asked = parser.parse_args()
     work: dict[str, Callable[[], Figures]] = {
         "load": lambda: load(asked.seconds),
         "faults": lambda: faults(asked.requests),
+        "duplex": lambda: faults(asked.requests, duplex=True),
         "drain": lambda: drain(3 * asked.requests),
-        "kills": lambda: kills(asked.count),
+        "kills": lambda: kills(asked.count, asked.most_seconds),
         "cost": lambda: cost(asked.rounds),
     }
     for part in asked.parts:
+        before = os.getloadavg()[0]
         figures = work[part]()
+        figures["load_average"] = [round(before, 1), round(os.getloadavg()[0], 1)]
         print(f"{part}: {json.dumps(figures)}", flush=True)
         if asked.out:
+            if part == "kills" and asked.add:
+                figures = _added(figures, asked.out)
             put(asked.out, part, figures)
 
 

@@ -35,7 +35,7 @@ FILES = {
         "just agents",
     ),
     "envoy.json": (
-        "the filter in a real Envoy, on a machine with a load average above 20",
+        "the filter in a real Envoy: faults, kills, bytes and CPU, on a busy machine",
         "python -m benchmarks.envoy --out docs/results/envoy.json",
     ),
     "litellm-proxy.json": (

@@ -155,9 +155,33 @@ class Stack:
     filter_admin: str
 
 
+def in_duplex(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration in which request bodies come in pieces, as the guide says."""
+    manager = _manager(config)
+    agora = manager["http_filters"][0]["typed_config"]
+    agora["processing_mode"] |= {
+        "request_body_mode": "FULL_DUPLEX_STREAMED",
+        "request_trailer_mode": "SEND",
+    }
+    manager["http_protocol_options"] = {"enable_trailers": True}
+    return config
+
+
+def _manager(config: dict[str, Any]) -> dict[str, Any]:
+    [listener] = config["static_resources"]["listeners"]
+    found: dict[str, Any] = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    return found
+
+
 @contextmanager
 def stack(
-    folder: Path, openai: str, anthropic: str, settings: str = "", *, message_timeout: str = ""
+    folder: Path,
+    openai: str,
+    anthropic: str,
+    settings: str = "",
+    *,
+    message_timeout: str = "",
+    duplex: bool = False,
 ) -> Iterator[Stack]:
     """Run Envoy and the filter in front of two upstreams; `settings` is TOML."""
     port, admin, filter_port, filter_admin = (free_port() for _ in range(4))
@@ -168,9 +192,9 @@ def stack(
     )
     process = filter_process(config, filter_port, filter_admin)
     if message_timeout:
-        manager = told["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]
-        agora = manager["typed_config"]["http_filters"][0]["typed_config"]
+        agora = _manager(told)["http_filters"][0]["typed_config"]
         agora["message_timeout"] = agora["grpc_service"]["timeout"] = message_timeout
+    told = in_duplex(told) if duplex else told
     process.start()
     try:
         with envoy(told, folder) as running:

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import signal
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -276,3 +277,76 @@ def test_the_shipped_configuration_is_one_that_envoy_takes(tmp_path: Path) -> No
         pass
     manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
     assert manager["http_filters"][0]["typed_config"]["failure_mode_allow"] is True
+
+
+@pytest.fixture(scope="module")
+def in_pieces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    upstream, folder = StrictUpstream(), tmp_path_factory.mktemp("duplex")
+    with serving(upstream) as up, stack(folder, up, up, duplex=True) as running:
+        yield running, upstream
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_in_full_duplex_the_bytes_are_the_same(in_pieces: Doors, name: str) -> None:
+    running, upstream = in_pieces
+    path, route, asked, model = CASES[name]
+    body = json.dumps(asked).encode()
+    expected = by_library(route, body, model)
+
+    for sent in (body, pieces(body)):
+        status, said = ask(running.url, path, sent)
+        assert status == 200
+        assert int(said["x-agora-tokens-removed"]) > 0
+        assert upstream.received[-1].body == expected
+
+
+def test_in_full_duplex_what_is_in_doubt_goes_on_byte_for_byte(in_pieces: Doors) -> None:
+    running, upstream = in_pieces
+    long, zipped = json.dumps(chat(40)).encode(), {"content-encoding": "gzip"}
+
+    ask(running.url, "/v1/chat/completions", gzip.compress(long), **zipped)
+    assert upstream.received[-1].body == by_library(CHAT, long, None)
+    assert not upstream.received[-1].header("content-encoding")
+    for body, headers in (
+        (long[:-9], {}),
+        (gzip.compress(long)[:-9], zipped),
+        (long, {"x-agora-bypass": "1"}),
+        (json.dumps(chat(0)).encode(), {}),
+    ):
+        ask(running.url, "/v1/chat/completions", body, **headers)
+        assert upstream.received[-1].body == body
+        assert upstream.received[-1].header("content-encoding") == headers.get("content-encoding")
+
+
+def test_in_full_duplex_trailers_come_behind_the_edited_body(in_pieces: Doors) -> None:
+    running, upstream = in_pieces
+    body = json.dumps(chat(40)).encode()
+    host, port = running.url.removeprefix("http://").split(":")
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer sk-1\r\n"
+        "content-type: application/json\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n"
+        "connection: close\r\n\r\n"
+    ).encode()
+    chunked = b"".join(
+        b"%x\r\n%s\r\n" % (len(part), part)
+        for at in range(0, len(body), 9_000)
+        if (part := body[at : at + 9_000])
+    )
+    with socket.create_connection((host, int(port)), timeout=30) as client:
+        client.sendall(head + chunked + b"0\r\nx-sum: 1\r\n\r\n")
+        answer = b"".join(iter(lambda: client.recv(65_536), b""))
+
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert upstream.received[-1].body == by_library(CHAT, body, None)
+
+
+def test_in_full_duplex_a_body_beyond_the_limit_passes(tmp_path: Path) -> None:
+    upstream = StrictUpstream()
+    settings = SETTINGS.replace("[limits]\n", "[limits]\nbody_bytes = 65536\n")
+    body = json.dumps(chat(120)).encode()
+    with serving(upstream) as up, stack(tmp_path, up, up, settings, duplex=True) as running:
+        for sent in (body, pieces(body)):
+            status, said = ask(running.url, "/v1/chat/completions", sent)
+            assert status == 200
+            assert said["x-agora-untouched"] == "too_long"
+            assert upstream.received[-1].body == body

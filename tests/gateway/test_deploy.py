@@ -9,8 +9,11 @@ yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
+GATEWAY = DEPLOY / "kustomize" / "gateway"
+
+
 def resources() -> list[dict[str, Any]]:
-    text = (DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")
+    text = (GATEWAY / "gateway.yaml").read_text(encoding="utf-8")
     return [resource for resource in yaml.safe_load_all(text) if resource]
 
 
@@ -31,7 +34,7 @@ def container() -> dict[str, Any]:
 
 
 def config() -> Config:
-    return parse_config(the("ConfigMap")["data"]["gateway.toml"])
+    return parse_config((GATEWAY / "gateway.toml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("version", ["1.29", "1.34"])
@@ -110,6 +113,9 @@ def test_the_container_runs_the_gateway_without_root_and_is_asked_to_stop_gently
     said = dict(line.split(" ", 1) for line in lines if line and line[0].isupper())
 
     assert said["ENTRYPOINT"] == '["agora", "serve"]'
+    # The filter runs from the same image, and so does what tells a collector.
+    installs = next(line for line in lines if "pip install" in line)
+    assert "[cli,gateway,extproc,telemetry]" in installs
     assert said["USER"].startswith(str(pod()["securityContext"]["runAsUser"]))
     assert said["STOPSIGNAL"] == "SIGTERM"
     assert said["EXPOSE"] == str(config().listen_port)
@@ -130,17 +136,29 @@ def test_the_filters_resources_have_the_shape_that_kubernetes_takes() -> None:
         validator.validate(resource, "1.34", strict=True)
 
 
-def test_a_changed_file_rolls_the_filters_pods() -> None:
-    kustomization = yaml.safe_load((EXTPROC / "kustomization.yaml").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("folder", [GATEWAY, EXTPROC], ids=["gateway", "extproc"])
+def test_a_changed_file_rolls_the_pods(folder: Path) -> None:
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))
     [made] = kustomization["configMapGenerator"]
-    [deployment] = [r for r in filter_resources() if r["kind"] == "Deployment"]
+    found = resources() if folder is GATEWAY else filter_resources()
+    [deployment] = [r for r in found if r["kind"] == "Deployment"]
     [volume] = deployment["spec"]["template"]["spec"]["volumes"]
 
     # The generator puts a hash of the files behind the name, in both places.
     assert volume["configMap"]["name"] == made["name"]
     assert "generatorOptions" not in kustomization
     for file in (*kustomization["resources"], *made["files"]):
-        assert (EXTPROC / file).is_file()
+        assert (folder / file).is_file()
+
+
+def test_the_filters_pod_has_no_rights_it_does_not_need() -> None:
+    [deployment] = [r for r in filter_resources() if r["kind"] == "Deployment"]
+    spec = deployment["spec"]["template"]["spec"]
+    [only] = spec["containers"]
+
+    assert spec["securityContext"] == pod()["securityContext"]
+    assert only["securityContext"] == container()["securityContext"]
+    assert spec["automountServiceAccountToken"] is False
 
 
 def test_the_filter_has_time_to_drain_and_envoy_time_to_wait() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from agora.core.trajectory import Anchor, Step
 from agora.errors import AgoraError, MissingExtraError
 from agora.gateway import reload as reloading
 from agora.gateway.app import App, make_app
-from agora.gateway.config import Compression, Config, Limits, Telemetry, Tenants
+from agora.gateway.config import Compression, Config, Journal, Limits, Telemetry, Tenants
 from agora.gateway.reload import AT_START_ONLY, Reloaded, differences, reload
 from harness.gateway.loopback import config_for
 
@@ -34,7 +35,7 @@ def reloaded(new: Config, *, before: Config = BASE) -> tuple[App, list[object], 
         await app.start()
         running = app.forwarder
         parts = [running, running.client, running.meter, running.ledger, running.rules]
-        parts += [running.pool, app.judge, running.look, running.spans]
+        parts += [running.pool, app.judge, running.look, running.reporter]
         try:
             return app, parts, await reload(app, new)
         finally:
@@ -114,7 +115,7 @@ def test_one_that_cannot_be_put_in_force_leaves_everything_as_it_was(
     def missing(_: Telemetry) -> None:
         raise MissingExtraError("agora.gateway.telemetry", "telemetry")
 
-    monkeypatch.setattr(reloading, "spans_for", missing)
+    monkeypatch.setattr(reloading, "reporter_for", missing)
     new = replace(BASE, telemetry=Telemetry(endpoint="http://127.0.0.1:9"), hosts=("elsewhere",))
 
     async def run() -> tuple[App, object]:
@@ -134,11 +135,19 @@ def test_one_that_cannot_be_put_in_force_leaves_everything_as_it_was(
 def test_spans_go_to_the_new_collector() -> None:
     pytest.importorskip("opentelemetry", reason="the extra telemetry is not installed")
     new = replace(BASE, telemetry=Telemetry(endpoint="http://127.0.0.1:9"))
-    app, (*_, spans), outcome = reloaded(new)
+    app, (*_, reporter), outcome = reloaded(new)
 
     assert outcome.changed == ("telemetry.endpoint",)
-    assert spans is None
-    assert app.forwarder.spans is not None
+    assert reporter is None
+    assert app.forwarder.reporter is not None
+
+
+def test_a_journal_begins_with_the_configuration_that_names_it(tmp_path: Path) -> None:
+    app, _, outcome = reloaded(replace(BASE, journal=Journal(folder=str(tmp_path / "kept"))))
+
+    assert outcome.changed == ("journal.folder",)
+    assert app.forwarder.journal is not None
+    assert len(list((tmp_path / "kept").iterdir())) == 1
 
 
 def test_settings_are_named_as_the_file_names_them() -> None:

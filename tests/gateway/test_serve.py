@@ -278,7 +278,7 @@ def test_check_config_says_what_a_file_means_and_starts_nothing(tmp_path: Path) 
         "prices of claude-opus-5: $5 per million",
         "stands down for one whose net saving over 1,000 requests is negative",
         "offers recall: yes",
-        "sends spans to nobody",
+        "sends spans and metrics to nobody",
         "note: upstream 'vllm.test' is reached over plain http",
     ):
         assert needle in result.output

@@ -36,6 +36,11 @@ EXCHANGE = Exchange(
     started_ns=1_700_000_000_000_000_000,
     ended_ns=1_700_000_002_000_000_000,
     traceparent=f"00-{TRACE}-{SPAN}-01",
+    stream=True,
+    first_chunk_ms=250.0,
+    rereads=1,
+    server="api.anthropic.com",
+    port=443,
 )
 
 
@@ -61,7 +66,11 @@ def test_a_request_becomes_a_span_in_the_words_of_the_conventions() -> None:
     assert said["gen_ai.usage.output_tokens"] == 55
     assert said["gen_ai.usage.cache_read.input_tokens"] == 2_900
     assert said["gen_ai.usage.cache_creation.input_tokens"] == 100
+    assert said["gen_ai.request.stream"] is True
+    assert said["gen_ai.response.time_to_first_chunk"] == 0.25
+    assert (said["server.address"], said["server.port"]) == ("api.anthropic.com", 443)
     assert said["agora.tokens_in"] == 9_000
+    assert said["agora.rereads"] == 1
     assert span.end_time is not None
     assert span.start_time is not None
     assert span.end_time - span.start_time == 2_000_000_000
@@ -133,6 +142,7 @@ def test_no_span_has_headers_or_content_and_a_refused_model_is_not_told() -> Non
     assert json.loads(span.to_json())["resource"]["attributes"].keys() == {
         "service.name",
         "service.version",
+        "service.instance.id",
     }
 
 
@@ -147,8 +157,8 @@ def test_nothing_is_sent_or_loaded_where_no_collector_is_named() -> None:
     script = (
         "import sys\n"
         "from agora.gateway.config import Telemetry\n"
-        "from agora.gateway.telemetry import spans_for\n"
-        "assert spans_for(Telemetry()) is None\n"
+        "from agora.gateway.report import reporter_for\n"
+        "assert reporter_for(Telemetry()) is None\n"
         "assert not any(name.startswith('opentelemetry') for name in sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -265,3 +265,41 @@ def test_one_trajectory_of_a_log_is_labelled_by_its_place(log: Path, tmp_path: P
     assert names == {list(dict.fromkeys(label.trajectory for label in read_labels(whole)))[3]}
     planned = run("plan", log, "--out", tmp_path / "plan", "--backbone", "gpt-4o", "--index", 3)
     assert planned.exit_code == 0, planned.output
+
+
+def test_prompts_that_a_gateway_kept_are_labelled_like_any_log(log: Path, tmp_path: Path) -> None:
+    pytest.importorskip("msgspec", reason="the extra gateway is not installed")
+    from agora.gateway.config import Journal as Settings
+    from agora.gateway.journal import Journal
+    from agora.gateway.logs import Exchange
+
+    kept = tmp_path / "kept"
+    journal = Journal(Settings(folder=str(kept)))
+    conversations = [record["traj"] for record in json.loads(log.read_text())][:3]
+    longest = max(map(len, conversations))
+    exchange = Exchange(route="chat", tenant="t-1", reason="shadow", started_ns=1_700_000_000 << 30)
+    # Three agents at a time, each call with all that was said before it.
+    for at in range(2, longest + 1):
+        for said in conversations:
+            if at <= len(said) and said[at - 1]["role"] == "tool":
+                body = {"model": "gpt-4o", "messages": said[:at]}
+                journal.add(exchange, json.dumps(body).encode())
+    journal.close()
+    out, whole = tmp_path / "kept.parquet", tmp_path / "whole.parquet"
+
+    said = run("hindsight", kept, "--out", out)
+
+    assert said.exit_code == 0, said.output
+    assert run("hindsight", log, "--out", whole).exit_code == 0
+
+    def by_trajectory(file: Path) -> list[set[tuple[int, int, float]]]:
+        found: dict[str, set[tuple[int, int, float]]] = {}
+        for one in read_labels(file):
+            pair = (one.anchor, one.candidate, one.label)
+            found.setdefault(one.trajectory, set()).add(pair)
+        return list(found.values())
+
+    kept_labels, log_labels = by_trajectory(out), by_trajectory(whole)
+    assert len(kept_labels) == 3
+    assert all(labels in log_labels for labels in kept_labels)
+    assert any(label > 0 for labels in kept_labels for _, _, label in labels)

@@ -118,15 +118,15 @@ def _check_start(config: Config) -> None:
     """Say what would keep a configuration from starting, or from doing what it says."""
     try:
         import agora.gateway.server  # noqa: F401
-        from agora.gateway.telemetry import spans_for
+        from agora.gateway.report import reporter_for
 
-        spans = spans_for(config.telemetry)
+        reporter = reporter_for(config.telemetry)
     except ImportError as error:
         named = isinstance(error, MissingExtraError)
         missing = error if named else MissingExtraError("agora serve", "gateway")
         raise click.ClickException(f"the gateway would not start: {missing}") from error
-    if spans is not None:
-        spans.close()
+    if reporter is not None:
+        reporter.close()
     try:
         load_scorer(config.compression.scorer)
     except BundleError as error:
@@ -202,6 +202,8 @@ def _account(config: Config) -> list[str]:
         )
     agents = ", ".join(config.recall_agents)
     lines.append(f"offers recall: {f'yes, to {agents}' if config.recall else 'no'}")
-    lines.append(f"sends spans to {config.telemetry.endpoint or 'nobody'}")
+    sends = "spans and metrics" if config.telemetry.metrics else "spans"
+    lines.append(f"sends {sends} to {config.telemetry.endpoint or 'nobody'}")
+    lines.append(f"writes prompts to {config.journal.folder or 'no file'}")
     lines.extend(f"note: {note}" for note in config.notes())
     return lines

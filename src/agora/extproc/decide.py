@@ -1,5 +1,6 @@
 """What becomes of a request body, decided as the gateway decides it, with the same parts."""
 
+import asyncio
 import logging
 import os
 import secrets
@@ -10,6 +11,7 @@ from functools import lru_cache
 
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.scorer import Scorer
+from agora.extproc.pieces import Room
 from agora.gateway.app import Editing, make_editing
 from agora.gateway.body import model_before, model_behind
 from agora.gateway.config import Config
@@ -17,10 +19,11 @@ from agora.gateway.credentials import is_bearer, owners
 from agora.gateway.edit import NOT_ADMITTED, TOO_DEEP, Edited, Job, Look
 from agora.gateway.forward import SHADOW_SECONDS
 from agora.gateway.metrics import Meter
-from agora.gateway.pool import Ticket
+from agora.gateway.pool import Missed, Ticket
 from agora.gateway.reading import readable
 from agora.gateway.refusals import Refusals
 from agora.gateway.refused import RefusedError
+from agora.gateway.report import Reporter, reporter_for
 from agora.gateway.route import CONVERSE, Family, Header, Route, by_path, bypassed, route_of
 from agora.gateway.tenants import tenant_of
 
@@ -31,6 +34,9 @@ _AHEAD_TOKENS = 24_000
 _RESTORING_MOST = 64
 _LEAST_WINDOW = 8_000
 _NO_TICKET = Ticket(float("inf"))
+_BODIES_HELD = 8
+"""So many of the longest bodies may be on their way in at a time; beyond it they pass unread."""
+_SLACK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +61,18 @@ class Decider:
     editing: Editing
     meter: Meter
     secret: bytes
+    reporter: Reporter | None = None
     clock: Callable[[], float] = time.monotonic
     rules: Refusals = field(default_factory=Refusals)
     busy: int = field(default=0, init=False)
     """Bodies that are being decided on."""
+    room: Room = field(init=False)
+    """For bodies that come in pieces: Envoy keeps none of them."""
     sheet: Callable[[Family, frozenset[Family], str | None], PriceSheet] = field(init=False)
 
     def __post_init__(self) -> None:
         self.sheet = lru_cache(maxsize=1_024)(self._sheet)
+        self.room = Room(most=_BODIES_HELD * self.config.limits.body_bytes)
 
     @classmethod
     def of(cls, config: Config, scorer: Scorer | None = None) -> "Decider":
@@ -74,7 +84,12 @@ class Decider:
         return cls(config=config, editing=editing, meter=meter, secret=secret)
 
     def start(self) -> None:
-        """Start the threads."""
+        """Start the threads, and what tells a collector.
+
+        Raises:
+            MissingExtraError: a collector is configured and the packages for it are not installed.
+        """
+        self.reporter = self.reporter or reporter_for(self.config.telemetry)
         self.editing.pool.start()
         self.editing.by_rule.start()
 
@@ -82,6 +97,8 @@ class Decider:
         """Let them go."""
         self.editing.pool.close()
         self.editing.by_rule.close()
+        if self.reporter is not None:
+            self.reporter.close()
 
     def head(self, headers: list[Header]) -> Head:
         """Return what the headers of a request say, Envoy's pseudo-headers among them."""
@@ -121,6 +138,19 @@ class Decider:
                     return "below_threshold"
         return ""
 
+    async def decide_in_time(self, head: Head, came: bytes) -> Edited | str:
+        """Return what `decide` does, or that there was no time, where nobody else keeps the time.
+
+        Envoy has no timeout for bodies in full duplex, so this is the last one.
+        """
+        limits = self.config.limits
+        longest = max(limits.restore_deadline_ms, limits.compress_deadline_ms) / 1e3
+        try:
+            async with asyncio.timeout(longest + _SLACK_SECONDS):
+                return await self.decide(head, came)
+        except TimeoutError:
+            return Missed.LATE
+
     async def decide(self, head: Head, came: bytes) -> Edited | str:
         """Return the edited body, or why it goes on as it came. Raises nothing."""
         limits = self.config.limits
@@ -129,6 +159,7 @@ class Decider:
         if self.busy >= limits.concurrent:
             return "overloaded"
         self.busy += 1
+        self.meter.opened()
         try:
             body = await readable(came, head.headers, limits.body_bytes)
             if len(body) < self.config.compression.least_tokens * _BYTES_PER_TOKEN:
@@ -141,6 +172,7 @@ class Decider:
             return "failed"
         finally:
             self.busy -= 1
+            self.meter.closed()
         if isinstance(outcome, str):
             return outcome
         if outcome.reason == TOO_DEEP:

@@ -21,11 +21,13 @@ from agora.gateway.edit import Edited, Editor, EditorSettings, Job
 from agora.gateway.forward import SHADOW_SECONDS, Forwarder, Receive, Scope, Send, Way, no_upstream
 from agora.gateway.gate import Gate, Visit
 from agora.gateway.heads import protocol
+from agora.gateway.journal import journal_for
 from agora.gateway.logs import Exchange
 from agora.gateway.metrics import CONTENT_TYPE, Meter
 from agora.gateway.pool import Pool, Ticket
 from agora.gateway.reading import Reading, read_body, readable
 from agora.gateway.refused import RefusedError, say
+from agora.gateway.report import reporter_for
 from agora.gateway.route import (
     OTHER,
     UNKNOWN,
@@ -38,7 +40,6 @@ from agora.gateway.route import (
 )
 from agora.gateway.score import PATH as SCORE
 from agora.gateway.score import Judge, Judged, Question
-from agora.gateway.telemetry import spans_for
 from agora.gateway.tenants import Ledger, tenant_of
 from agora.gateway.upstream import Client
 from agora.scorers.load import Unusable, load_scorer
@@ -253,7 +254,7 @@ class App:
 
     def _tell(self, route: Route, refused: RefusedError) -> None:
         """Write the line of a request that was not let in."""
-        if self.config.log.requests or self.forwarder.spans is not None:
+        if self.config.log.requests or self.forwarder.reporter is not None:
             now = time.time_ns()
             self.forwarder.tell(
                 Exchange(
@@ -414,7 +415,8 @@ class App:
 
     async def start(self) -> None:
         """Make ready to serve; needs a running loop."""
-        self.forwarder.spans = spans_for(self.config.telemetry)
+        self.forwarder.reporter = reporter_for(self.config.telemetry)
+        self.forwarder.journal = journal_for(self.config.journal)
         self.forwarder.pool.start()
         self.forwarder.by_rule.start()
         self.judge.start()
@@ -432,8 +434,10 @@ class App:
             task.cancel()
         await self.forwarder.client.close()
         self.forwarder.tell_all()
-        if self.forwarder.spans is not None:
-            await asyncio.to_thread(self.forwarder.spans.close)
+        if self.forwarder.reporter is not None:
+            await asyncio.to_thread(self.forwarder.reporter.close)
+        if self.forwarder.journal is not None:
+            await asyncio.to_thread(self.forwarder.journal.close)
 
 
 _ASKED = {SCORE: App._score, COMPRESS: App._compress}

@@ -18,7 +18,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
@@ -112,6 +112,15 @@ class Upstream:
             ):
                 return self.base_url + target[len(end) :]
         return self.base_url + target
+
+    @property
+    def server(self) -> tuple[str, int]:
+        """Its host and port.
+
+        >>> Upstream(name="o", base_url="https://o.test/v1", formats=("openai",)).server
+        ('o.test', 443)
+        """
+        return _server(self.base_url)
 
     def takes(self, format: Format, keys: frozenset[Format] = frozenset()) -> bool:
         """Return whether it takes the shape of a request, and every key the request carries."""
@@ -254,12 +263,25 @@ class Log:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telemetry:
-    """Whether spans are sent to an OpenTelemetry collector. They never hold content."""
+    """Whether an OpenTelemetry collector is told about requests. It never gets content."""
 
     endpoint: str | None = None
     """Where OTLP over HTTP is taken, for instance http://127.0.0.1:4318; None sends nothing."""
     service_name: str = "agora-gateway"
     sample_ratio: float = 1.0
+    """Of requests whose client began no trace, the share that become spans; metrics count all."""
+    metrics: bool = True
+    """Whether metrics are sent there too, once a minute; a collector for traces alone refuses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """Whether prompts are kept on disk, for labels. Nothing is unless a folder is named."""
+
+    folder: str | None = None
+    """Where each process writes a file of its own, which only its user can read."""
+    most_mb: int = 1_024
+    """What one process may write between start and end. Every call writes its whole history."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,6 +322,7 @@ class Config:
     """Whose a path is that no API known here has; None if it is nobody's and answered with 404."""
     log: Log = field(default_factory=Log)
     telemetry: Telemetry = field(default_factory=Telemetry)
+    journal: Journal = field(default_factory=Journal)
     sheets: Mapping[str, PriceSheet] = field(default_factory=dict)
     """Price sheets of one's own, searched before those that ship."""
 
@@ -381,6 +404,10 @@ class Config:
                 "compression.mode is 'shadow': every request is forwarded unchanged, and what "
                 "edits would have saved is counted"
             )
+        if self.journal.folder is not None:
+            notes.append(
+                f"journal.folder is {self.journal.folder!r}: prompts are written there as they came"
+            )
         scorer = self.compression.scorer
         if scorer not in NAMES and not os.path.isfile(Path(scorer) / MANIFEST):
             notes.append(
@@ -447,6 +474,7 @@ def config_of(data: dict[str, Any], *, file: str = "gateway.toml") -> Config:
         other_paths=_other_paths(top.table("paths")),
         log=_log(top.table("log")),
         telemetry=_telemetry(top.table("telemetry")),
+        journal=_journal(top.table("journal")),
         sheets=sheets,
     )
     top.finish()
@@ -877,6 +905,15 @@ def _telemetry(table: _Table) -> Telemetry:
         endpoint=endpoint.rstrip("/") if endpoint else None,
         service_name=table.text("service_name", base.service_name),
         sample_ratio=table.number("sample_ratio", base.sample_ratio, least=0, most=1),
+        metrics=table.flag("metrics", default=base.metrics),
+    )
+
+
+def _journal(table: _Table) -> Journal:
+    base = Journal()
+    return Journal(
+        folder=table.optional("folder"),
+        most_mb=table.integer("most_mb", base.most_mb, least=1, most=1 << 20),
     )
 
 
@@ -915,6 +952,12 @@ def _toml(value: Any) -> str:
 
 def _escaped(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) < 32 or char in '"\\\x7f' else char
+
+
+@lru_cache(maxsize=256)
+def _server(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
 
 
 def _is_header(name: str) -> bool:

@@ -18,15 +18,16 @@ from agora.gateway.edit import NOT_ADMITTED, TOO_DEEP, Edited, Job, Look
 from agora.gateway.gate import Visit
 from agora.gateway.headers import homeward, onward
 from agora.gateway.hindsight import Looked, ranges
+from agora.gateway.journal import Journal
 from agora.gateway.logs import Exchange, ToldError, log_exchange, model_name
 from agora.gateway.metrics import Meter
 from agora.gateway.pool import Missed, Pool, Ticket
 from agora.gateway.reading import Reading, check_length, read_body, readable, too_slow
 from agora.gateway.refusals import Place, Refusals
 from agora.gateway.refused import RefusedError, say
+from agora.gateway.report import Reporter
 from agora.gateway.route import CONVERSE, Family, Header, Route, bypassed
 from agora.gateway.shadow import Would, blocks_of, predicted_saving, shared_bytes
-from agora.gateway.telemetry import Spans
 from agora.gateway.tenants import Billed, Ledger, Sent, net_saving
 from agora.gateway.upstream import (
     ERROR_MOST,
@@ -62,6 +63,7 @@ SHADOW_SECONDS = 60.0
 _UNDECIDED_MOST = 128
 """Exchanges in shadow that may be over and undecided: their bodies are held."""
 _LATE = frozenset({Missed.LATE, Missed.SATURATED, Missed.OPEN})
+_EVENTS = (b"text/event-stream", b"application/vnd.amazon.eventstream")
 _REFUSED = frozenset({400, 422, 500})
 """How a broken history is refused: providers say 400 or 422, servers of open models also 500."""
 
@@ -101,7 +103,8 @@ class Forwarder:
     ledger: Ledger
     secret: bytes
     reading: Reading
-    spans: Spans | None = None
+    reporter: Reporter | None = None
+    journal: Journal | None = None
     clock: Callable[[], float] = time.monotonic
     rules: Refusals = field(default_factory=Refusals)
     """Whose edits are held back because others like them were refused."""
@@ -156,12 +159,12 @@ class Forwarder:
             asyncio.get_running_loop().call_later(_LINES_AFTER_S, self.tell_all)
 
     def tell_all(self) -> None:
-        """Write all lines and spans that are not written yet."""
+        """Write all lines that are not written yet, and tell the collector."""
         exchanges, self.untold = self.untold, []
         for exchange in exchanges:
             log_exchange(exchange, self.config.log)
-            if self.spans is not None:
-                self.spans.record(exchange)
+            if self.reporter is not None:
+                self.reporter.record(exchange)
 
     def target(self, scope: Scope) -> str:
         """Return the path and query to forward, as the client wrote them."""
@@ -208,6 +211,11 @@ class _Exchange:
     resent: bool = False
     held: float = 0.0
     first_byte: float = 0.0
+    head_at: float = 0.0
+    """When the answer began."""
+    first_chunk: float = 0.0
+    streamed: bool = False
+    """Whether the answer comes as events."""
     error: str = ""
     reader: UsageReader | None = None
     began: float = field(default_factory=time.monotonic)
@@ -598,7 +606,7 @@ class _Exchange:
         except UpstreamError:
             self.door.meter.upstream(self.route.name, 0, upstream=self.upstream.name)
             raise
-        self.first_byte = answer.first_byte_seconds
+        self.first_byte, self.head_at = answer.first_byte_seconds, time.monotonic()
         self.door.meter.upstream(
             self.route.name,
             answer.status,
@@ -614,6 +622,7 @@ class _Exchange:
         send = self.send
         self.status = answer.status
         headers = homeward(answer.headers)
+        self.streamed = _header(headers, b"content-type").startswith(_EVENTS)
         try:
             if self.route.format and 200 <= answer.status < 300:
                 self.reader = UsageReader(_header(headers, b"content-encoding"))
@@ -636,6 +645,8 @@ class _Exchange:
             if not whole:
                 feed = self.reader.feed if self.reader is not None else None
                 while piece := await answer.next():
+                    if not self.first_chunk:
+                        self.first_chunk = self.first_byte + time.monotonic() - self.head_at
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
                     if feed is not None:
                         feed(piece)
@@ -813,6 +824,31 @@ class _Exchange:
         last = edited.talk.hindsight
         return ranges(last.elided) if last is not None else ""
 
+    def _saved(self, billed: Billed, upstream: str) -> float:
+        """Count what the provider reported, and return the dollars that the call saved, net."""
+        door, model, dollars = self.door, self.model, 0.0
+        if self.reason in _LATE and not door.shadow:
+            self._late_loss()
+        if self.upstream is not None:
+            sent = self._counted(billed.prompt)
+            dollars = net_saving(door.sheet_of(self.upstream, model), billed, sent)
+        door.meter.usage(
+            self.route.name,
+            self.tenant,
+            billed.fresh,
+            billed.read,
+            billed.written,
+            billed.output,
+            dollars,
+            upstream=upstream,
+            model=model_name(model),
+        )
+        now = door.clock()
+        if door.ledger.add(self.tenant, dollars, now):
+            door.meter.stand_down(self.tenant)
+            door.meter.resting(door.ledger.resting(now))
+        return dollars
+
     def account(self) -> None:
         """Count the exchange and write its line."""
         door, edited = self.door, self.edited
@@ -832,33 +868,13 @@ class _Exchange:
             door.meter.no_steps(self.route.name, self.tenant)
         self._count(upstream, (ended_ns - self.started_ns) / 1e9, rule)
         billed = self.reader.billed() if self.reader is not None else None
-        dollars = 0.0
         would_save = self._would_save(billed)
         looked = self._looked_back()
-        if billed is not None:
-            if self.reason in _LATE and not door.shadow:
-                self._late_loss()
-            if self.upstream is not None:
-                sent = self._counted(billed.prompt)
-                dollars = net_saving(door.sheet_of(self.upstream, model), billed, sent)
-            door.meter.usage(
-                self.route.name,
-                self.tenant,
-                billed.fresh,
-                billed.read,
-                billed.written,
-                billed.output,
-                dollars,
-                upstream=upstream,
-                model=model_name(model),
-            )
-            now = door.clock()
-            if door.ledger.add(self.tenant, dollars, now):
-                door.meter.stand_down(self.tenant)
-                door.meter.resting(door.ledger.resting(now))
-        if not door.config.log.requests and door.spans is None:
+        dollars = self._saved(billed, upstream) if billed is not None else 0.0
+        if not (door.config.log.requests or door.reporter or door.journal):
             return
         headers = self.scope["headers"]
+        server, port = self.upstream.server if self.upstream else ("", 0)
         exchange = Exchange(
             route=self.route.name,
             tenant=self.tenant,
@@ -869,7 +885,7 @@ class _Exchange:
             rung=rung,
             reason=self.reason,
             rule=rule,
-            stream=bool(edited and edited.stream),
+            stream=self.streamed or bool(edited and edited.stream),
             resent=self.resent,
             tokens_in=tokens_in,
             tokens_out=tokens_out,
@@ -883,15 +899,23 @@ class _Exchange:
             elided=self._newly_elided(),
             used_elided=looked.used,
             rereads=looked.again,
+            after_edit=looked.steps,
             held_ms=self.held * 1e3,
             first_byte_ms=self.first_byte * 1e3,
+            first_chunk_ms=self.first_chunk * 1e3 if self.streamed else 0.0,
             started_ns=self.started_ns,
             ended_ns=ended_ns,
             error=self.error,
             headers=self._told_headers(),
             traceparent=_header(headers, b"traceparent").decode("latin-1"),
+            server=server,
+            port=port,
+            shadow=door.shadow,
         )
         door.tell(exchange)
+        if door.journal is not None and counted is not None:
+            # What was decided on was read: it is JSON.
+            door.journal.add(exchange, self.body)
 
 
 def no_upstream(family: Family, keys: frozenset[Family], *, model: bool = False) -> RefusedError:

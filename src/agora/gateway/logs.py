@@ -74,9 +74,13 @@ class Exchange(NamedTuple):
     """New steps that use a name which only elided steps have, in shadow mode."""
     rereads: int = 0
     """New steps that do again what an elided step did."""
+    after_edit: int = 0
+    """New steps after an edit: what the two before are counted among."""
     held_ms: float = 0.0
     """How long the gateway held the request."""
     first_byte_ms: float = 0.0
+    first_chunk_ms: float = 0.0
+    """From the request that was sent to the first piece of a streamed answer."""
     started_ns: int = 0
     """When it came, in nanoseconds since 1970."""
     ended_ns: int = 0
@@ -85,6 +89,13 @@ class Exchange(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
     """Request headers; those that are not on the list are left out when it is written."""
     traceparent: str = ""
+    server: str = ""
+    """The host of the upstream."""
+    port: int = 0
+    shadow: bool = False
+    """Whether edits are decided on and not made."""
+    whole: bool = True
+    """Whether the answer was seen to its end; its duration is not known otherwise."""
 
     @property
     def logged_model(self) -> str:
@@ -254,7 +265,10 @@ def configure(settings: Log, stream: TextIO) -> logging.Handler:
     return handler
 
 
-_NOT_LOGGED = {"headers", "traceparent", "started_ns", "ended_ns", "model", "family"}
+_NOT_LOGGED = {
+    *("headers", "traceparent", "started_ns", "ended_ns", "model", "family"),
+    *("first_chunk_ms", "after_edit", "server", "port", "shadow", "whole"),
+}
 _DOLLARS = frozenset({"dollars_saved", "would_save"})
 _LOGGED = tuple(name for name in Exchange._fields if name not in _NOT_LOGGED)
 _logged_values = attrgetter(*_LOGGED)

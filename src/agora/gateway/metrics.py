@@ -65,15 +65,15 @@ class Meter:
         memos: Callable[[], Mapping[str, Sequence[int]]] = occupancy,
     ) -> None:
         self._registry = CollectorRegistry()
-        self._tenants = _Names(most_tenants)
-        self._routes = _Names(32)
+        self._tenants = Names(most_tenants)
+        self._routes = Names(32)
         # The words are ours, about thirty; the codes of rules have a counter of their own.
-        self._reasons = _Names(64)
-        self._upstreams = _Names(32)
-        self._models = _Names(most_models)
-        self._errors = _Names(32)
-        self._rules = _Names(100)
-        self._memo_names = _Names(32)
+        self._reasons = Names(64)
+        self._upstreams = Names(32)
+        self._models = Names(most_models)
+        self._errors = Names(32)
+        self._rules = Names(100)
+        self._memo_names = Names(32)
         self._look_at_memos = memos
         self._counted_memos: dict[tuple[str, str], int] = {}
         self._seen = 0
@@ -592,8 +592,13 @@ def read_metrics(text: str) -> Snapshot:
     return Snapshot(samples)
 
 
-class _Names:
-    """The values a label may have: the first so many, and "other"."""
+class Names:
+    """The values a label may have: the first so many, and "other".
+
+    >>> names = Names(1)
+    >>> names.of("a"), names.of("b"), names.known("b")
+    ('a', 'other', 'other')
+    """
 
     def __init__(self, most: int) -> None:
         self.most = most

@@ -7,8 +7,9 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from agora.gateway.app import App, Editing, app_with, make_editing
 from agora.gateway.config import Config
 from agora.gateway.edit import Editor
+from agora.gateway.journal import journal_for
+from agora.gateway.report import reporter_for
 from agora.gateway.score import Judge
-from agora.gateway.telemetry import spans_for
 
 AT_START_ONLY = frozenset(
     {
@@ -80,14 +81,17 @@ async def _replace_parts(app: App, old: Config, new: Config) -> None:
     # Whatever can fail comes first: until all of it has worked nothing is touched.
     running = app.forwarder
     editing = await _editing(app, old, new)
-    spans = running.spans
+    reporter = running.reporter
     if old.telemetry != new.telemetry:
-        spans = await asyncio.to_thread(spans_for, new.telemetry)
+        reporter = await asyncio.to_thread(reporter_for, new.telemetry)
+    journal = running.journal
+    if old.journal != new.journal:
+        journal = await asyncio.to_thread(journal_for, new.journal)
     fresh = app_with(editing, new, running.meter, clock=running.clock)
     forwarder = fresh.forwarder
     forwarder.client, forwarder.secret = running.client, running.secret
     forwarder.ledger, forwarder.rules = running.ledger, running.rules
-    forwarder.spans = spans
+    forwarder.reporter, forwarder.journal = reporter, journal
     forwarder.ledger.settle(new.tenants)
     forwarder.meter.name_tenants(new.tenants.most)
     forwarder.pool.deadline_seconds = new.limits.compress_deadline_ms / 1e3
@@ -100,8 +104,10 @@ async def _replace_parts(app: App, old: Config, new: Config) -> None:
         closing = (running.pool, running.by_rule, app.judge, app.squeeze)
         for close in (pool.close for pool in closing):
             loop.call_later(_LET_GO_SECONDS, close)
-    if running.spans is not None and running.spans is not spans:
-        loop.call_later(_LET_GO_SECONDS, loop.run_in_executor, None, running.spans.close)
+    if running.reporter is not None and running.reporter is not reporter:
+        loop.call_later(_LET_GO_SECONDS, loop.run_in_executor, None, running.reporter.close)
+    if running.journal is not None and running.journal is not journal:
+        loop.call_later(_LET_GO_SECONDS, loop.run_in_executor, None, running.journal.close)
     for part in fields(App):
         # What is counted while it runs stays.
         if part.init and part.name != "draining":

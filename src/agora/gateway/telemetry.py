@@ -1,5 +1,6 @@
 """One OpenTelemetry span per request, in the GenAI conventions, never with content."""
 
+import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,28 @@ from agora.gateway.logs import Exchange
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
+    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import SpanContext
 
-_OPERATIONS: Mapping[str, str] = {"chat": "chat", "responses": "chat", "messages": "chat"}
+OPERATIONS: Mapping[str, str] = {
+    "chat": "chat",
+    "responses": "chat",
+    "messages": "chat",
+    "generate": "generate_content",
+    "converse": "chat",
+}
 """Routes that ask a language model; the others are reported as plain requests."""
+PROVIDERS: Mapping[str, str] = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "gemini": "gcp.gemini",
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+}
+"""What the conventions call those whose APIs are known here."""
+_PROCESS = str(uuid.uuid4())
+"""Tells processes of one service apart: each counts for itself."""
 
 
 class Spans:
@@ -27,18 +45,14 @@ class Spans:
 
     def __init__(self, settings: Telemetry, exporter: "SpanExporter") -> None:
         try:
-            from opentelemetry.sdk.resources import Resource
             from opentelemetry.sdk.trace import TracerProvider
             from opentelemetry.sdk.trace.export import BatchSpanProcessor
             from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
         except ImportError as error:
             raise MissingExtraError(__name__, "telemetry") from error
-        # Not `Resource.create`: that also takes in what the environment and the command line say.
-        resource = Resource(
-            {"service.name": settings.service_name, "service.version": agora.__version__}
-        )
         self._provider = TracerProvider(
-            resource=resource, sampler=ParentBased(TraceIdRatioBased(settings.sample_ratio))
+            resource=resource(settings),
+            sampler=ParentBased(TraceIdRatioBased(settings.sample_ratio)),
         )
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("agora.gateway", agora.__version__)
@@ -78,6 +92,20 @@ def spans_for(settings: Telemetry) -> Spans | None:
     return Spans(settings, OTLPSpanExporter(endpoint=f"{settings.endpoint}/v1/traces", timeout=5))
 
 
+def resource(settings: Telemetry) -> "Resource":
+    """Return who it is that tells."""
+    from opentelemetry.sdk.resources import Resource
+
+    # Not `Resource.create`: that also takes in what the environment and the command line say.
+    return Resource(
+        {
+            "service.name": settings.service_name,
+            "service.version": agora.__version__,
+            "service.instance.id": _PROCESS,
+        }
+    )
+
+
 def span_name(exchange: Exchange) -> str:
     """Return the operation and the model it was asked of.
 
@@ -86,9 +114,9 @@ def span_name(exchange: Exchange) -> str:
     >>> span_name(Exchange(route="other", tenant="t-1"))
     'other'
     """
-    operation = _OPERATIONS.get(exchange.route, exchange.route)
+    operation = OPERATIONS.get(exchange.route, exchange.route)
     model = exchange.logged_model
-    return f"{operation} {model}" if model and exchange.route in _OPERATIONS else operation
+    return f"{operation} {model}" if model and exchange.route in OPERATIONS else operation
 
 
 def attributes(exchange: Exchange) -> dict[str, str | int | float | bool]:
@@ -103,14 +131,20 @@ def attributes(exchange: Exchange) -> dict[str, str | int | float | bool]:
         "agora.reason": exchange.reason,
         "agora.held_ms": exchange.held_ms,
     }
-    if exchange.route in _OPERATIONS:
-        values["gen_ai.operation.name"] = _OPERATIONS[exchange.route]
+    if exchange.route in OPERATIONS:
+        values["gen_ai.operation.name"] = OPERATIONS[exchange.route]
     if exchange.family:
-        values["gen_ai.provider.name"] = exchange.family
+        values["gen_ai.provider.name"] = PROVIDERS.get(exchange.family, exchange.family)
     if exchange.logged_model:
         values["gen_ai.request.model"] = exchange.logged_model
     if exchange.upstream:
         values["agora.upstream"] = exchange.upstream
+    if exchange.server:
+        values["server.address"], values["server.port"] = exchange.server, exchange.port
+    if exchange.stream:
+        values["gen_ai.request.stream"] = True
+    if exchange.first_chunk_ms:
+        values["gen_ai.response.time_to_first_chunk"] = exchange.first_chunk_ms / 1e3
     if exchange.status:
         values["http.response.status_code"] = exchange.status
     prompt = exchange.fresh + exchange.read + exchange.written
@@ -128,11 +162,22 @@ def attributes(exchange: Exchange) -> dict[str, str | int | float | bool]:
         values["agora.rule"] = exchange.rule
     if exchange.resent:
         values["agora.resent"] = True
-    if exchange.error:
-        values["error.type"] = exchange.error
-    elif exchange.status >= 400:
-        values["error.type"] = str(exchange.status)
+    if exchange.rereads:
+        values["agora.rereads"] = exchange.rereads
+    if error := error_type(exchange):
+        values["error.type"] = error
     return values
+
+
+def error_type(exchange: Exchange) -> str:
+    """Return the kind of what went wrong: our own word, else the status; nothing if all went well.
+
+    >>> error_type(Exchange(route="chat", tenant="t", status=429))
+    '429'
+    """
+    if exchange.error:
+        return exchange.error
+    return str(exchange.status) if exchange.status >= 400 else ""
 
 
 def _parent(traceparent: str) -> "Context | None":
