@@ -1,20 +1,24 @@
 """How old what a call needs is, where the environment knows what each request needs.
 
-The desk knows which values a request needs and does not say. For every call of an episode that
-was played with everything sent this tells which of them, and of the call's own arguments, stand
-in the prompt but nowhere in its floor.
+The desk knows which values a request needs and does not say, the shop what an order that points
+back needs. For the calls of an episode that was played with everything sent this tells which of
+them, and of a call's own arguments, stand in the prompt but nowhere in its floor.
 """
 
 import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agora_lab.backbones import prompt_text
 from agora_lab.environments.desk.script import Script, Wish
 from agora_lab.episodes.episode import Episode
 from agora_lab.methods.in_place import Places
+
+if TYPE_CHECKING:
+    # It needs WebShop's search engine, which the desk does not.
+    from agora_lab.environments.shop_orders import ShopOrders
 
 _LEAST_CHARACTERS = 4
 """Shorter values, such as a state, stand somewhere by accident."""
@@ -73,6 +77,37 @@ def needs_of(episode: Episode, script: Script) -> Iterator[CallNeeds]:
             lost=tuple(value for value in old if value in declared - kept),
             steps_ago=max((ages[value] for value in old), default=0),
         )
+
+
+def orders_of(episode: Episode, shop: "ShopOrders") -> Iterator[CallNeeds]:
+    """Yield what each order that points back needs, at its first call.
+
+    The episode is gone through once more in the shop, which knows.
+    """
+    shop.reset(episode.task)
+    first, request = True, 0
+    for at, move in enumerate(episode.moves):
+        needed = shop.needed if move.called and first else ()
+        order = shop.orders[request]
+        if needed:
+            floor = floor_text(episode.conversation(at))
+            ages = {value: _steps_ago(value, episode, at) for value in needed}
+            old = tuple(value for value in needed if ages[value] and not stands_in(value, floor))
+            yield CallNeeds(
+                task=episode.task,
+                step=at + 1,
+                request=request,
+                kind="again" if order.again is not None else "cheaper",
+                deed=False,
+                points_back=True,
+                needed=needed,
+                old=old,
+                lost=(),
+                steps_ago=max((ages[value] for value in old), default=0),
+            )
+        first = not move.called
+        request = min(request + (not move.called), len(shop.orders) - 1)
+        shop.step(move.action)
 
 
 def floor_text(messages: Sequence[dict[str, Any]]) -> str:

@@ -236,6 +236,7 @@ _MAKERS: Mapping[str, Callable[[MethodSettings], Any]] = {
     "agora_every_call": _agora("every_call", forms=None),
     # Each step whole, as its action, as a line, or gone, by worth per token.
     "agora_forms": _agora("every_call", forms=Forms()),
+    "agora_forms_by_price": _agora("by_price", forms=Forms()),
     # Notes in place of results, and no lines.
     "agora_forms_notes": _agora("every_call", forms=Forms(lines=False)),
     # Lines in markers, and no notes in place.

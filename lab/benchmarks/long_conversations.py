@@ -1,11 +1,12 @@
-"""How old what the desk's calls need is, and how large its results are beside recorded ones.
+"""How old what is needed in long conversations is, and how large the desk's results are.
 
-The desk's reader plays with everything sent. A call's values are its arguments and, where it does
-what was asked for, whatever the request needs of earlier ones; the environment knows them. A value
-is old when it stands in the prompt but nowhere in its floor: instructions, everything that was
-said, the two newest calls.
+Readers play with everything sent. At the desk a call's values are its arguments and, where it does
+what was asked for, whatever the request needs of earlier ones; in the shop they are what an order
+that points back needs, at its first call. The environments know them. A value is old when it
+stands in the prompt but nowhere in its floor: instructions, everything that was said, the two
+newest calls. Sizes of results stand beside those of recorded airline and retail conversations.
 
-    AGORA_DATA=folder python -m lab.benchmarks.desk --out docs/results/desk-needs.json
+    AGORA_DATA=folder python -m lab.benchmarks.long_conversations --out docs/results/long-needs.json
 """
 
 import argparse
@@ -22,11 +23,12 @@ from agora.core.tokens import EstimatedTokens
 from agora.logs import Tally, read_logs
 from agora_lab.backbones.readers import reader
 from agora_lab.bootstrap import interval, places, task_counts
+from agora_lab.environments import Environment, World, world
 from agora_lab.environments.data import data_folder
 from agora_lab.environments.desk import WORLD, Desk
 from agora_lab.episodes.episode import Cell, Episode
 from agora_lab.evaluation.episode_player import Player
-from agora_lab.labelling.needs import CallNeeds, needs_of
+from agora_lab.labelling.needs import CallNeeds, needs_of, orders_of
 from agora_lab.methods import method
 
 RECORDED = {
@@ -44,10 +46,19 @@ def main() -> None:
     asked.add_argument("--tasks", type=int, default=60)
     asked.add_argument("--out", type=Path)
     given = asked.parse_args()
-    tasks = WORLD.splits()[given.split][: given.tasks]
+    found = {"split": given.split, "desk": desk(given.split, given.tasks)}
+    if (data_folder() / "webshop").exists():
+        found["shop_orders"] = shop_orders(given.split, given.tasks)
+    print(json.dumps(found, indent=1))
+    if given.out:
+        given.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def desk(split: str, most: int) -> dict[str, Any]:
+    """Return what the desk's calls need, and how large its results are."""
+    tasks = WORLD.splits()[split][:most]
     episodes, calls = played(tasks)
-    found = {
-        "split": given.split,
+    return {
         "tasks": len(tasks),
         "reward": round(sum(one.reward for one in episodes) / len(episodes), 4),
         "prompt_tokens_at_the_end": spread([one.moves[-1].tokens_whole for one in episodes]),
@@ -56,26 +67,47 @@ def main() -> None:
         "by_kind": by_kind(calls),
         "result_tokens": {"desk": sizes(episodes), **recorded()},
     }
-    print(json.dumps(found, indent=1))
-    if given.out:
-        given.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def shop_orders(split: str, most: int) -> dict[str, Any]:
+    """Return what orders that point back need."""
+    from agora_lab.environments.shop_orders import ShopOrders
+
+    chosen = world("shop_orders")
+    environment = chosen.make()
+    assert isinstance(environment, ShopOrders)
+    player = player_of(chosen, environment)
+    episodes = [player.play(task)[0] for task in chosen.splits()[split][:most]]
+    back = [one for episode in episodes for one in orders_of(episode, environment)]
+    return {
+        "tasks": len(episodes),
+        "reward": round(sum(one.reward for one in episodes) / len(episodes), 4),
+        "prompt_tokens_at_the_end": spread([one.moves[-1].tokens_whole for one in episodes]),
+        "orders that point back": share(back),
+        "steps_ago_of_old_values": spread([one.steps_ago for one in back if one.old]),
+    }
+
+
+def player_of(chosen: World, environment: Environment) -> Player:
+    """Return the reader of a world, sent everything."""
+    return Player(
+        cell=Cell(environment=chosen.name, backbone="reader", method="none"),
+        world=chosen,
+        environment=environment,
+        backbone=reader(chosen.name),
+        method=method("none"),
+    )
 
 
 def played(tasks: Sequence[str]) -> tuple[list[Episode], list[CallNeeds]]:
     """Return the episodes of some tasks, and what each of their calls needs."""
-    desk = Desk()
-    player = Player(
-        cell=Cell(environment=WORLD.name, backbone="reader", method="none"),
-        world=WORLD,
-        environment=desk,
-        backbone=reader(WORLD.name),
-        method=method("none"),
-    )
+    environment = Desk()
+    player = player_of(WORLD, environment)
     episodes, calls = [], []
     for task in tasks:
         episodes.append(player.play(task)[0])
-        calls += needs_of(episodes[-1], desk.script)
-    desk.close()
+        calls += needs_of(episodes[-1], environment.script)
+    environment.close()
     return episodes, calls
 
 
