@@ -77,8 +77,11 @@ def shop_orders(split: str, most: int) -> dict[str, Any]:
     environment = chosen.make()
     assert isinstance(environment, ShopOrders)
     player = player_of(chosen, environment)
-    episodes = [player.play(task)[0] for task in chosen.splits()[split][:most]]
-    back = [one for episode in episodes for one in orders_of(episode, environment)]
+    episodes, back = [], []
+    for task in chosen.splits()[split][:most]:
+        episodes.append(player.play(task)[0])
+        environment.reset(task)
+        back += orders_of(episodes[-1], environment)
     return {
         "tasks": len(episodes),
         "reward": round(sum(one.reward for one in episodes) / len(episodes), 4),

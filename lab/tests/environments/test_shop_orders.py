@@ -1,6 +1,7 @@
 """Several orders in one conversation; the products are made up here."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,13 +10,15 @@ pytest.importorskip("bm25s", reason="the search engine is in the extra `environm
 pytest.importorskip("Stemmer", reason="the stemmer is in the extra `environments`")
 pytest.importorskip("rapidfuzz", reason="the comparison of words is in the extra `environments`")
 
+from agora_lab.backbones.base import prompt_text
 from agora_lab.backbones.readers import reader
 from agora_lab.backbones.readers.shop_orders import BOUGHT, LOOKED
 from agora_lab.environments import world
 from agora_lab.environments.shop_orders import WORLD, Order, ShopOrders
 from agora_lab.environments.webshop import Catalogue, Search
 from agora_lab.environments.webshop.products import Goal, made_goals, product_of
-from agora_lab.episodes.episode import Move
+from agora_lab.episodes.episode import Cell, Episode, Move
+from agora_lab.labelling.needs import floor_text, orders_of, stands_in
 
 
 def line(asin: str, title: str, price: float, **given: Any) -> dict[str, Any]:
@@ -121,16 +124,19 @@ def test_an_order_ends_after_its_steps() -> None:
     assert one.step("I could not.").observation == orders()[1].text
 
 
-def test_the_reader_does_everything_when_everything_is_sent() -> None:
-    one, backbone = shop(), reader("shop_orders")
+def played() -> Episode:
+    one = shop()
     start = one.begin(orders())
-    messages: list[dict[str, Any]] = [
-        {"role": "system", "content": WORLD.instructions},
-        {"role": "user", "content": f"{start.task}\n\n{start.observation}"},
-    ]
-    said = []
-    for number in range(1, 80):
-        answer = backbone.answer(messages).text
+    episode = Episode(
+        cell=Cell(environment="shop_orders", backbone="reader", method="none"),
+        task="made up",
+        system=WORLD.instructions,
+        opening=f"{start.task}\n\n{start.observation}",
+        moves=(),
+        ended="done",
+    )
+    for number in range(80):
+        answer = reader("shop_orders").answer(episode.conversation(number)).text
         outcome = one.step(answer)
         move = Move(
             sent=(),
@@ -143,14 +149,36 @@ def test_the_reader_does_everything_when_everything_is_sent() -> None:
             tokens_sent=0,
             called=answer.startswith("shop {"),
         )
-        assert move.valid, answer
-        messages += move.messages(number)
-        said += [] if move.called else [answer]
+        episode = replace(episode, moves=(*episode.moves, move))
         if outcome.terminated:
             break
+    return episode
 
+
+def test_the_reader_does_everything_when_everything_is_sent() -> None:
+    episode = played()
+
+    said = [move.answer for move in episode.moves if not move.called]
     assert said == [BOUGHT, LOOKED, BOUGHT, BOUGHT]
-    assert outcome.reward == pytest.approx(1.0)
+    assert all(move.valid for move in episode.moves)
+    assert episode.reward == pytest.approx(1.0)
+
+
+def test_what_an_order_that_points_back_needs_is_known() -> None:
+    episode, again = played(), shop()
+    again.begin(orders())
+
+    found = list(orders_of(episode, again))
+
+    assert [(one.kind, one.request, one.needed) for one in found] == [
+        ("again", 2, ("B0000LAMP1", "black")),
+        ("cheaper", 3, ("B000KETTL2",)),
+    ]
+    for one in found:
+        messages = episode.conversation(one.step - 1)
+        assert "B0000LAMP1" in prompt_text(messages)
+        assert one.old
+        assert not any(stands_in(value, floor_text(messages)) for value in one.old)
 
 
 def test_its_tasks_are_apart() -> None:

@@ -82,9 +82,9 @@ def needs_of(episode: Episode, script: Script) -> Iterator[CallNeeds]:
 def orders_of(episode: Episode, shop: "ShopOrders") -> Iterator[CallNeeds]:
     """Yield what each order that points back needs, at its first call.
 
-    The episode is gone through once more in the shop, which knows.
+    The episode is gone through once more in the shop, which knows; it has to be at the beginning
+    of the same conversation.
     """
-    shop.reset(episode.task)
     first, request = True, 0
     for at, move in enumerate(episode.moves):
         needed = shop.needed if move.called and first else ()
