@@ -77,7 +77,8 @@ def shop_orders(split: str, most: int) -> dict[str, Any]:
     environment = chosen.make()
     assert isinstance(environment, ShopOrders)
     player = player_of(chosen, environment)
-    episodes, back = [], []
+    episodes: list[Episode] = []
+    back: list[CallNeeds] = []
     for task in chosen.splits()[split][:most]:
         episodes.append(player.play(task)[0])
         environment.reset(task)
@@ -106,7 +107,8 @@ def played(tasks: Sequence[str]) -> tuple[list[Episode], list[CallNeeds]]:
     """Return the episodes of some tasks, and what each of their calls needs."""
     environment = Desk()
     player = player_of(WORLD, environment)
-    episodes, calls = [], []
+    episodes: list[Episode] = []
+    calls: list[CallNeeds] = []
     for task in tasks:
         episodes.append(player.play(task)[0])
         calls += needs_of(episodes[-1], environment.script)

@@ -153,7 +153,7 @@ class ShopOrders:
             return float(self.bought[-1] == self.bought[order.again])
         if order.pair:
             # Nothing is to be bought while the customer only looks.
-            wanted = (self._cheaper(order.pair), {})
+            wanted: tuple[str, dict[str, str]] = (self._cheaper(order.pair), {})
             return float(order.looked is not None and self.bought[-1] == wanted)
         return reward
 
