@@ -43,16 +43,22 @@ def prompt_text(messages: Messages) -> str:
     """Return the messages as the text that readers and text-level methods see.
 
     Each message is a block that opens with its role in brackets on its own line.
-    Text parts of a message are joined by newlines.
+    Text parts of a message are joined by newlines; calls of tools follow, a line each.
 
     >>> print(prompt_text([{"role": "user", "content": "find it"}]))
     [USER]
     find it
     """
     return "\n\n".join(
-        f"[{str(message['role']).upper()}]\n{content_text(message['content'])}"
-        for message in messages
+        f"[{str(message['role']).upper()}]\n{_written(message)}" for message in messages
     )
+
+
+def _written(message: Mapping[str, Any]) -> str:
+    text = content_text(message.get("content"))
+    calls = [call["function"] for call in message.get("tool_calls") or ()]
+    lines = [f"{call['name']} {call['arguments']}" for call in calls]
+    return "\n".join([text, *lines] if text else lines)
 
 
 def content_text(content: Any) -> str:

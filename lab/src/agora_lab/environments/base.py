@@ -81,3 +81,6 @@ class World:
     """Maps equivalent actions to one form, so that they can be compared."""
     most_steps: int = 30
     """Most steps of an episode."""
+    calls: bool = False
+    """Whether actions are calls of tools, written as a name and its arguments in JSON. Anything
+    else is said to the user, whose messages are then no observations."""

@@ -53,6 +53,28 @@ class Move:
     finish: str = ""
     """The finish reason, if the backbone reports it; `length` if truncated. Absent in older
     records."""
+    called: bool = False
+    """Whether the action was a call of a tool and the observation its result. Absent in older
+    records."""
+
+    def messages(self, number: int) -> list[dict[str, Any]]:
+        """Return what it added to the conversation as its step of that number."""
+        if not self.called:
+            return [
+                {"role": "assistant", "content": self.answer},
+                {"role": "user", "content": self.observation},
+            ]
+        name, _, arguments = self.action.partition(" ")
+        key = f"call_{number}"
+        function = {"name": name, "arguments": arguments}
+        return [
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": key, "type": "function", "function": function}],
+            },
+            {"role": "tool", "tool_call_id": key, "content": self.observation},
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +102,12 @@ class Episode:
 
     def conversation(self, moves: int) -> list[dict[str, Any]]:
         """Return the whole conversation before a move."""
-        messages = [
+        messages: list[dict[str, Any]] = [
             {"role": "system", "content": self.system},
             {"role": "user", "content": self.opening},
         ]
-        for move in self.moves[:moves]:
-            messages.append({"role": "assistant", "content": move.answer})
-            messages.append({"role": "user", "content": move.observation})
+        for number, move in enumerate(self.moves[:moves], start=1):
+            messages += move.messages(number)
         return messages
 
     def shown(self, move: int) -> list[Mapping[str, Any]]:

@@ -1,5 +1,6 @@
 """Plays one task: environment, method and backbone take turns until it ends."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter, process_time
@@ -14,6 +15,7 @@ from agora_lab.episodes.episode import Cell, Episode, Move, Timing
 from agora_lab.methods.base import Method
 
 _COUNTER = EstimatedTokens()
+_CALL = re.compile(r"\w{1,80} \{.*\}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +72,13 @@ class Player:
                     method_output_tokens=shortened.output_tokens,
                     method_detail=shortened.detail,
                     finish=answer.finish,
+                    called=world.calls and _CALL.fullmatch(action) is not None,
                 )
             )
             if outcome.terminated:
                 ended = "done"
                 break
-            messages.append({"role": "assistant", "content": answer.text})
-            messages.append({"role": "user", "content": outcome.observation})
+            messages += moves[-1].messages(len(moves))
         episode = Episode(
             cell=self.cell,
             task=task,

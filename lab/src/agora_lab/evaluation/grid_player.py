@@ -153,7 +153,7 @@ class GridPlayer:
     _run: Run = field(init=False)
     _environments: dict[str, Environment] = field(init=False, default_factory=dict)
     _backbones: dict[tuple[str, str, int], Backbone] = field(init=False, default_factory=dict)
-    _methods: dict[tuple[str, int, str], Method] = field(init=False, default_factory=dict)
+    _methods: dict[tuple[str, int, str, bool], Method] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._run = Run(self.folder, self.settings, writer=self.writer, own=True)
@@ -209,9 +209,9 @@ class GridPlayer:
             self._environments[cell.environment] = chosen.make()
         # A peer runs in its own process: one is shared by all environments that a reader plays.
         asked = "" if entry.reads else f"{entry.name}|{cell.environment}"
-        key = (cell.method, cell.seed, asked)
+        key = (cell.method, cell.seed, asked, chosen.calls)
         if key not in self._methods:
-            self._methods[key] = self._method(cell, entry, backbone)
+            self._methods[key] = self._method(cell, entry, backbone, calls=chosen.calls)
         return Player(
             cell=cell,
             world=chosen,
@@ -228,7 +228,9 @@ class GridPlayer:
             self._backbones[key] = make_backbone(entry, cell, chosen, self.folder)
         return self._backbones[key]
 
-    def _method(self, cell: Cell, entry: BackboneEntry, backbone: Backbone) -> Method:
+    def _method(
+        self, cell: Cell, entry: BackboneEntry, backbone: Backbone, *, calls: bool
+    ) -> Method:
         chosen = self.grid.method(cell.method)
         keep_ratio = 0.25 if chosen.keep_ratio is None else chosen.keep_ratio
         return method(
@@ -240,6 +242,7 @@ class GridPlayer:
                 self_information=_self_information(chosen.bits_from),
                 scorer=chosen.scorer or None,
                 seed=cell.seed,
+                observations="none" if calls else "user",
                 options=chosen.options,
             ),
         )

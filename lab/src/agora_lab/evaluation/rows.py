@@ -302,9 +302,10 @@ def _shown(episode: Episode, at: int) -> tuple[list[Segment], int]:
             place = one
             text = texts[place]
         else:
-            text = content_text(one["content"])
+            text = content_text(one.get("content"))
             following = place + 1
-            added_to = following % 2 and following < len(texts) and one.get("role") == "user"
+            observed = one.get("role") in ("user", "tool")
+            added_to = following % 2 and following < len(texts) and observed
             if not added_to or not text.startswith(texts[following]):
                 segments.append(_segment(text))
                 continue

@@ -10,6 +10,7 @@ from agora.core.forms import Forms
 from agora_lab.methods.base import Messages, Method, Shortened, SkipMethod
 
 if TYPE_CHECKING:
+    from agora.core.request import Observations
     from agora.core.scorer import Scorer
     from agora_lab.backbones.base import Backbone
     from agora_lab.methods.selective_context import SelfInformation
@@ -45,6 +46,9 @@ class MethodSettings:
     """For random choices."""
     weights: Path | None = None
     """A folder with the weights that LLMLingua needs."""
+    observations: "Observations" = "user"
+    """Which user messages are observations, for methods that ask: none where an agent calls
+    tools."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of the method's own class, by name."""
 
@@ -174,8 +178,15 @@ def _agora(preset: str, *, scorer: str = "", **changed: Any) -> Callable[[Method
             scorer=settings.scorer or scorer or None,
             model=settings.model,
             seed=settings.seed,
-            options={**changed, **settings.options},
+            options={**changed, "observations": settings.observations, **settings.options},
         )
+
+    return make
+
+
+def _in_place(kind: str) -> Callable[[MethodSettings], Any]:
+    def make(settings: MethodSettings) -> Any:
+        return _make("in_place", kind, settings, observations=settings.observations)
 
     return make
 
@@ -227,6 +238,7 @@ _MAKERS: Mapping[str, Callable[[MethodSettings], Any]] = {
     "agora_forms": _agora("every_call", forms=Forms()),
     # The same with the trained worth instead of the rule.
     "agora_forms_worth": _agora("every_call", scorer="worth", forms=Forms()),
+    "agora_forms_by_price": _agora("by_price", forms=Forms()),
     # Notes in place of results, and no lines.
     "agora_forms_notes": _agora("every_call", forms=Forms(lines=False)),
     # Lines in markers, and no notes in place.
@@ -246,8 +258,8 @@ _MAKERS: Mapping[str, Callable[[MethodSettings], Any]] = {
     "features_whole_steps": _agora("every_call", scorer="features", skeleton_share=0.0),
     "bm25_whole_steps": _agora("every_call", scorer="lexical", skeleton_share=0.0),
     # In place, for tool calls as for text; they take a share of what is outside the floor.
-    "mask_results": _maker("in_place", "MaskResults", matched=False),
-    "commands_first": _maker("in_place", "CommandsFirst", matched=False),
+    "mask_results": _in_place("MaskResults"),
+    "commands_first": _in_place("CommandsFirst"),
     # The best of the orders tried against the newest steps (grids/remedies.toml).
     "agora_novel": _agora("every_call", scorer="novel_per_token", skeleton_share=0.0),
 }

@@ -21,7 +21,7 @@ from agora_lab.environments.webshop.products import Catalogue, Product, read_cat
 from agora_lab.environments.webshop.reward import reward
 from agora_lab.environments.webshop.search import Search
 
-__all__ = ["WORLD", "Catalogue", "Product", "Search", "Shop", "canonical", "extract"]
+__all__ = ["WORLD", "Catalogue", "Product", "Search", "Shop", "canonical", "extract", "loaded"]
 
 _STEPS = 30
 _VERBS = ("search", "click")
@@ -45,6 +45,8 @@ class Shop:
         self._search = search
         self._show_attributes = show_attributes
         self._page = Page("", {})
+        self.place = Place()
+        """Where the customer is, or was when buying."""
         self._reward = 0.0
         self._over = True
 
@@ -65,6 +67,7 @@ class Shop:
             product = self._catalogue.products[goes_to.asin]
             self._reward = reward(product, goes_to.chosen, self._goal)
             self._over = True
+            self.place = goes_to
             self._page = Page(receipt(product, goes_to.chosen, self._reward), {})
         else:
             self._go(goes_to)
@@ -93,6 +96,7 @@ class Shop:
         return None
 
     def _go(self, place: Place) -> None:
+        self.place = place
         self._page = page_of(
             place,
             self._goal,
@@ -140,11 +144,11 @@ def _parts(action: str) -> tuple[str, str]:
 
 
 def _make() -> Shop:
-    return Shop(*_loaded(str(data_folder())))
+    return Shop(*loaded(str(data_folder())))
 
 
 @cache
-def _loaded(folder: str) -> tuple[Catalogue, Search]:  # noqa: ARG001 - what it is read from
+def loaded(folder: str) -> tuple[Catalogue, Search]:  # noqa: ARG001 - what it is read from
     """Read the catalogue once per process: shops do not change it."""
     catalogue = read_catalogue()
     documents = {asin: product.document for asin, product in catalogue.products.items()}

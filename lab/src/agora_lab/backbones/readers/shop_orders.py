@@ -1,0 +1,251 @@
+"""Serves a customer with several orders in the shop, from the text of a prompt alone.
+
+An order of its own is left to WebShop's reader, which is shown what the prompt says about this
+order. One that points back is looked up in what is left of the earlier order: the receipt, else
+the clicks. Where nothing is left of it, the earlier order is shopped for anew, from the
+customer's own words, which may or may not lead to the same product.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from agora_lab.backbones.readers.webshop import READER as SHOP_READER
+from agora_lab.backbones.readers.webshop.pages import read_page
+from agora_lab.backbones.readers.webshop.wish import read_wish
+
+BOUGHT = "I have bought it. What is next?"
+LOOKED = "I have looked at them. What is next?"
+GIVEN_UP = "I am sorry, I could not buy that. What is next?"
+_MOST_STEPS = 30
+_MOST_PAGES = 5
+_ROLE = re.compile(r"^\[(SYSTEM|USER|ASSISTANT|TOOL)\]$", re.MULTILINE)
+_CALL = re.compile(r"shop (\{.*\})")
+_MARK = re.compile(r"\n*\[(?:steps? \d|\.\.\. \d)[^\]\n]*elided")
+_COUNTED = re.compile(r"\[(?:steps? (\d+)(?:-(\d+))? elided|\.\.\. (\d+) step\(s\) elided)")
+_ORDER = re.compile(r"Order \d{1,3}\. (.*)", re.DOTALL)
+_AGAIN = re.compile(r"Buy once more exactly what you bought for order (\d{1,3})\.")
+_CHEAPER = re.compile(
+    r"Of the two products you looked at for order (\d{1,3}), buy the cheaper one, without options\."
+)
+_LOOK = re.compile(
+    r"Look at the first two products that a search for (.{1,120}) lists; buy nothing yet\."
+)
+_RECEIPT = re.compile(r"asin \[SEP\] ([A-Z0-9]{10}) \[SEP\] options \[SEP\] (\{.*?\})")
+_OPENED = re.compile(r"click\[([A-Z0-9]{10})\]")
+_SEARCHED = re.compile(r"search\[([^\]\n]{1,200})\]")
+_CLICKED = re.compile(r"click\[([^\]\n]{1,120})\]")
+_BUTTONS = frozenset(
+    ("back to search", "< prev", "next >", "buy now", "description", "features", "reviews")
+)
+
+
+@dataclass(slots=True)
+class _Visit:
+    """What is left of one order: the customer's words, and what was done and seen in turn."""
+
+    text: str
+    blocks: list[tuple[str, str]] = field(default_factory=list)
+    """Actions and pages, with markers where they stood."""
+
+    @property
+    def steps(self) -> int:
+        """How many steps were taken, as far as it can be told."""
+        count = 0
+        for role, text in self.blocks:
+            count += role == "ASSISTANT"
+            for first, last, counted in _COUNTED.findall(text):
+                count += int(counted) if counted else int(last or first) - int(first) + 1
+        return count
+
+    @property
+    def actions(self) -> str:
+        """Every action of which something is left, a line each."""
+        lines = []
+        for role, text in self.blocks:
+            if role == "ASSISTANT":
+                lines.append(text)
+            elif mark := _MARK.search(text):
+                lines += text[mark.start() :].splitlines()
+        return "\n".join(lines)
+
+    @property
+    def pages(self) -> list[str]:
+        """The pages that are left, oldest first."""
+        return [_MARK.split(text)[0] for role, text in self.blocks if role == "TOOL"]
+
+
+class OrdersReader:
+    """Acts in the shop, order by order, on what the prompt says."""
+
+    def act(self, prompt: str) -> str:
+        """Return the next call, or what is said to the customer; to any text there is one."""
+        system, visits = _read(prompt)
+        if not visits:
+            return GIVEN_UP
+        now = visits[-1]
+        if now.pages and "Purchased" in now.pages[-1]:
+            return BOUGHT
+        if now.steps >= _MOST_STEPS:
+            return GIVEN_UP
+        if look := _LOOK.fullmatch(now.text):
+            return _looked(now, look[1])
+        found = _AGAIN.fullmatch(now.text) or _CHEAPER.fullmatch(now.text)
+        if found is None:
+            return _call(_shopped(system, now, now.text))
+        number = int(found[1])
+        if number > len(visits) - 1:
+            return GIVEN_UP
+        earlier = visits[number - 1]
+        if found.re is _CHEAPER:
+            return _call(_picked(now, earlier))
+        target = _bought(earlier)
+        if target is None:
+            return _call(_shopped(system, now, earlier.text))
+        return _call(_fetched(now, _queries(earlier), *target))
+
+
+def _read(prompt: str) -> tuple[str, list[_Visit]]:
+    system = ""
+    visits: list[_Visit] = []
+    for role, text in _blocks(prompt):
+        if role == "SYSTEM":
+            system = text
+        elif role == "USER":
+            mark = _MARK.search(text)
+            own, rest = (text[: mark.start()], text[mark.start() :]) if mark else (text, "")
+            order = _ORDER.fullmatch(own.split("\n\n")[-1].strip())
+            if order is not None:
+                visits.append(_Visit(order[1]))
+                if rest:
+                    visits[-1].blocks.append(("MARK", rest.strip()))
+        elif visits:
+            call = _CALL.fullmatch(text) if role == "ASSISTANT" else None
+            if role == "TOOL":
+                visits[-1].blocks.append((role, text))
+            elif call is not None:
+                visits[-1].blocks.append((role, _action(call[1])))
+    return system, visits
+
+
+def _blocks(prompt: str) -> Iterator[tuple[str, str]]:
+    role, start = "USER", 0
+    for heading in _ROLE.finditer(prompt):
+        if text := prompt[start : heading.start()].strip():
+            yield role, text
+        role, start = heading[1], heading.end()
+    if text := prompt[start:].strip():
+        yield role, text
+
+
+def _action(arguments: str) -> str:
+    try:
+        return str(json.loads(arguments)["action"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def _call(action: str) -> str:
+    return f"shop {json.dumps({'action': action})}"
+
+
+def _shopped(system: str, visit: _Visit, instruction: str) -> str:
+    """Return what WebShop's reader does for an instruction, shown this visit as one of its own."""
+    parts = [f"[SYSTEM]\n{system}"]
+    opening = f"WebShop [SEP] Instruction: [SEP] {instruction} [SEP] Search"
+    told = f"{instruction}\n\n{opening}"
+    for role, text in visit.blocks:
+        if role == "MARK":
+            told = f"{told}\n\n{text}"
+    parts.append(f"[USER]\n{told}")
+    for role, text in visit.blocks:
+        if role == "ASSISTANT":
+            parts.append(f"[ASSISTANT]\n{text}")
+        elif role == "TOOL":
+            parts.append(f"[USER]\n{text.replace(visit.text, instruction)}")
+    return SHOP_READER.act("\n\n".join(parts))
+
+
+def _bought(visit: _Visit) -> tuple[str, tuple[str, ...]] | None:
+    """Return what was bought for an order and with which options, if the prompt still tells."""
+    for page in reversed(visit.pages):
+        if found := _RECEIPT.search(page):
+            try:
+                options = json.loads(found[2])
+            except ValueError:
+                options = {}
+            return found[1], tuple(map(str, options.values()))
+    opened = list(_OPENED.finditer(visit.actions))
+    if not opened:
+        return None
+    after = visit.actions[opened[-1].end() :]
+    values = [value for value in _CLICKED.findall(after) if value.lower() not in _BUTTONS]
+    return opened[-1][1], tuple(dict.fromkeys(values))
+
+
+def _looked(now: _Visit, words: str) -> str:
+    """Return the next step of looking at the first two products of a search."""
+    page = read_page(now.pages[-1]) if now.pages else read_page("Search")
+    opened = list(dict.fromkeys(_OPENED.findall(now.actions)))
+    if len(opened) >= 2:
+        return LOOKED
+    if page.kind == "results":
+        for listing in page.listings[:2]:
+            if listing.asin not in opened:
+                return _call(f"click[{listing.asin}]")
+    if page.kind == "search":
+        return _call(f"search[{words}]")
+    return _call("click[< Prev]" if page.kind in ("item", "detail") else "click[Back to Search]")
+
+
+def _picked(now: _Visit, earlier: _Visit) -> str:
+    """Return the next action on the way to the cheaper one of two products."""
+    look = _LOOK.fullmatch(earlier.text)
+    words = look[1] if look else ""
+    known: dict[str, float] = {}
+    for visit in (earlier, now):
+        for text in visit.pages:
+            page = read_page(text)
+            for listing in page.listings[:2] if page.number == 1 else ():
+                known.setdefault(listing.asin, min(listing.prices, default=0.0))
+    if len(known) >= 2:
+        pair = list(known)[:2]
+        return _fetched(now, [words], min(pair, key=lambda asin: known[asin]), ())
+    # The prices are gone: the same search lists them again.
+    page = read_page(now.pages[-1]) if now.pages else read_page("Search")
+    return f"search[{words}]" if page.kind == "search" else "click[Back to Search]"
+
+
+def _queries(visit: _Visit) -> list[str]:
+    """Return the searches that may list what an order was about."""
+    searches = _SEARCHED.findall(visit.actions)
+    return [*dict.fromkeys(reversed(searches)), read_wish(visit.text).query]
+
+
+def _fetched(now: _Visit, queries: list[str], asin: str, options: tuple[str, ...]) -> str:
+    """Return the next action on the way to a product whose code is known."""
+    page = read_page(now.pages[-1]) if now.pages else read_page("Search")
+    actions = now.actions
+    tried = [query for query in _SEARCHED.findall(actions) if query in queries]
+    if page.kind == "search":
+        return f"search[{queries[min(len(tried), len(queries) - 1)]}]"
+    if page.kind == "results":
+        if any(listing.asin == asin for listing in page.listings):
+            return f"click[{asin}]"
+        if page.has_next and page.number < _MOST_PAGES:
+            return "click[Next >]"
+        return "click[Back to Search]"
+    opened = list(_OPENED.finditer(actions))
+    if page.kind == "item" and opened and opened[-1][1] == asin:
+        clicked = {value.lower() for value in _CLICKED.findall(actions[opened[-1].end() :])}
+        for value in options:
+            if value.lower() not in clicked:
+                return f"click[{value}]"
+        return "click[Buy Now]"
+    if page.kind == "item" and now.steps >= _MOST_STEPS - 1:
+        return "click[Buy Now]"
+    return "click[< Prev]" if page.kind in ("item", "detail") else "click[Back to Search]"
+
+
+READER = OrdersReader()
