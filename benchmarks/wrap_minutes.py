@@ -80,7 +80,12 @@ def _type(options: argparse.Namespace, folder: Path, port: int) -> dict[str, flo
         "HOME": str(folder / "home"),
         "PIP_NO_CACHE_DIR": "1",
         "npm_config_prefix": str(folder / "npm"),
-        **{name: value for name, value in os.environ.items() if name.startswith("PIP_")},
+        # Where packages come from here is no part of what is measured.
+        **{
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith(("PIP_", "npm_config_")) or name == "NODE_EXTRA_CA_CERTS"
+        },
         "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}",
         "ANTHROPIC_API_KEY": ANTHROPIC_KEY,
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
