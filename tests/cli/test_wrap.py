@@ -117,6 +117,20 @@ def test_an_agent_is_wrapped_by_one_command(
     assert KEY not in ran.stderr + account.read_text()
 
 
+def test_in_shadow_every_byte_arrives_as_it_was_sent(
+    tmp_path: Path, provider: Provider, surroundings: dict[str, str]
+) -> None:
+    command = (*AGORA, "--shadow", "--", *asked(tmp_path, _conversation(), 2))
+    ran = subprocess.run(
+        command, env=surroundings, cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    sent = (tmp_path / "body.json").read_bytes()
+    assert [body for _, _, body in provider.arrived] == [sent, sent]
+    assert "would be edited" in ran.stderr
+
+
 def test_a_gateway_that_is_killed_between_two_calls_is_not_noticed_by_the_agent(
     tmp_path: Path, provider: Provider, surroundings: dict[str, str]
 ) -> None:
