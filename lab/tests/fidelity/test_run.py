@@ -210,7 +210,7 @@ def test_a_method_that_cannot_run_is_skipped_and_one_that_fails_is_written_down(
     def failing(row: Row, **_: Any) -> Any:
         if row.method == "default":
             raise SkipMethod("no such package")
-        if row.method == "features":
+        if row.method == "forms":
             raise AgoraError("it broke")
         return made(row, **_)
 
@@ -221,7 +221,7 @@ def test_a_method_that_cannot_run_is_skipped_and_one_that_fails_is_written_down(
 
     assert own.skipped == {"default": "no such package"}
     assert {v["method"]: v["error"] for v in map(json.loads, lines) if v["error"]} == {
-        "features": "it broke"
+        "forms": "it broke"
     }
 
 
@@ -232,9 +232,11 @@ def test_the_table_names_lab_methods_and_the_order_is_the_most_telling_first() -
     assert [row.method for row in FIRST] == [
         "newest",
         "default",
+        "forms",
+        "forms_worth",
+        "commands_first",
         "features",
         "masking",
-        "commands_first",
     ]
     assert [row.label for row in SECOND[-4:]] == [
         "newest@0.15",
