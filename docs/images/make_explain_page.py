@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from make_replay import shoot
+from make_replay import shoot_all
 
 from agora.cli.explain_page import page
 from agora.cli.options import Setup
@@ -40,10 +40,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(sys.argv[1] if len(sys.argv) > 1 else f"{folder}/explain.html")
         source.write_text(make_page(), encoding="utf-8")
-        for name, (width, height, view) in SHOTS.items():
-            target = Path(__file__).with_name(f"{name}.png")
-            shoot(source, target, width, height, view)
-            sys.stdout.write(f"{target.name}: {target.stat().st_size / 1000:.0f} kB\n")
+        shoot_all(source, SHOTS)
 
 
 if __name__ == "__main__":

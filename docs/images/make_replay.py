@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -153,15 +153,20 @@ def shoot(source: Path, target: Path, width: int, height: int, view: str) -> Non
         few.save(target, optimize=True)
 
 
+def shoot_all(source: Path, shots: Mapping[str, tuple[int, int, str]]) -> None:
+    """Write the pictures of a page, by name each with its width, height and view."""
+    for name, (width, height, view) in shots.items():
+        target = Path(__file__).with_name(f"{name}.png")
+        shoot(source, target, width, height, view)
+        sys.stdout.write(f"{target.name}: {target.stat().st_size / 1000:.0f} kB\n")
+
+
 def main() -> None:
     """Write the page and its pictures."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(sys.argv[1] if len(sys.argv) > 1 else f"{folder}/replay.html")
         source.write_text(make_page(), encoding="utf-8")
-        for name, (width, height, view) in SHOTS.items():
-            target = Path(__file__).with_name(f"{name}.png")
-            shoot(source, target, width, height, view)
-            sys.stdout.write(f"{target.name}: {target.stat().st_size / 1000:.0f} kB\n")
+        shoot_all(source, SHOTS)
 
 
 if __name__ == "__main__":

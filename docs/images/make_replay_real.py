@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from make_replay import shoot
+from make_replay import shoot_all
 
 RECORDED = "swe-bench-gemini"
 SHOTS = {
@@ -29,10 +29,7 @@ def main() -> None:
             log = Path(os.environ.get("AGORA_DATA", "../shared/data")) / RECORDED
             command = [sys.executable, "-m", "agora.cli", "replay", str(log), "--html", str(source)]
             subprocess.run(command, check=True)  # noqa: S603 - a command of ours
-        for name, (width, height, view) in SHOTS.items():
-            target = Path(__file__).with_name(f"{name}.png")
-            shoot(source, target, width, height, view)
-            sys.stdout.write(f"{target.name}: {target.stat().st_size / 1000:.0f} kB\n")
+        shoot_all(source, SHOTS)
 
 
 if __name__ == "__main__":

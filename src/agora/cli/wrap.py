@@ -5,13 +5,13 @@ import os
 import shutil
 import sys
 import tempfile
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
 
 from agora.errors import AgoraError, MissingExtraError
-from agora.gateway.config import Compression, Config
+from agora.gateway.config import Config
 from agora.wrapping.agents import AGENTS, Agent, agent_for
 from agora.wrapping.plan import Plan, Seen, around_proxies
 from agora.wrapping.settings import Tables, configuration, find, read, tables_for
@@ -158,8 +158,6 @@ def _configured(
     settings: Path | None, plan: Plan, environment: dict[str, str], *, shadow: bool
 ) -> tuple[Tables, Config]:
     """Return the gateway's configuration, or end with everything that is wrong with it."""
-    if shadow and "mode" not in {field.name for field in fields(Compression)}:
-        raise click.ClickException("--shadow: this version has no shadow mode; leave it out")
     try:
         tables = tables_for(read(settings), plan, environment, shadow=shadow)
         return tables, configuration(tables, str(settings or "what the environment says"))
