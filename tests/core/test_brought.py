@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.brought import MOST_NAMES, facts, told
+from agora.core.brought import MOST_NAMES, facts, told, words
 
 CARDS = [{"id": "card_6276", "balance": 113}, {"id": "card_7480", "balance": 6}]
 
@@ -64,7 +64,7 @@ def test_prose_is_not_told() -> None:
 
 
 def test_several_results_are_read_one_after_the_other() -> None:
-    assert brought('{"id": "A-11"}\n{"id": "A-12"}\n') == "id=A-11; id=A-12"
+    assert brought('{"id": "A-11"}\n{"id": "A-12"}\n') == "id=A-11,A-12"
     assert brought('{"id": "A-11"} and some text') == "id=A-11"
     assert brought('{"id": "A-11"}\n7') == "id=A-11"
 
@@ -150,7 +150,7 @@ def test_every_name_stands_in_the_observation_and_there_are_a_dozen_at_most(valu
     names = [word for word in found.text.replace(";", " ").split() if word[0] != "+"]
     assert found.text.count("=") <= MOST_NAMES
     for name in names:
-        for part in re.split("[=.]", name):
+        for part in re.split("[=.,]", name):
             assert part.strip('"') in text
     assert 0 <= found.share <= 1
 
@@ -158,3 +158,23 @@ def test_every_name_stands_in_the_observation_and_there_are_a_dozen_at_most(valu
 @pytest.mark.parametrize("text", ["", " ", "[]", "{}", "null", "[[]]", '[{"a": []}]'])
 def test_nothing_brings_nothing(text: str) -> None:
     assert brought(text) == ""
+
+
+def test_what_was_spoken_of_is_told_first() -> None:
+    products = facts('{"Air Purifier": "3821016478", "Desk Lamp": "6817146515", "Mug": "14212898"}')
+
+    assert told(products, set(), asked=words("my lamp is broken"), most=1).text == (
+        '"Desk Lamp"=6817146515; +2'
+    )
+    assert told(products, set(), most=1).text == '"Air Purifier"=3821016478; +2'
+
+
+def test_a_value_that_its_identity_says_already_is_left_out() -> None:
+    assert brought('{"gift_card_6276644": {"source": "gift_card", "amount": 113}}') == (
+        "gift_card_6276644 amount=113"
+    )
+
+
+def test_the_result_of_a_calculation_is_told() -> None:
+    assert brought("329.0") == "329.0"
+    assert brought("329.0 of 400") == ""

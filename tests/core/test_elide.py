@@ -128,5 +128,5 @@ def test_a_marker_of_forms_says_who_wrote_it_once() -> None:
     assert (
         FormMarkers()
         .run(lines, signed=True)
-        .startswith("[steps 3-4 elided. The context compressor wrote this")
+        .startswith("[steps 3-4 elided by the context compressor, not the user]")
     )

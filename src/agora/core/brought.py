@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,7 +12,7 @@ from agora.core.memo import Memo
 
 MOST_NAMES = 12
 """How many names a line gives at most: more is a wall of words."""
-FEW_NAMES = 4
+FEWER_NAMES = (2, 4, 8)
 """How many it gives where there is less room."""
 _READ_CHARACTERS = 32_768
 """How much of each end of a very long text is read: names there are worth no seconds."""
@@ -52,6 +52,8 @@ _RAISED = re.compile(
 )
 _PHRASE = re.compile(r"[A-Z0-9][\w'-]{0,30}+(?: [A-Z0-9][\w'-]{0,30}+){1,3}")
 _NUMBERED = re.compile(r"[a-z][a-z'-]{1,39} [0-9]{1,2}")
+_ABOUT = re.compile(r"[a-z]{4,}|[a-z]{0,8}[0-9][a-z0-9]{1,30}")
+_NUMBER = re.compile(r"[$€£]?-?[0-9][0-9.,]{0,18}%?")
 _CODED = re.compile(
     r"#?[A-Za-z][A-Za-z0-9_.-]{0,40}[0-9][A-Za-z0-9_-]{0,40}|[0-9]{1,6}[A-Z][A-Z0-9]{1,12}"
 )
@@ -71,6 +73,12 @@ class Fact:
     identifies: bool = False
     """Whether it says which record this is."""
 
+    @property
+    def about(self) -> frozenset[str]:
+        """The words of its value, and of a key that is data itself."""
+        key, keyed, value = self.text.partition("=")
+        return words(self.text if not keyed or key[:1] == '"' else value)
+
 
 class _Number(str):
     """A number as it was written."""
@@ -83,6 +91,10 @@ _DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number)
 
 def _facts(text: str) -> tuple[Fact, ...]:
     """Return what could be told of an observation, in its order."""
+    if len(text) <= _VALUE_CHARACTERS and _NUMBER.fullmatch(text.strip()):
+        # The result of a calculation: nothing that it could be paired with wrongly.
+        number = text.strip()
+        return (Fact(number, f"result {number}", 0, 0.4),)
     opening = text.lstrip()[:1]
     keyed = opening in ("{", "[") and bool(opening)
     if keyed and len(text) <= _MOST_JSON:
@@ -178,8 +190,10 @@ class _Walk:
         scalars = [(k, v) for k, v in value.items() if not isinstance(v, dict | list)]
         # What says which record it is comes first, whatever the order in the text.
         scalars.sort(key=lambda pair: not _identifies(pair[0]))
+        # A table from names to values, as of products to their ids, has a record per entry.
+        table = any(_is_phrase(name) for name, _ in scalars)
         for name, inner in scalars:
-            self._read_scalar(inner, name, record, under)
+            self._read_scalar(inner, name, self.opened() if table else record, under)
         identity = self._identity
         for name, inner in value.items():
             if not isinstance(inner, dict | list):
@@ -194,7 +208,11 @@ class _Walk:
                 self.read(inner, name, record, depth=depth + 1)
 
     def _read_scalar(self, value: Any, key: str, record: int, under: str = "") -> None:
-        if value is None or not _is_key(key):
+        if _is_phrase(key):
+            key = f'"{key}"'
+        elif not _is_key(key):
+            return
+        if value is None:
             return
         if isinstance(value, bool):
             text, weighs = ("true" if value else "false"), 0.1
@@ -211,6 +229,9 @@ class _Walk:
         named = isinstance(value, str) and not isinstance(value, _Number)
         if text == self._identity and self.found[-1].tells == text:
             # The id of a table's entry, which the key of the entry has said already.
+            return
+        if named and not identifies and text in self._identity:
+            # `source=gift_card` of gift_card_6276644 says it twice.
             return
         if identifies and named and not self._identity:
             self._identity = text
@@ -229,6 +250,12 @@ def _is_key(key: str) -> bool:
 
 
 @lru_cache(maxsize=4_096)
+def _is_phrase(key: str) -> bool:
+    """Tell whether a key is a name of several words: `Water Bottle` in a table of products."""
+    return " " in key and _PHRASE.fullmatch(key) is not None and no_sentence(key)
+
+
+@lru_cache(maxsize=4_096)
 def _identifies(key: str) -> bool:
     return _IDENTIFIES.fullmatch(key) is not None
 
@@ -239,6 +266,16 @@ def _told(text: str) -> bool:
     if " " in text:
         return _PHRASE.fullmatch(text) is not None and no_sentence(text)
     return plain_name(text)
+
+
+@lru_cache(maxsize=16_384)
+def words(text: str) -> frozenset[str]:
+    """Return the words in a text that say what it is about, in lower case.
+
+    >>> sorted(words("payment_id=gift_card_6276644"))
+    ['6276644', 'card', 'gift', 'payment']
+    """
+    return frozenset(_ABOUT.findall(text.lower()))
 
 
 def _is_data(key: str) -> bool:
@@ -298,37 +335,76 @@ class Told:
 
 
 def told(
-    found: Sequence[Fact], known: Set[str], *, said: Set[str] = frozenset(), most: int = MOST_NAMES
+    found: Sequence[Fact],
+    known: Set[str],
+    *,
+    said: Set[str] = frozenset(),
+    asked: Set[str] = frozenset(),
+    most: int = MOST_NAMES,
 ) -> Told:
     """Return the facts that nothing in `known` tells, the most telling first to be given.
 
-    They stand in the order of the observation, those of a record together
-    behind what identifies it, unless that is among the words in `said`.
+    Of records with a word in `asked`, which was spoken of, come first. They stand in the order
+    of the observation, those of a record together behind what identifies it, unless that is
+    among the words in `said`.
 
     >>> cards = facts('[{"id": "card_6276", "balance": 113}, {"id": "card_7480", "balance": 6}]')
     >>> told(cards, set()).text
     'id=card_6276 balance=113; id=card_7480 balance=6'
     >>> told(cards, set(), most=2).text
-    'id=card_6276; id=card_7480; +2'
+    'id=card_6276,card_7480; +2'
     """
-    new = [
-        at for at, fact in enumerate(found) if fact.tells not in known and fact.tells not in said
-    ]
-    if not new:
-        return Told("", 1.0)
-    ranked = sorted(new, key=lambda at: (-found[at].weight, at))
-    naming = _identities(found, said)
-    taken: set[int] = set()
-    for at in ranked:
-        wanted = {at, naming.get(found[at].record, at)} - taken
-        if len(taken) + len(wanted) <= most:
-            taken |= wanted
-    left = len(new) - len(taken & set(new))
-    text = "; ".join(_grouped(found, sorted(taken)))
-    if left:
-        text += f"; +{left}"
-    weights = [found[at].weight for at in new]
-    return Told(text, sum(found[at].weight for at in taken & set(new)) / sum(weights), len(taken))
+    return Telling.of(found, known, said=said, asked=asked).told(most)
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """The facts of an observation that are new, in the order in which they are given."""
+
+    found: Sequence[Fact]
+    ranked: Sequence[int]
+    naming: Mapping[int, int]
+    """Which fact identifies each record, if one does and still has to be said."""
+
+    @classmethod
+    def of(
+        cls,
+        found: Sequence[Fact],
+        known: Set[str],
+        *,
+        said: Set[str] = frozenset(),
+        asked: Set[str] = frozenset(),
+    ) -> "Telling":
+        """Rank the facts that nothing in `known` and `said` tells."""
+        new = [
+            at
+            for at, fact in enumerate(found)
+            if fact.tells not in known and fact.tells not in said
+        ]
+        spoken = {fact.record for fact in found if asked and not asked.isdisjoint(fact.about)}
+        new.sort(key=lambda at: (found[at].record not in spoken, -found[at].weight, at))
+        return cls(found, new, _identities(found, said))
+
+    def told(self, most: int) -> Told:
+        """Return the first of them, so that there are at most so many names."""
+        if not self.ranked:
+            return Told("", 1.0)
+        new = set(self.ranked)
+        taken: set[int] = set()
+        for at in self.ranked:
+            wanted = {at, self.naming.get(self.found[at].record, at)} - taken
+            if len(taken) + len(wanted) <= most:
+                taken |= wanted
+        given = taken & new
+        text = "; ".join(_grouped(self.found, sorted(taken)))
+        if len(new) > len(given):
+            text += f"; +{len(new) - len(given)}"
+        # What comes first is likelier to be needed than its weight says.
+        weights = {
+            at: self.found[at].weight / (1 + place / 8) for place, at in enumerate(self.ranked)
+        }
+        share = sum(weights[at] for at in given) / sum(weights.values())
+        return Told(text, share, len(taken))
 
 
 def _identities(found: Sequence[Fact], said: Set[str]) -> dict[int, int]:
@@ -341,15 +417,35 @@ def _identities(found: Sequence[Fact], said: Set[str]) -> dict[int, int]:
 
 
 def _grouped(found: Sequence[Fact], places: Sequence[int]) -> Iterator[str]:
-    """Yield the words of each record; bare names are one group."""
-    words: list[str] = []
+    """Yield the words of each record; bare names are one group, and so are ids of one key."""
+    groups: list[list[str]] = []
     last = None
     for at in places:
         fact = found[at]
         bare = "=" not in fact.text and not fact.identifies
-        if words and not bare and fact.record != last:
-            yield " ".join(words)
-            words = []
+        if not groups or (not bare and fact.record != last):
+            groups.append([])
+        _join(groups[-1], fact.text)
         last = fact.record
-        words.append(fact.text)
-    yield " ".join(words)
+    said: list[str] = []
+    for words in groups:
+        if len(words) == 1 and len(said) == 1 and _same_key(said[0], words[0]):
+            _join(said, words[0])
+            continue
+        if said:
+            yield " ".join(said)
+        said = words
+    yield " ".join(said)
+
+
+def _join(words: list[str], text: str) -> None:
+    """Add a word, or its value alone where the one before has the same key."""
+    if words and _same_key(words[-1], text):
+        words[-1] += f",{text.partition('=')[2]}"
+    else:
+        words.append(text)
+
+
+def _same_key(before: str, text: str) -> bool:
+    key, keyed, _ = text.partition("=")
+    return bool(keyed) and before.partition("=")[0] == key and '"' not in before + text

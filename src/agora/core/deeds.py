@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from agora.core.brought import facts, told
 from agora.core.identifiers import listed, no_sentence, plain_name
 from agora.core.memo import Memo
 from agora.core.trajectory import Call, Step
@@ -14,6 +15,8 @@ HEAD_CHARACTERS = 96
 _MOST_CALLS = 3
 _MOST_ARGUMENTS = 4
 _MOST_NAMES = 3
+_MOST_TOLD = 24
+"""How many arguments a full line names: as many as a booking has."""
 _READ_CHARACTERS = 8_192
 """How much of an action is read: what it acts on comes first."""
 _VALUE_CHARACTERS = 60
@@ -130,6 +133,24 @@ def deed(step: Step) -> Deed:
     if len(step.calls) > _MOST_CALLS:
         texts.append(f"+{len(step.calls) - _MOST_CALLS} calls")
     return Deed("; ".join(texts), whole)
+
+
+def full_deed(step: Step) -> Deed:
+    """Return what a step did with all that its arguments name, where `deed` has to cut them.
+
+    >>> flights = '"flights": [{"number": "HAT136", "date": "2024-05-20"}]'
+    >>> booked = Call("book", '{"user": "a_b_1", "from": "JFK", "to": "SEA", "cabin": "economy", ' +
+    ...               flights + "}")
+    >>> full_deed(Step(number=1, action="", observation="", tokens=9, calls=(booked,))).text
+    'book user=a_b_1 from=JFK to=SEA cabin=economy; number=HAT136 date=2024-05-20'
+    """
+    if len(step.calls) != 1:
+        return deed(step)
+    call = step.calls[0]
+    if not _TOOL.fullmatch(call.name) or len(call.arguments) > _READ_CHARACTERS:
+        return deed(step)
+    named = told(facts(call.arguments), frozenset(), most=_MOST_TOLD)
+    return Deed(f"{call.name} {named.text}".rstrip(), named.share >= 1.0)
 
 
 def fenced(action: str) -> str:

@@ -84,8 +84,10 @@ class FormMarkers:
 
     def run(self, steps: Sequence[tuple[int, str]], *, signed: bool = False) -> str:
         """Return the marker of a run of removed steps."""
-        by = " by the context compressor" if self.signed and not signed else ""
-        return _run(steps, f"{by}{_hint(self.recall)}{SIGNATURE if signed else ''}")
+        by = " by the context compressor" if self.signed or signed else ""
+        # In user text its names would otherwise have the user's authority. A conversation has
+        # many such markers, so it is said in few words.
+        return _run(steps, f"{by}{', not the user' if signed else ''}{_hint(self.recall)}")
 
     def mask(self, number: int, line: str) -> str:
         """Return the note in place of a result: how it went and what it brought."""

@@ -1,12 +1,12 @@
 """In which form each step stays: the most worth for the tokens there are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from agora.core.brought import FEW_NAMES, Told, facts, told
+from agora.core.brought import FEWER_NAMES, MOST_NAMES, Telling, Told, facts, words
 from agora.core.compression import Decision, Form
-from agora.core.deeds import Deed, changes, deed, status
+from agora.core.deeds import Deed, changes, deed, full_deed, status
 from agora.core.elide import ARROW, Markers, names_in
 from agora.core.past import Past
 from agora.core.tokens import TokenCounter
@@ -15,6 +15,8 @@ from agora.core.worth import StepWorth
 
 _PART_OF_A_DEED = 0.5
 """The share of an action's worth that its line carries when it had to be cut."""
+_FULL_DEED = 0.9
+"""The share that a line carries which names all arguments."""
 _LINE, _ACTION, _WHOLE = 1e-6, 2e-6, 3e-6
 """What each form is worth whatever the step is: nothing is forgotten while there is room."""
 
@@ -89,6 +91,7 @@ def plan(
     What several steps tell is told once, by the newest of them.
     """
     known = names_in(_standing(past, held))
+    asked = frozenset().union(words(past.anchor.task), *(words(one.text) for one in past.said))
     options: list[Sequence[Option]] = []
     for step, worth in zip(reversed(past.steps), reversed(worths), strict=True):
         whole = Option("whole", "", step.tokens, worth.action + worth.observation + _WHOLE)
@@ -98,11 +101,12 @@ def plan(
         found = facts(step.observation)
         done = deed(step)
         said = set(done.text.replace("=", " ").split())
-        many = told(found, known, said=said)
-        few = told(found, known, said=said, most=FEW_NAMES) if many.names > FEW_NAMES else many
+        telling = Telling.of(found, known, said=said, asked=asked)
+        many = telling.told(MOST_NAMES)
+        tells = [telling.told(most) for most in FEWER_NAMES if most < many.names]
         known.update(fact.tells for fact in found)
         shorter = _Shorter(step, done, worth, forms, markers, counter)
-        options.append(_rising([*shorter.options((Told("", 0.0), few, many)), whole]))
+        options.append(_rising([*shorter.options((Told("", 0.0), *tells, many)), whole]))
     return Plan(
         past=past,
         held=held,
@@ -141,18 +145,34 @@ class _Shorter:
         in_place = self.forms.actions and bool(step.action_tokens)
         if removable and not changes(step, self.forms.changing_tools):
             found.append(Option("gone", "", 0, 0.0))
-        carried = worth.action * (1.0 if self.done.whole else _PART_OF_A_DEED) + _LINE
+        lines = removable and (self.forms.lines or (not found and not in_place))
+        if found and lines and self._says_nothing():
+            return found
         for tell in dict.fromkeys(tells):
             line = _line(self.done.text, went, tell.text)
             brought = worth.observation * worth.named * tell.share
-            if removable and (self.forms.lines or (not found and not in_place)):
-                tokens = count(f"\n{step.number} {line}")
-                found.append(Option("line", line, tokens, carried + brought))
+            if lines:
+                found += self._lines(went, tell, brought)
             if in_place or not removable:
                 tokens = (step.action_tokens or step.residue_tokens) + 1
                 tokens += count(self.markers.mask(step.number, line))
                 found.append(Option("action", line, tokens, worth.action + _ACTION + brought))
         return found
+
+    def _says_nothing(self) -> bool:
+        """Tell whether a line would say nothing: a thought that was noted down by a tool."""
+        return not self.step.observation.strip() and self.done.text == "think"
+
+    def _lines(self, went: str, tell: Told, brought: float) -> Iterator[Option]:
+        """Yield the lines with these names: with the deed in short, and with all of it."""
+        done, worth = self.done, self.worth
+        shares = {done.text: 1.0 if done.whole else _PART_OF_A_DEED}
+        if not done.whole:
+            shares.setdefault(full_deed(self.step).text, _FULL_DEED)
+        for text, share in shares.items():
+            line = _line(text, went, tell.text)
+            tokens = self.counter.count(f"\n{self.step.number} {line}")
+            yield Option("line", line, tokens, worth.action * share + _LINE + brought)
 
 
 def _line(done: str, went: str, names: str) -> str:

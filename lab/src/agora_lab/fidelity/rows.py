@@ -64,8 +64,18 @@ SECOND: tuple[Row, ...] = (
 """Measured after each block of anchors."""
 
 
-def made(row: Row, *, counter: TokenCounter, observations: Observations | None) -> Method:
-    """Return the lab's method behind a row, with the judge's budget.
+RELEASED = frozenset({"langchain", "litellm"})
+"""Methods of released packages: they are asked once for the share, and send what they send."""
+
+
+def made(
+    row: Row,
+    *,
+    counter: TokenCounter,
+    observations: Observations | None,
+    share: float | None = None,
+) -> Method:
+    """Return the lab's method behind a row, with a share of its own or the row's.
 
     `keep_ratio` elsewhere is a share of the whole prompt with a fifth of what is outside the
     floor as its least (`Chat.room`). Here it is a share of what is outside the floor, for every
@@ -76,5 +86,6 @@ def made(row: Row, *, counter: TokenCounter, observations: Observations | None) 
     """
     if row.method == EVERYTHING:
         return method("none")
-    options = {"share": row.keep or 0.0, "observations": observations, "counter": counter}
+    room = (row.keep or 0.0) if share is None else share
+    options = {"share": room, "observations": observations, "counter": counter}
     return method(LAB_METHODS[row.method], MethodSettings(options=options))

@@ -5,6 +5,8 @@ machine they mostly wait. Processes do not, and the weights are in memory once.
 """
 
 import multiprocessing
+import signal
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
@@ -58,6 +60,8 @@ def spread(judging: Judging, schedule: Schedule, processes: int, tick: Tick) -> 
     """
     fork = multiprocessing.get_context("fork")
     found: dict[Any, Any] = {}
+    # By default a process that is told to end leaves its children behind, at full speed.
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     for _ in range(processes):
         ours, theirs = fork.Pipe()
         process = fork.Process(target=_serve, args=(theirs, judging), daemon=True)
@@ -78,6 +82,7 @@ def spread(judging: Judging, schedule: Schedule, processes: int, tick: Tick) -> 
     finally:
         for process in found.values():
             process.terminate()
+        signal.signal(signal.SIGTERM, before)
 
 
 def _take(
@@ -106,6 +111,7 @@ def _take(
 
 
 def _serve(connection: Any, judging: Judging) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     own = replace(judging, run=_Sent(connection, judging.run.measured, judging.run.anchors))
     for job in _jobs(connection):
         connection.send((job, work(own, job)))
