@@ -95,7 +95,7 @@ def test_the_verdict_says_what_was_played_and_how_a_default_that_edits_nothing_c
         "changed none of its 96 calls, so reward and bill are the same"
         in (told["Against sending everything"])
     )
-    assert "edited 50 % of its calls and kept 50 % [" in told["Against sending everything"]
+    assert "edited 50 % of the calls and kept 50 % [" in told["Against sending everything"]
     assert "at 0.50 [0.50, 0.50] times the bill (sheet)" in told["Against sending everything"]
     assert "`agora_every_call` kept 50 % [" in told["Against the newest steps"]
     assert "(`floor_matched`) kept 75 % [" in told["Against the newest steps"]
@@ -129,6 +129,15 @@ def test_what_was_not_played_is_said_to_be_missing() -> None:
     assert "Goals" not in said(found)
     assert "`other_peer` kept the most reward, 75 %" in said(found)["Of all that edited"]
     assert said(found)["Of all that edited"].endswith("Without one edit: `idle`.")
+
+
+def test_a_default_that_edits_nothing_is_not_compared_with_steps_that_were_left_out() -> None:
+    found = played({"none": 1.0, "floor_matched": 0.5, "agora": 1.0}, edited="floor_matched")
+
+    told = said(found)["Against the newest steps"]
+
+    assert told.startswith("They (`floor_matched`) edited 50 % of")
+    assert told.endswith("; the default edited nothing.")
 
 
 def test_goals_for_readers_are_not_told_of_a_language_model() -> None:

@@ -79,7 +79,7 @@ def sheets_of(names: Sequence[str]) -> dict[str, PriceSheet]:
 
 def texts(found: Results) -> dict[str, str]:
     """Return the files of a report by name."""
-    title = "Report on " + ", ".join(_names(found))
+    title = "Report on " + ", ".join(dict.fromkeys(_names(found)))
     blocks = list(_blocks(found, title))
     files = {
         "report.md": "\n\n".join(block.markdown() for block in blocks) + "\n",

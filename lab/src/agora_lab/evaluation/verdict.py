@@ -77,6 +77,10 @@ class _Played:
         return any(cell.edited for cell in self.cells)
 
     @property
+    def swept(self) -> bool:
+        return any(cell.planned.varies for cell in self.cells)
+
+    @property
     def calls(self) -> int:
         return sum(row.steps for cell in self.cells for row in cell.rows)
 
@@ -114,7 +118,7 @@ class _Played:
         """Return how much it edited, what it kept and what that cost."""
         share = self.calls_edited
         edited = f"{100 * share:.0f} %" if share >= 0.01 else "under 1 %"
-        return f"edited {edited} of its calls and kept {self.kept()}{self.bill()}"
+        return f"edited {edited} of the calls and kept {self.kept()}{self.bill()}"
 
 
 def _headline(played: dict[str, _Played]) -> str:
@@ -137,10 +141,10 @@ def _headline(played: dict[str, _Played]) -> str:
     order = _by_retention(list(played.values()))
     if not order:
         return "Played, with nothing to compare it with"
-    best, _ = order[-1]
-    many = f"Of {len(order)} methods that edited, the best" if len(order) > 1 else f"`{best.name}`"
-    kept_most = order[-1][1].value
-    return f"{many} kept {100 * kept_most:.0f} % of the reward of sending everything"
+    best, most = order[-1]
+    what = "methods and settings" if any(one.swept for one, _ in order) else "methods"
+    who = f"Of {len(order)} {what} that edited, the best" if len(order) > 1 else f"`{best.name}`"
+    return f"{who} kept {100 * most.value:.0f} % of the reward of sending everything"
 
 
 def _what_was_played(found: Results) -> str:
@@ -168,7 +172,9 @@ def _against_all(played: dict[str, _Played]) -> Iterator[str]:
     if NONE not in played:
         yield "Sending everything (`none`) was not played."
     if default is None:
-        yield f"The default (`{DEFAULT}`) was not played."
+        swept = any(one.swept for one in played.values())
+        only = "played only with changed settings" if swept else "not played"
+        yield f"The default (`{DEFAULT}`) was {only}."
     elif default.edited:
         yield f"The default (`{DEFAULT}`) {default.did()}."
     else:
@@ -189,14 +195,18 @@ def _against_newest(found: Results, played: dict[str, _Played]) -> Iterator[str]
         yield f"The newest steps at the same budget (`{FLOOR_MATCHED}`) were not played."
         return
     if ours is None:
-        yield f"`{FLOOR_MATCHED}` {newest.did()}; nothing of ours edited beside it."
+        beside = "edited nothing" if DEFAULT in played else "was not played as it is"
+        yield f"They (`{FLOOR_MATCHED}`) {newest.did()}; the default {beside}."
         return
     yield (
         f"`{ours.name}` kept {ours.kept()} at {ours.by_call:.2f}x compression, call by call; the "
         f"newest steps at the same budget (`{FLOOR_MATCHED}`) kept {newest.kept()} at "
         f"{newest.by_call:.2f}x."
     )
-    ahead, behind, alike, unequal = [], [], [], []
+    ahead: list[str] = []
+    behind: list[str] = []
+    alike: list[str] = []
+    unequal: list[str] = []
     for cell in ours.cells:
         test = cell.test(FLOOR_MATCHED)
         other = found.cell(cell.environment, cell.backbone, FLOOR_MATCHED)
