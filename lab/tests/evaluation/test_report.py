@@ -1,5 +1,6 @@
 import gzip
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -65,10 +66,14 @@ def test_a_report_made_again_elsewhere_or_from_its_own_rows_is_the_same_bytes(
     assert files(tmp_path / "from-rows") == files(made[0])
 
 
-def test_the_page_fetches_nothing_and_runs_nothing(made: tuple[Path, Results]) -> None:
+def test_the_page_fetches_nothing_and_runs_no_script_but_its_own(
+    made: tuple[Path, Results],
+) -> None:
     page = (made[0] / "report.html").read_text()
 
-    assert "<script" not in page
+    assert page.count("<script>") == 1
+    assert re.search("script-src 'sha256-[^']+'; base-uri 'none'", page)
+    assert "onclick=" not in page
     assert "src=" not in page
     assert "url(" not in page
     assert "default-src 'none'" in page

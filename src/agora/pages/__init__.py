@@ -19,8 +19,10 @@ _UNSAFE = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 """Whatever could end the element that the data stands in, or be read as markup there."""
 
 
-def write_page(package: str, name: str, data: Mapping[str, Any]) -> str:
+def write_page(package: str, name: str, data: Mapping[str, Any], *, style: str = "") -> str:
     """Return the page of a template in `package`, with the data inside.
+
+    `style` is style that is made, not written: it stands where the template says `__STYLE__`.
 
     Logs hold anything, so the data is written without a character that means
     something in HTML, shown as text only, and the page's policy lets no script
@@ -29,6 +31,7 @@ def write_page(package: str, name: str, data: Mapping[str, Any]) -> str:
     template = _read(package, name)
     for place, file in _SHARED:
         template = template.replace(place, _read(__name__, file).rstrip("\n"))
+    template = template.replace("__STYLE__", style)
     for place, opening, closing in _HASHES:
         template = template.replace(place, _hash(template, opening, closing))
     # Last, and once: whatever the data holds is not looked at again.

@@ -227,10 +227,10 @@ def _print(found: "Results") -> None:
         )
     console = Console()
     console.print(table)
-    words = {True: "[green]met[/]", False: "[red]not met[/]", None: "unknown"}
     for goal in goals(found):
         if goal.met is not None:
-            console.print(f"{words[goal.met]}: {goal.goal}: {goal.says}", highlight=False)
+            look = "red" if not goal.met else "green" if goal.edited else "yellow"
+            console.print(f"[{look}]{goal.word}[/]: {goal.goal}: {goal.says}", highlight=False)
 
 
 def _bill_report(bills: Sequence[Any], out: Path) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from agora_lab.evaluation.plots import Plot, together
+
 _SHORT = 44
 """Lines up to this many characters are not wrapped in a table."""
 
@@ -34,10 +36,16 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A title; the level is 1 for the report's own."""
+    """A title; the level is 1 for the report's own, 2 for a section with its line of contents."""
 
     text: str
     level: int = 2
+
+    @property
+    def anchor(self) -> str:
+        """What a link to it says."""
+        letters = "".join(c if c.isalnum() else " " for c in self.text.lower())
+        return "-".join(letters.split())
 
     def markdown(self) -> str:
         """Return it as Markdown."""
@@ -45,7 +53,30 @@ class Heading:
 
     def html(self) -> str:
         """Return it as HTML."""
-        return f"<h{self.level}>{escape(self.text)}</h{self.level}>"
+        named = f' id="{self.anchor}"' if self.level == 2 else ""
+        return f"<h{self.level}{named}>{escape(self.text)}</h{self.level}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came out: one line that says it, and what it rests on, each point with a name."""
+
+    headline: str
+    points: Sequence[tuple[str, str]]
+
+    def markdown(self) -> str:
+        """Return it as Markdown."""
+        lines = [f"**{self.headline}**", ""]
+        lines += [f"- {name}: {text}" for name, text in self.points]
+        return "\n".join(lines)
+
+    def html(self) -> str:
+        """Return it as HTML: the page's first words."""
+        points = "\n".join(
+            f"<div><dt>{escape(name)}</dt><dd>{_coded(text)}</dd></div>"
+            for name, text in self.points
+        )
+        return f"<h1>{_coded(self.headline)}</h1>\n<dl>\n{points}\n</dl>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +96,15 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of entries under a header."""
+    """Rows of entries under a header.
+
+    On a narrow screen a table of numbers scrolls beside its first column, one of
+    `words` shows each row as lines.
+    """
 
     head: Sequence[str]
     rows: Sequence[Sequence[Entry]]
+    words: bool = False
 
     def markdown(self) -> str:
         """Return it as Markdown."""
@@ -77,36 +113,45 @@ class Table:
         return "\n".join(lines)
 
     def html(self) -> str:
-        """Return it as HTML that scrolls sideways when it is wide."""
+        """Return it as HTML that scrolls inside itself when it is wide."""
         head = "".join(f"<th>{escape(one)}</th>" for one in self.head)
-        body = "\n".join(
-            "<tr>" + "".join(f"<td{one.width()}>{one.html()}</td>" for one in row) + "</tr>"
-            for row in self.rows
-        )
+        body = "\n".join(f"<tr>{_cells(row)}</tr>" for row in self.rows)
+        # What scrolls can be reached by keyboard.
         return (
-            f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n'
-            f"<tbody>{body}</tbody></table></div>"
+            f'<div class="scroll {"words" if self.words else "numbers"}" tabindex="0">'
+            f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A plot; in Markdown it is a separate file."""
+    """Plots side by side; in Markdown they are one separate file."""
 
     name: str
-    svg: str
+    plots: Sequence[Plot]
     caption: str
+
+    def file(self) -> str:
+        """Return the separate file."""
+        return together(self.plots)
 
     def markdown(self) -> str:
         """Return it as Markdown."""
         return f"![{self.caption}]({self.name}.svg)\n\n{self.caption}"
 
     def html(self) -> str:
-        """Return it as HTML, the plot inside."""
+        """Return it as HTML, the plots inside."""
+        inside = "\n".join(f"<div>{plot.svg()}</div>" for plot in self.plots)
         return (
-            f'<figure><div class="wide">{self.svg}</div>'
-            f"<figcaption>{escape(self.caption)}</figcaption></figure>"
+            f'<figure><figcaption>{escape(self.caption)}</figcaption>\n<div class="panels">'
+            f"\n{inside}\n</div></figure>"
         )
+
+
+def _cells(row: Sequence[Entry]) -> str:
+    # Names of methods are long and have no spaces: they may break where their words end.
+    first = f"<td{row[0].width()}>{row[0].html().replace('_', '_<wbr>')}</td>"
+    return first + "".join(f"<td{one.width()}>{one.html()}</td>" for one in row[1:])
 
 
 def _coded(text: str) -> str:
@@ -115,4 +160,4 @@ def _coded(text: str) -> str:
     return "".join(f"<code>{p}</code>" if n % 2 else p for n, p in enumerate(parts))
 
 
-Block = Heading | Text | Table | Figure
+Block = Heading | Text | Table | Figure | Verdict

@@ -12,6 +12,7 @@ RETAINED, RETAINED_EACH = 0.95, 0.75
 COMPRESSED = 4.0
 CHEAP_AND_GOOD = 0.90
 ENVIRONMENTS_WON = 2
+LOWEST_BILL = "the lowest bill"
 SAME_COMPRESSION = 0.9
 """A method must reach this share of the floor's compression to be compared with it."""
 
@@ -21,9 +22,22 @@ class Goal:
     """A goal, whether it was met, and the figures that decide it."""
 
     goal: str
+    short: str
+    """The goal in a few words, the same for all price sheets."""
     met: bool | None
     """None where the run cannot decide it."""
+    edited: bool | None
+    """Whether any call was edited in the cells that decide it."""
     says: str
+
+    @property
+    def word(self) -> str:
+        """Whether it was met, in words; what was met by leaving every prompt alone says so."""
+        if self.met is None:
+            return "unknown"
+        if not self.met:
+            return "not met"
+        return "met" if self.edited else "met, nothing edited"
 
 
 def goals(results: Results, method: str = DEFAULT) -> list[Goal]:
@@ -37,7 +51,7 @@ def goals(results: Results, method: str = DEFAULT) -> list[Goal]:
         _retention(cells),
         _each(cells),
         _compression(cells),
-        _floor(results, cells, FLOOR, "beats the floor"),
+        _floor(results, cells, FLOOR, "beats the floor", "better than the floor"),
         *_at_every_call(results),
         _steps(cells),
         _duplicates(cells),
@@ -59,36 +73,38 @@ def format_estimate(estimate: Estimate, digits: int = 2, unit: str = "") -> str:
 
 def _retention(cells: Sequence[CellResult]) -> Goal:
     goal = f"retains at least {RETAINED:.0%} of the reward, on average over reader cells"
+    short = f"{RETAINED:.0%} of the reward"
     whole = average([cell.retention for cell in cells if cell.retention])
     if whole is None:
-        return Goal(goal=goal, met=None, says="no such cell")
-    return Goal(
-        goal=goal, met=whole.estimate.value >= RETAINED, says=format_estimate(whole.estimate, 3)
-    )
+        return _undecided(goal, short)
+    met = whole.estimate.value >= RETAINED
+    return _goal(goal, short, met, format_estimate(whole.estimate, 3), cells)
 
 
 def _each(cells: Sequence[CellResult]) -> Goal:
     goal = f"retains at least {RETAINED_EACH:.0%} in every reader cell"
+    short = f"{RETAINED_EACH:.0%} in every world"
     there = [cell for cell in cells if cell.retention]
     if not there:
-        return Goal(goal=goal, met=None, says="no such cell")
+        return _undecided(goal, short)
     said = "; ".join(
         f"{c.environment} {format_estimate(c.retention.estimate)}" for c in there if c.retention
     )
     least = min(cell.retention.estimate.value for cell in there if cell.retention)
-    return Goal(goal=goal, met=least >= RETAINED_EACH, says=said)
+    return _goal(goal, short, least >= RETAINED_EACH, said, there)
 
 
 def _compression(cells: Sequence[CellResult]) -> Goal:
     goal = f"reaches {COMPRESSED:.0f}x effective compression or more, on average"
+    short = f"{COMPRESSED:.0f}x compression"
     whole = average([cell.compression for cell in cells if cell.compression])
     if whole is None:
-        return Goal(goal=goal, met=None, says="no such cell")
+        return _undecided(goal, short)
     by_call = average([cell.by_call for cell in cells])
     said = format_estimate(whole.estimate, 2, "x")
     if by_call is not None:
         said += f"; call by call {format_estimate(by_call.estimate, 2, 'x')}"
-    return Goal(goal=goal, met=whole.estimate.value >= COMPRESSED, says=said)
+    return _goal(goal, short, whole.estimate.value >= COMPRESSED, said, cells)
 
 
 def _at_every_call(results: Results) -> list[Goal]:
@@ -97,14 +113,19 @@ def _at_every_call(results: Results) -> list[Goal]:
     if not cells:
         return []
     named = {
-        FLOOR: f"`{EVERY_CALL}` beats the floor",
-        FLOOR_MATCHED: f"`{EVERY_CALL}` beats the floor grown by the newest steps that fit,",
+        FLOOR: (f"`{EVERY_CALL}` beats the floor", f"`{EVERY_CALL}` better than the floor"),
+        FLOOR_MATCHED: (
+            f"`{EVERY_CALL}` beats the floor grown by the newest steps that fit,",
+            f"`{EVERY_CALL}` better than the newest steps at the same budget",
+        ),
     }
     there = {cell.method for cell in results.cells if cell.reader}
-    return [_floor(results, cells, one, said) for one, said in named.items() if one in there]
+    return [_floor(results, cells, one, *said) for one, said in named.items() if one in there]
 
 
-def _floor(results: Results, cells: Sequence[CellResult], against: str, named: str) -> Goal:
+def _floor(
+    results: Results, cells: Sequence[CellResult], against: str, named: str, short: str
+) -> Goal:
     """Won only where it sends about as little as the floor, or less, call by call."""
     goal = (
         f"{named} at the same compression with p < {ALPHA} after Holm, in "
@@ -125,29 +146,31 @@ def _floor(results: Results, cells: Sequence[CellResult], against: str, named: s
             f"{theirs:.2f}x call by call{'' if same else ', not the same compression'}"
         )
     if not said:
-        return Goal(goal=goal, met=None, says="the floor was not played")
-    return Goal(goal=goal, met=won >= ENVIRONMENTS_WON, says="; ".join(said))
+        return _undecided(goal, short, "the floor was not played")
+    return _goal(goal, short, won >= ENVIRONMENTS_WON, "; ".join(said), cells)
 
 
 def _steps(cells: Sequence[CellResult]) -> Goal:
-    goal = "steps to finish no worse than uncompressed"
-    return _no_more(goal, [(c.environment, c.steps_more.estimate) for c in cells if c.steps_more])
+    found = [(c, c.steps_more.estimate) for c in cells if c.steps_more]
+    return _no_more("steps to finish no worse than uncompressed", "no more steps", found)
 
 
 def _duplicates(cells: Sequence[CellResult]) -> Goal:
     goal = "duplicate actions no worse than uncompressed"
-    found = [(c.environment, c.duplicates_more.estimate) for c in cells if c.duplicates_more]
-    return _no_more(goal, found)
+    found = [(c, c.duplicates_more.estimate) for c in cells if c.duplicates_more]
+    return _no_more(goal, "no more duplicate actions", found)
 
 
-def _no_more(goal: str, found: Sequence[tuple[str, Estimate]]) -> Goal:
+def _no_more(goal: str, short: str, found: Sequence[tuple[CellResult, Estimate]]) -> Goal:
     """Met if the interval of the difference contains 0 or lies below it."""
     if not found:
-        return Goal(goal=goal, met=None, says="no such cell")
+        return _undecided(goal, short)
     said = "; ".join(
-        f"{name} {one.value:+.2f} [{one.low:+.2f}, {one.high:+.2f}]" for name, one in found
+        f"{cell.environment} {one.value:+.2f} [{one.low:+.2f}, {one.high:+.2f}]"
+        for cell, one in found
     )
-    return Goal(goal=goal, met=all(one.low <= 0 for _, one in found), says=said)
+    met = all(one.low <= 0 for _, one in found)
+    return _goal(goal, short, met, said, [cell for cell, _ in found])
 
 
 def _bill(results: Results, sheet: str, method: str) -> Goal:
@@ -162,18 +185,27 @@ def _bill(results: Results, sheet: str, method: str) -> Goal:
         bills = [c.bills[sheet].ratio for c in own]
         if len(own) == len(places) and kept.estimate.value >= CHEAP_AND_GOOD and all(bills):
             ratios[name] = sum(b.estimate.value for b in bills if b) / len(bills)
+    cells = [c for c in results.cells if c.reader and c.method == method and c.audit.admitted]
+    short = LOWEST_BILL
+    if not ratios:
+        return _undecided(goal, short, "no method does")
     if method not in ratios:
-        return Goal(
-            goal=goal,
-            met=False if ratios else None,
-            says=_cheapest(ratios, "does not retain enough"),
-        )
-    lowest = min(ratios.values())
-    met = ratios[method] <= lowest + 1e-9
-    return Goal(goal=goal, met=met, says=_cheapest(ratios, f"{method} {ratios[method]:.2f}"))
+        return _goal(goal, short, False, _cheapest(ratios, "does not retain enough"), cells)
+    met = ratios[method] <= min(ratios.values()) + 1e-9
+    said = _cheapest(ratios, f"{method} {ratios[method]:.2f}")
+    return _goal(goal, short, met, said, cells)
 
 
 def _cheapest(ratios: dict[str, float], own: str) -> str:
     order = sorted(ratios.items(), key=lambda one: (one[1], one[0] != NONE, one[0]))
     said = ", ".join(f"{name} {ratio:.2f}" for name, ratio in order[:4])
-    return f"{own}; of `none`'s bill: {said}" if order else "no method does"
+    return f"{own}; of `none`'s bill: {said}"
+
+
+def _goal(goal: str, short: str, met: bool, says: str, cells: Sequence[CellResult]) -> Goal:
+    edited = any(cell.edited for cell in cells)
+    return Goal(goal=goal, short=short, met=met, edited=edited, says=says)
+
+
+def _undecided(goal: str, short: str, says: str = "no such cell") -> Goal:
+    return Goal(goal=goal, short=short, met=None, edited=None, says=says)

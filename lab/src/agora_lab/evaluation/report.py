@@ -14,7 +14,7 @@ from agora.core.prices import PriceSheet, sheet_for
 from agora_lab.evaluation import paper, plots
 from agora_lab.evaluation.blocks import Block, Entry, Figure, Heading, Table, Text
 from agora_lab.evaluation.findings import findings
-from agora_lab.evaluation.goals import DEFAULT, goals
+from agora_lab.evaluation.goals import DEFAULT, Goal, goals
 from agora_lab.evaluation.grid import PRICES
 from agora_lab.evaluation.page import page
 from agora_lab.evaluation.results import (
@@ -29,6 +29,7 @@ from agora_lab.evaluation.results import (
 )
 from agora_lab.evaluation.rows import gather, write
 from agora_lab.evaluation.statistics import Estimate, Resampled, mean, paired, wilcoxon
+from agora_lab.evaluation.verdict import verdict
 
 NO_CACHE = "no cache"
 TOKEN_LEVEL = ("selective_context", "llmlingua2", "longllmlingua")
@@ -78,7 +79,7 @@ def sheets_of(names: Sequence[str]) -> dict[str, PriceSheet]:
 
 def texts(found: Results) -> dict[str, str]:
     """Return the files of a report by name."""
-    title = "Report on " + ", ".join(_names(found))
+    title = "Report on " + ", ".join(dict.fromkeys(_names(found)))
     blocks = list(_blocks(found, title))
     files = {
         "report.md": "\n\n".join(block.markdown() for block in blocks) + "\n",
@@ -87,7 +88,7 @@ def texts(found: Results) -> dict[str, str]:
     }
     for block in blocks:
         if isinstance(block, Figure):
-            files[f"{block.name}.svg"] = plots.standalone(block.svg)
+            files[f"{block.name}.svg"] = block.file()
     return files
 
 
@@ -103,6 +104,7 @@ def value(found: Results) -> dict[str, Any]:
             for run in found.material.runs
         ],
         "sheets": found.material.sheets,
+        "verdict": verdict(found, _chosen_sheet(found)).headline,
         "goals": [asdict(goal) for goal in goals(found)],
         "findings": [asdict(one) for one in findings(found)],
         "cells": [cell.value() for cell in found.cells],
@@ -115,20 +117,9 @@ def value(found: Results) -> dict[str, Any]:
 
 def _blocks(found: Results, title: str) -> Iterator[Block]:
     yield Heading(title, 1)
-    cells, rows = found.cells, found.material.rows
-    yield Text(
-        f"{len(rows):,} episodes in {len(cells)} cells; {len(found.methods)} methods; "
-        f"{sum(cell.audit.admitted for cell in cells)} cells admitted by the audit, "
-        f"{len(found.skipped())} skipped with a reason. Intervals are 95 %, by bootstrap over "
-        "tasks (10,000 resamples). Numbers in italics, or in another colour, are the paper's."
-    )
-    if any(cell.reader for cell in cells):
-        yield Text(
-            "`reader` is a program that acts only on what the prompt says. It is a test "
-            "instrument: it shows whether the needed facts were still there, and says nothing "
-            "about how a language model would act."
-        )
+    yield verdict(found, _chosen_sheet(found))
     yield from _goal_blocks(found)
+    yield from _reading(found)
     yield from _table_1(found)
     yield from _pareto(found)
     yield from _table_2(found)
@@ -142,23 +133,51 @@ def _blocks(found: Results, title: str) -> Iterator[Block]:
     yield from _origin_blocks(found)
 
 
+def _reading(found: Results) -> Iterator[Block]:
+    cells, rows = found.cells, found.material.rows
+    yield Heading("How to read it")
+    yield Text(
+        f"{len(rows):,} episodes in {len(cells)} cells; {len(found.methods)} methods; "
+        f"{sum(cell.audit.admitted for cell in cells)} cells admitted by the audit, "
+        f"{len(found.skipped())} skipped with a reason. Intervals are 95 %, by bootstrap over "
+        "tasks (10,000 resamples). Numbers in italics, or in another colour, are the paper's."
+    )
+    if any(cell.reader for cell in cells):
+        yield Text(
+            "`reader` is a program that acts only on what the prompt says. It is a test "
+            "instrument: it shows whether the needed facts were still there, and says nothing "
+            "about how a language model would act."
+        )
+
+
 def _goal_blocks(found: Results) -> Iterator[Block]:
     if not any(cell.method == DEFAULT and cell.reader for cell in found.cells):
         return
     yield Heading("Goals")
     yield Text(f"Set before the run, for `{DEFAULT}`, over the cells played by readers.")
-    words = {True: Entry("met", "good"), False: Entry("not met", "bad"), None: Entry("unknown")}
-    rows = [[Entry(one.goal), words[one.met], Entry(one.says)] for one in goals(found)]
-    yield Table(("goal", "", "by"), rows)
+    own = goals(found)
+    if any(one.met and not one.edited for one in own):
+        yield Text(
+            "A goal that is met where no call was edited says nothing for or against editing: "
+            "sending everything meets it too."
+        )
+    rows = [[Entry(one.goal), Entry(one.word, _look(one)), Entry(one.says)] for one in own]
+    yield Table(("goal", "", "by"), rows, words=True)
+
+
+def _look(goal: Goal) -> str:
+    if goal.met is None:
+        return ""
+    return "bad" if not goal.met else "good" if goal.edited else "idle"
 
 
 def _table_1(found: Results) -> Iterator[Block]:
     yield Heading("Reward and retention (the paper's table 1)")
     yield Text(
         "Mean reward, percent of the reward of `none` retained on the same tasks, interval of "
-        "the reward, and number of tasks. Marks: different from `none` (n), from the floor (f) or "
-        "from the floor grown to the same budget (g) with "
-        f"p < {ALPHA} by paired Wilcoxon after Holm. The paper: its three language models "
+        "the reward, and number of tasks; `no edit` where the method changed no call. Marks: "
+        "different from `none` (n), from the floor (f) or from the floor grown to the same budget "
+        f"(g) with p < {ALPHA} by paired Wilcoxon after Holm. The paper: its three language models "
         f"({', '.join(paper.BACKBONES)}), n = 30."
     )
     wrong = paper.inconsistent_retentions()
@@ -197,7 +216,8 @@ def _reward(cell: CellResult | None) -> Entry:
     )
     kept = f" ({100 * cell.retention.estimate.value:.0f})" if cell.retention else ""
     text = f"{_short(reward.value)}{kept}{f' {marks}' if marks else ''}\n{_interval(reward)}"
-    return Entry(f"{text} n={reward.n}")
+    idle = "" if cell.edited or cell.method == NONE else "\nno edit"
+    return Entry(f"{text} n={reward.n}{idle}")
 
 
 def _paper_reward(environment: str, method: str) -> str:
@@ -221,11 +241,9 @@ def _paper_reward(environment: str, method: str) -> str:
 
 
 def _pareto(found: Results) -> Iterator[Block]:
-    sheets = list(found.material.sheets)
-    if not sheets:
+    chosen = _chosen_sheet(found)
+    if not chosen:
         return
-    # The middle of the field: a cached read at a tenth of the price, a write at a quarter more.
-    chosen = next((name for name in sheets if name.startswith("claude")), sheets[0])
     for backbone, environments in _by_backbone(found):
         panels = []
         for environment in environments:
@@ -249,12 +267,19 @@ def _pareto(found: Results) -> Iterator[Block]:
             panels.append((environment, points))
         yield Figure(
             f"pareto-{_slug(backbone)}",
-            plots.scatter(
-                panels, x_title=f"dollars per 1,000 tasks, {chosen}", y_title="mean reward"
-            ),
+            plots.scatter(panels, x_title="dollars per 1,000 tasks", y_title="mean reward"),
             f"Cost and quality, {backbone}: mean reward against the bill with the prefix cache "
             f"({chosen}). Up and to the left is better; the dashed line joins what nothing beats.",
         )
+
+
+def _chosen_sheet(found: Results) -> str:
+    """Return the sheet of what is told by one: the middle of the field.
+
+    A cached read at a tenth of the price, a write at a quarter more.
+    """
+    sheets = list(found.material.sheets)
+    return next((name for name in sheets if name.startswith("claude")), next(iter(sheets), ""))
 
 
 def _table_2(found: Results) -> Iterator[Block]:
@@ -286,7 +311,12 @@ def _table_2(found: Results) -> Iterator[Block]:
                 ]
                 row += [_bill(cell, sheet) for sheet in sheets]
                 rows.append(row)
-            yield Table(["method", "compression", "paper", "call by call", *sheets], rows)
+            head = ["method", "compression", "paper", "call by call", *sheets]
+            # The paper is silent on peers: no column for it then.
+            if not any(row[2].text for row in rows):
+                del head[2]
+                rows = [[*row[:2], *row[3:]] for row in rows]
+            yield Table(head, rows)
     yield from _compression_figure(found)
     yield from _bill_figures(found)
 
@@ -326,7 +356,7 @@ def _compression_figure(found: Results) -> Iterator[Block]:
         if any(own for _, own in panels):
             yield Figure(
                 f"compression-{_slug(backbone)}",
-                plots.bars(panels, x_title="effective compression per cell, times"),
+                plots.bars(panels, x_title="effective compression, times"),
                 f"Effective compression per cell, {backbone}. To the right of the dashed line, an "
                 "episode sends less than uncompressed.",
             )
@@ -603,7 +633,7 @@ def _finding_blocks(found: Results) -> Iterator[Block]:
     ]
     if rows:
         yield Heading("The paper's findings compared with ours")
-        yield Table(("finding", "paper", "here", "replicated"), rows)
+        yield Table(("finding", "paper", "here", "replicated"), rows, words=True)
 
 
 def _audit_blocks(found: Results) -> Iterator[Block]:
@@ -627,16 +657,17 @@ def _audit_blocks(found: Results) -> Iterator[Block]:
             ]
         )
     head = ("cell", "", "tasks", "trajectories", "compression", "loops and truncation", "complete")
-    yield Table(head, rows)
+    yield Table(head, rows, words=True)
     if found.skipped():
         yield Heading("Skipped", 3)
-        yield Table(("cell", "reason"), [[Entry(k), Entry(v)] for k, v in found.skipped().items()])
+        left_out = [[Entry(k), Entry(v)] for k, v in found.skipped().items()]
+        yield Table(("cell", "reason"), left_out, words=True)
     failures = found.failures()
     if failures:
         yield Heading("Failed episodes", 3)
         shown = list(failures.items())[:50]
         yield Text(f"{len(failures)} in all; resuming the run retries them.")
-        yield Table(("episode", "error"), [[Entry(k), Entry(v)] for k, v in shown])
+        yield Table(("episode", "error"), [[Entry(k), Entry(v)] for k, v in shown], words=True)
 
 
 def _origin_blocks(found: Results) -> Iterator[Block]:
@@ -654,7 +685,7 @@ def _origin_blocks(found: Results) -> Iterator[Block]:
                 Entry(json.dumps(origins[-1]["packages"]) if origins else "not recorded"),
             ]
         )
-    yield Table(("run", "settings", "commit", "code hash", "packages"), rows)
+    yield Table(("run", "settings", "commit", "code hash", "packages"), rows, words=True)
 
 
 def _names(found: Results) -> list[str]:

@@ -97,6 +97,11 @@ class CellResult:
         return round(changed / max(1, sum(r.steps for r in self.rows)), 6)
 
     @property
+    def edited(self) -> bool:
+        """Whether the prompt was changed at any call: the share of them is rounded."""
+        return any(row.changed for row in self.rows)
+
+    @property
     def episodes_a_minute(self) -> float | None:
         """Episodes per minute in one process, if times were recorded."""
         seconds = sum(row.seconds for row in self.rows)
