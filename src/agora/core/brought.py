@@ -191,9 +191,9 @@ class _Walk:
         # What says which record it is comes first, whatever the order in the text.
         scalars.sort(key=lambda pair: not _identifies(pair[0]))
         # A table from names to values, as of products to their ids, has a record per entry.
-        table = any(_is_phrase(name) for name, _ in scalars)
+        by_name = any(_is_phrase(name) for name, _ in scalars)
         for name, inner in scalars:
-            self._read_scalar(inner, name, self.opened() if table else record, under)
+            self._read_scalar(inner, name, self.opened() if by_name else record, under)
         identity = self._identity
         for name, inner in value.items():
             if not isinstance(inner, dict | list):
