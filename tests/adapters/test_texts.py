@@ -132,7 +132,7 @@ def test_text_without_any_mark_is_all_preamble() -> None:
 
 def test_a_note_takes_the_place_of_what_was_observed_and_the_action_stays() -> None:
     markers = FormMarkers(signed=False)
-    note = "[step 2: result removed to save space] ok"
+    note = "[step 2: result elided] ok"
 
     transcript = read(RoleTranscript(), TRANSCRIPT)
     text = RoleTranscript().render(transcript, {1: "", 2: "go -> ok"}, markers, [2]).messages

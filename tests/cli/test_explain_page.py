@@ -123,7 +123,7 @@ def test_a_masked_step_keeps_its_messages_and_shows_its_marker() -> None:
 
     assert [row["who"] for row in data["rows"][:2]] == ["system", "tools"]
     assert not any(row.get("gone") for row in data["rows"])
-    assert any("removed this result" in row["after"][1] for row in data["rows"] if "after" in row)
+    assert any("result elided" in row["after"][1] for row in data["rows"] if "after" in row)
     assert "its action stays, its results are gone" in {step[2] for step in data["steps"]}
 
 
