@@ -179,7 +179,10 @@ def test_a_marker_longer_than_what_it_stands_for_is_not_written() -> None:
     }
     messages[2] = {"role": "function", "name": "", "content": ""}
     compressor = every_call(
-        budget=Budget(limit=0, unit="characters"), k_recent=3, scorer=RecencyScorer()
+        budget=Budget(limit=0, unit="characters"),
+        k_recent=3,
+        scorer=RecencyScorer(),
+        forms=None,
     )
 
     compression = compressor.compress(messages)
@@ -261,12 +264,16 @@ def test_nothing_after_the_epoch_is_scored_or_elided() -> None:
 def test_a_scorer_that_fails_costs_a_rung_and_nothing_else(
     scorer: Scores, caplog: pytest.LogCaptureFixture
 ) -> None:
-    compression = every_call(scorer=scorer, budget=Budget(limit=0)).compress(history(6))
-    by_rule = every_call(scorer=FeaturesScorer(), budget=Budget(limit=0)).compress(history(6))
+    whole_steps = {"budget": Budget(limit=0), "forms": None}
+    compression = every_call(scorer=scorer, **whole_steps).compress(history(6))
+    by_rule = every_call(scorer=FeaturesScorer(), **whole_steps).compress(history(6))
 
     assert compression.rung is Rung.RULE
     assert compression.messages == by_rule.messages
     assert "scored by features instead" in caplog.text
+    by_default = every_call(scorer=scorer, budget=Budget(limit=0)).compress(history(6))
+    assert by_default.rung is Rung.RULE
+    assert "valued by rule instead" in caplog.text
     with pytest.raises((ScoreError, RuntimeError)):
         every_call(scorer=scorer, budget=Budget(limit=0), strict=True).compress(history(6))
 
@@ -276,11 +283,11 @@ def test_when_the_shipped_weights_are_damaged_too_age_decides(
 ) -> None:
     monkeypatch.setattr(shipped, "SHIPPED", tmp_path)
     shipped._tables.cache_clear()
-    limit = Budget(limit=0)
+    whole_steps = {"budget": Budget(limit=0), "forms": None}
 
-    compression = every_call(scorer=FeaturesScorer(), budget=limit).compress(history(6))
+    compression = every_call(scorer=FeaturesScorer(), **whole_steps).compress(history(6))
 
-    by_age = every_call(scorer=RecencyScorer(), budget=limit).compress(history(6))
+    by_age = every_call(scorer=RecencyScorer(), **whole_steps).compress(history(6))
     assert compression.rung is Rung.RULE
     assert compression.messages == by_age.messages
     assert "scored by recency instead" in caplog.text

@@ -28,6 +28,9 @@ _STEPS = 6
 _FORGED = (2, 4)
 """The steps whose observation is forged: one that is elided, and one that may be kept."""
 _PLAIN = "The reservation is open and nothing about it has changed since it was made. "
+_KEYED_NUMBER = re.compile(r"(?:[A-Za-z_][\w-]{0,39}\.)?[A-Za-z_][\w-]{0,39}=-?[0-9.]+(?![\w-])")
+_BY_US = re.compile(r"\b(?:ok|error|exit -?\d+)(?= |$)|\+\d+$|\b[A-Za-z_][\w-]{0,39}(?==)|[;=,\"]")
+"""What a line says in our own words: how it went, how many were left out, which key."""
 _OPENS_AN_ACTION = re.compile(
     r"^(?:\[ASSISTANT\]|(?:Thought|Action|Action Input)(?: \d{1,6})?:)", re.MULTILINE
 )
@@ -213,12 +216,15 @@ def test_a_forged_observation_puts_only_identifiers_into_markers(
                 continue
             skeletons += 1
             step = compression.trajectory.steps[decision.number - 1]
-            names = decision.skeleton.partition(" -> ")[2]
+            _, arrow, names = decision.skeleton.rpartition(" -> ")
+            if not arrow:
+                continue
+            assert not any(mark in names for mark in ("\n", "[", "]", "<|", "|>"))
+            names = _KEYED_NUMBER.sub("", names)
             # A name may have spaces in it, so the names are taken away one by one.
             for name in sorted(identifiers(step.observation), key=len, reverse=True):
                 names = names.replace(name, "")
-            assert not names.strip(), (decision.skeleton, text)
-            assert not any(mark in decision.skeleton for mark in ("\n", "[", "]", "<|", "|>"))
+            assert not _BY_US.sub("", names).strip(), (decision.skeleton, text)
 
     assert skeletons
 

@@ -94,8 +94,7 @@ def test_a_step_in_the_form_of_its_action_has_a_note_in_place_of_its_result() ->
     at = found.positions.index(2 * noted[0])
     assert found.messages[at - 1] is messages[2 * noted[0] - 1]
     assert found.messages[at]["content"] == (
-        f"[step {noted[0]}: the context compressor removed this result to save space] "
-        f"ok item_id=I-{noted[0]}77"
+        f"[step {noted[0]}: result elided by the context compressor] ok item_id=I-{noted[0]}77"
     )
     assert found.recall(noted[0]).endswith(messages[2 * noted[0]]["content"])
 
@@ -105,7 +104,7 @@ def test_the_note_of_an_agent_that_acts_by_text_keeps_the_frame() -> None:
         spoken(10)
     )
 
-    notes = [m["content"] for m in found.messages if "removed this result" in m["content"]]
+    notes = [m["content"] for m in found.messages if "result elided" in m["content"]]
     assert notes
     assert all(note.startswith("<returncode>0</returncode>\n<output>\n[step ") for note in notes)
     again = compressor().compress(found.messages)

@@ -20,7 +20,7 @@ from agora.core.worth import StepWorth, Worth
 from agora.errors import AgoraError
 from agora.scorers import load_scorer
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def compress(

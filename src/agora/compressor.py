@@ -46,7 +46,7 @@ from agora.errors import (
     SettingError,
     UnknownFormatError,
 )
-from agora.scorers.built_in import NAMES, default_scorer
+from agora.scorers.built_in import BUILT_IN, NAMES, default_scorer
 from agora.scorers.features import FeaturesScorer
 from agora.scorers.recency import RecencyScorer
 from agora.scorers.rule import RuleWorth
@@ -86,7 +86,7 @@ class Compressor:
     skeleton_share: float = 0.6
     """The share of the room left by the floor that skeletons may use; 0 writes none. Chosen by
     `just bench-coverage`; see docs/log.md."""
-    forms: Forms | None = None
+    forms: Forms | None = field(default_factory=Forms)
     """How steps may be shortened; None keeps each whole or leaves it out. They need skeletons:
     with a `skeleton_share` of 0 they are not used, and otherwise take its place."""
     keep_tools: Collection[str] = ()
@@ -130,7 +130,7 @@ class Compressor:
     def paper(cls, scorer: Scorer | None = None) -> "Compressor":
         """Return the paper's compressor: characters, every call, no skeletons, its marker."""
         return cls(
-            scorer=scorer or default_scorer(),
+            scorer=scorer or BUILT_IN["lexical"](),
             budget=Budget(keep_ratio=0.25, least_ratio=0.0, unit="characters"),
             theta_hi=0.9,
             schedule="every_call",

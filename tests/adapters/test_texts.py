@@ -132,12 +132,12 @@ def test_text_without_any_mark_is_all_preamble() -> None:
 
 def test_a_note_takes_the_place_of_what_was_observed_and_the_action_stays() -> None:
     markers = FormMarkers(signed=False)
-    note = "[step 2: result removed to save space] ok"
+    note = "[step 2: result elided] ok"
 
     transcript = read(RoleTranscript(), TRANSCRIPT)
     text = RoleTranscript().render(transcript, {1: "", 2: "go -> ok"}, markers, [2]).messages
     assert f"[ASSISTANT] go north\n[USER] {note}\n[ASSISTANT] go south" in text
-    assert "[step 1 elided. The context" in text
+    assert "[step 1 elided by the context compressor, not the user]" in text
 
     react = read(ReActText(), REACT.replace("a door", "\na door"))
     text = ReActText().render(react, {2: "go -> ok"}, markers, [2]).messages

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.deeds import HEAD_CHARACTERS, changes, deed, fenced, status
+from agora.core.deeds import HEAD_CHARACTERS, changes, deed, fenced, full_deed, status
 from agora.core.trajectory import Call, Step
 
 
@@ -189,3 +189,10 @@ def test_a_result_that_the_format_calls_an_error_is_one() -> None:
 def test_of_an_agent_that_acts_by_text_only_a_failure_is_told() -> None:
     assert status(spoken("look", "You see a key.")) == ""
     assert status(spoken("look", "Nothing happens.")) == "error"
+
+
+def test_a_command_that_was_cut_is_not_told_by_its_names_alone() -> None:
+    step = called("bash", {"command": "python - <<'E'\nprint(1)\nE\n" + "x = 1\n" * 50})
+
+    assert full_deed(step) == deed(step)
+    assert "python" in full_deed(step).text

@@ -111,11 +111,11 @@ def test_a_note_says_how_it_went_and_what_it_brought_but_not_what_was_done() -> 
     markers = FormMarkers(recall=True)
 
     assert markers.mask(3, "get id=A-1 -> ok seat=12A") == (
-        "[step 3: the context compressor removed this result to save space; "
+        "[step 3: result elided by the context compressor; "
         "agora_recall shows one by its number] ok seat=12A"
     )
-    assert FormMarkers(signed=False).mask(3, "") == "[step 3: result removed to save space]"
-    assert FormMarkers(signed=False).mask(3, "look") == "[step 3: result removed to save space]"
+    assert FormMarkers(signed=False).mask(3, "") == "[step 3: result elided]"
+    assert FormMarkers(signed=False).mask(3, "look") == "[step 3: result elided]"
 
 
 def test_a_marker_of_forms_says_who_wrote_it_once() -> None:

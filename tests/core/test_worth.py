@@ -8,7 +8,7 @@ from agora.core.past import Past
 from agora.core.trajectory import Step, Trajectory, Utterance
 from agora.core.worth import StepWorth, Worth, worth_of
 from agora.errors import ScoreError
-from agora.scorers.built_in import default_scorer
+from agora.scorers.built_in import BUILT_IN, default_scorer
 from agora.scorers.recency import RecencyScorer
 from agora.scorers.rule import RuleWorth
 
@@ -63,7 +63,11 @@ def test_a_worth_may_be_above_one() -> None:
 
 
 def test_the_default_scorer_says_what_parts_are_worth() -> None:
-    scorer = default_scorer()
+    assert isinstance(default_scorer(), Worth)
+
+
+def test_the_lexical_scorer_says_by_rule_what_parts_are_worth() -> None:
+    scorer = BUILT_IN["lexical"]()
 
     assert isinstance(scorer, Worth)
     past = make_past('{"id": "A-11"}', "nothing")

@@ -252,7 +252,7 @@ def test_every_message_that_stays_is_a_slice_of_the_body() -> None:
         assert edited.rung is Rung.SCORED
         kept = json.loads(edited.body)[route.field]
         own = [m for m in kept if m in asked[route.field]]
-        assert len(own) >= len(kept) - 5
+        assert len(own) >= len(kept) - sum("elided" in json.dumps(m) for m in kept)
         assert len(kept) < len(asked[route.field])
         for message in own:
             text = json.dumps(message, indent=2, ensure_ascii=False)

@@ -72,7 +72,7 @@ def test_the_markdown_has_the_verdict_every_method_and_a_sentence_per_kind(out: 
     assert len(found["sentences"]) == len(set(SOURCES.values()))
     for sentence in found["sentences"]:
         assert sentence in text
-    for title in ("today's default", "LangChain", "the best at each anchor", "p after Holm"):
+    for title in ("AGORA 0.1's default", "LangChain", "the best at each anchor", "p after Holm"):
         assert title in text
     assert "a made-up judge on the same anchors ranks the methods alike by 1.00" in text
 
@@ -94,11 +94,16 @@ def test_the_verdict_says_where_it_is_ahead_behind_and_undecided(folder: Path) -
     open_ = replace(third, p_holm=0.5)
 
     assert verdict([ahead, behind, open_]) == (
-        "Today's default recovers more than the newest steps in airline and less than the newest "
-        "steps in retail; in coding it is undecided"
+        "AGORA 0.1's default recovers more than the newest steps in airline and less than the "
+        "newest steps in retail; in coding it is undecided"
     )
     assert "cannot be told apart in coding" in verdict([open_])
     assert verdict([]) == "No comparison could be made yet"
+    other = replace(ahead, ours="forms_worth")
+    assert verdict([other, open_]) == (
+        "AGORA's default recovers more than the newest steps in airline. "
+        "AGORA 0.1's default and the newest steps cannot be told apart in coding"
+    )
 
 
 def test_a_sentence_from_a_few_tasks_says_that_they_are_few(tmp_path: Path) -> None:

@@ -245,3 +245,35 @@ def test_the_table_names_lab_methods_and_the_order_is_the_most_telling_first() -
         "default@0.5",
     ]
     assert GATE[0].method == table.EVERYTHING
+
+
+def test_methods_are_compared_by_what_is_sent(tmp_path: Path) -> None:
+    own = judging(tmp_path)
+    [anchor] = anchors(1)
+    rows = [Row(name, 0.5) for name in ("newest", "default", "forms_worth")]
+    own.measure(anchor, (*GATE, *rows))
+
+    found = {one.method: one for one in own.run.measured.values()}
+    whole, floor = found["everything"].tokens_sent, found["floor"].tokens_sent
+    for name in ("newest", "default", "forms_worth"):
+        assert floor <= found[name].tokens_sent <= floor + 0.5 * (whole - floor), name
+
+
+def test_a_method_that_has_to_send_more_than_the_share_sends_as_little_as_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = judging(tmp_path)
+    [anchor] = anchors(1)
+    kept: list[float | None] = []
+
+    def everything(_self: Any, _anchor: Anchor, row: Row, share: float | None = None) -> Any:
+        kept.append(share)
+        cut = anchor.messages[:-1] if share is not None and share < 0.1 else anchor.messages
+        return (cut if row.keep is not None else anchor.messages[:2]), ""
+
+    monkeypatch.setattr(Judging, "_shortened", everything)
+    sizes = 1_000, 10
+    messages, error = own._fitted(anchor, Row("newest", 0.0), (10, 10))
+    assert (len(messages), error) == (len(anchor.messages) - 1, "")
+    assert own._fitted(anchor, Row("langchain", 0.25), sizes)[0] == anchor.messages
+    assert kept[-1] is None

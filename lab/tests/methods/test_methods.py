@@ -24,7 +24,7 @@ HERE = tuple(name for name in NAMES if name not in PEERS + WEIGHTS + ABLATIONS)
 KEEP_THE_TASK = tuple(name for name in HERE if not name.startswith("truncate"))
 WHOLE_STEPS = tuple(n for n in NAMES if n in ("floor", "random_step") or n.startswith("agora"))
 MARKER = 14 + 19
-NOTE = re.compile(r"\[step \d+: (?:[a-z ]+ removed this result|result removed) to save[^\n]*")
+NOTE = re.compile(r"\[step \d+: result elided[^\n]*")
 """More than a bare marker costs."""
 FEW = settings(max_examples=20, deadline=None)
 """Each property is tried on every method, and a machine may be busy."""

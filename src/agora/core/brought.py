@@ -191,9 +191,9 @@ class _Walk:
         # What says which record it is comes first, whatever the order in the text.
         scalars.sort(key=lambda pair: not _identifies(pair[0]))
         # A table from names to values, as of products to their ids, has a record per entry.
-        table = any(_is_phrase(name) for name, _ in scalars)
+        by_name = any(_is_phrase(name) for name, _ in scalars)
         for name, inner in scalars:
-            self._read_scalar(inner, name, self.opened() if table else record, under)
+            self._read_scalar(inner, name, self.opened() if by_name else record, under)
         identity = self._identity
         for name, inner in value.items():
             if not isinstance(inner, dict | list):
@@ -376,13 +376,14 @@ class Telling:
         asked: Set[str] = frozenset(),
     ) -> "Telling":
         """Rank the facts that nothing in `known` and `said` tells."""
-        new = [
-            at
-            for at, fact in enumerate(found)
-            if fact.tells not in known and fact.tells not in said
-        ]
+        seen: set[str] = set()
+        new: list[int] = []
+        for at, fact in enumerate(found):
+            if fact.tells not in known and fact.tells not in said and fact.tells not in seen:
+                new.append(at)
+                seen.add(fact.tells)
         spoken = {fact.record for fact in found if asked and not asked.isdisjoint(fact.about)}
-        new.sort(key=lambda at: (found[at].record not in spoken, -found[at].weight, at))
+        new.sort(key=lambda at: (-found[at].weight * (1 + (found[at].record in spoken)), at))
         return cls(found, new, _identities(found, said))
 
     def told(self, most: int) -> Told:

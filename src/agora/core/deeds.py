@@ -144,13 +144,16 @@ def full_deed(step: Step) -> Deed:
     >>> full_deed(Step(number=1, action="", observation="", tokens=9, calls=(booked,))).text
     'book user=a_b_1 from=JFK to=SEA cabin=economy; number=HAT136 date=2024-05-20'
     """
-    if len(step.calls) != 1:
-        return deed(step)
+    short = deed(step)
+    if short.whole or len(step.calls) != 1:
+        return short
     call = step.calls[0]
     if not _TOOL.fullmatch(call.name) or len(call.arguments) > _READ_CHARACTERS:
-        return deed(step)
+        return short
     named = told(facts(call.arguments), frozenset(), most=_MOST_TOLD)
-    return Deed(f"{call.name} {named.text}".rstrip(), named.share >= 1.0)
+    text = f"{call.name} {named.text}".rstrip()
+    # Of a command or a text, names alone say less than its beginning.
+    return Deed(text, named.share >= 1.0) if len(text) > len(short.text) else short
 
 
 def fenced(action: str) -> str:

@@ -74,7 +74,7 @@ class FormMarkers:
     [steps 3-4 elided by the context compressor]
     3 get_flight number=HAT136 -> ok date=2024-05-20
     >>> FormMarkers().mask(3, "get_flight number=HAT136 -> ok date=2024-05-20")
-    '[step 3: the context compressor removed this result to save space] ok date=2024-05-20'
+    '[step 3: result elided by the context compressor] ok date=2024-05-20'
     """
 
     recall: bool = False
@@ -91,8 +91,8 @@ class FormMarkers:
 
     def mask(self, number: int, line: str) -> str:
         """Return the note in place of a result: how it went and what it brought."""
-        by = "the context compressor removed this result" if self.signed else "result removed"
-        head = f"[step {number}: {by} to save space{_hint(self.recall)}]"
+        by = " by the context compressor" if self.signed else ""
+        head = f"[step {number}: result elided{by}{_hint(self.recall)}]"
         brought = line.rpartition(ARROW)[2] if ARROW in line else ""
         return f"{head} {brought}" if brought else head
 

@@ -24,6 +24,7 @@ from agora.core.trajectory import Step, Trajectory
 from agora.errors import TooManyCallsError
 from agora.logs import Recording, Usage
 from agora.replay.needs import Needs, rereads
+from agora.scorers.built_in import default_scorer
 from agora.scorers.recency import RecencyScorer
 
 _SHOWN_OF_AN_ACTION = 200
@@ -340,8 +341,9 @@ def _prompts(
             yield _Prompt(whole.prompt(moment, ()), (), edited=False)
         return
     if policy is Policy.EVERY_CALL:
+        # The paper's preset has a scorer of its own where none was named.
         compressor = replace(
-            Compressor.paper(scorer),
+            Compressor.paper(None if scorer == default_scorer() else scorer),
             budget=Budget(keep_ratio=0.25, least_ratio=0.0),
             counter=_Counter(),
         )

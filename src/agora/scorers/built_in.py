@@ -15,7 +15,7 @@ from agora.scorers.worth import WorthScorer
 
 
 @dataclass(frozen=True, slots=True)
-class DefaultScorer(LexicalScorer):
+class LexicalWorth(LexicalScorer):
     """The scorer that is called `lexical`: BM25 for whole steps, the rule for forms."""
 
     def worth(self, past: Past, held: Collection[int]) -> Sequence[StepWorth]:
@@ -23,12 +23,12 @@ class DefaultScorer(LexicalScorer):
         return RuleWorth().worth(past, held)
 
 
-DEFAULT = "lexical"
+DEFAULT = "worth"
 """The scorer of the library, the gateway, every command and replay where none is named."""
 BUILT_IN: Mapping[str, Callable[[], Scorer]] = MappingProxyType(
     {
         "features": FeaturesScorer,
-        "lexical": DefaultScorer,
+        "lexical": LexicalWorth,
         "recency": RecencyScorer,
         "worth": WorthScorer,
     }

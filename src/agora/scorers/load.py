@@ -31,7 +31,7 @@ def load_scorer(name: str | Path = "default") -> Scorer:
     rule: an agent should not stop because of it. Nothing in a bundle is ever run.
 
     >>> type(load_scorer("default")).__name__
-    'DefaultScorer'
+    'WorthScorer'
 
     Raises:
         BundleError: there is no scorer of that name and no bundle in that folder, or it cannot

@@ -148,7 +148,7 @@ def run(
             "halves": [half],
         }
         plan |= {"seed": seed, "prompts_of": prompts_of.name if prompts_of else None}
-        written.plan(plan | _fixed(most_tokens, limit_tokens))
+        written.plan(plan | _fixed(names, most_tokens, limit_tokens))
         judge, tokenizer = likelihood.load(model, arithmetic=arithmetic, threads=threads)
         rendering = Rendering(tokenizer)
         allowed = None
@@ -191,8 +191,9 @@ _ORDER = (
 )
 
 
-def _fixed(most: int, limit: int) -> dict[str, Any]:
-    """Return what a plan says of the methods, the margin and the order."""
+def _fixed(sources: Sequence[str], most: int, limit: int) -> dict[str, Any]:
+    """Return what a plan says of the methods, the margin, the headline and the order."""
+    from agora_lab.fidelity.judged import DEFAULT, FORMS, MAIN_KEEP, NEWEST
     from agora_lab.fidelity.rows import FIRST, GATE, SECOND
     from agora_lab.fidelity.run import BLOCK, MARGIN
 
@@ -200,6 +201,11 @@ def _fixed(most: int, limit: int) -> dict[str, Any]:
     return {
         "margin": MARGIN,
         "why_margin": _WHY,
+        "headline": [
+            {"source": name, "ours": ours, "theirs": NEWEST, "keep": MAIN_KEEP}
+            for ours in (FORMS, DEFAULT)
+            for name in sources
+        ],
         "methods": [{"method": row.method, "keep": row.keep} for row in (*GATE, *FIRST, *SECOND)],
         "order": _ORDER.format(most=most, limit=limit, first=first, block=BLOCK),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -104,9 +104,16 @@ def summarise(table: Table, half: str, others: Mapping[str, Table]) -> Summary:
 
 
 def verdict(decided: Sequence[Decision]) -> str:
-    """Return the headline comparisons in one sentence."""
+    """Return the headline comparisons, a sentence for each pair of methods."""
     if not decided:
         return "No comparison could be made yet"
+    pairs: dict[tuple[str, str], list[Decision]] = {}
+    for one in decided:
+        pairs.setdefault((one.ours, one.theirs), []).append(one)
+    return ". ".join(_said_of(own) for own in pairs.values())
+
+
+def _said_of(decided: Sequence[Decision]) -> str:
     sides: dict[str, list[str]] = {"more": [], "less": [], "open": []}
     for one in decided:
         clear = one.p_holm < ALPHA

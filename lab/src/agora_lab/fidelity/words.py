@@ -4,7 +4,11 @@ METHODS = {
     "everything": "everything",
     "floor": "the floor alone",
     "newest": "the newest steps",
-    "default": "today's default",
+    "default": "AGORA 0.1's default",
+    "forms_worth": "AGORA's default",
+    "forms": "forms by rule",
+    "forms_notes": "forms, notes only",
+    "forms_lines": "forms, lines only",
     "features": "steps by features",
     "masking": "old results masked",
     "commands_first": "commands first",
@@ -18,7 +22,11 @@ ABOUT = {
     "everything": "the whole prompt",
     "floor": "instructions, task and the last two steps",
     "newest": "the newest steps that fit",
-    "default": "AGORA as it is installed, editing at this call",
+    "default": "whole steps by shared words, and names of the others in markers",
+    "forms_worth": "AGORA as it is installed, editing at this call: forms by trained worth",
+    "forms": "the same with a rule instead of trained trees",
+    "forms_notes": "actions with notes in place of results, no lines",
+    "forms_lines": "lines in markers, no notes in place",
     "features": "AGORA's trained scorer, steps whole or gone",
     "masking": "old tool results replaced by a note, actions kept",
     "commands_first": "all actions, then the newest results",
@@ -45,7 +53,7 @@ def method_title(name: str) -> str:
     """Return a method's name in words; one that is not known keeps its own.
 
     >>> method_title("default"), method_title("my_method")
-    ("today's default", 'my method')
+    ("AGORA 0.1's default", 'my method')
     """
     return METHODS.get(name, name.replace("_", " "))
 

@@ -193,7 +193,7 @@ def _in_place(kind: str) -> Callable[[MethodSettings], Any]:
 
 def _related(settings: MethodSettings) -> Any:
     found = importlib.import_module("agora_lab.methods.relations")
-    return found.RelatedAgora(_agora("every_call", forms=None)(settings))
+    return found.RelatedAgora(_agora("every_call", scorer="lexical", forms=None)(settings))
 
 
 def _random(settings: MethodSettings) -> Any:
@@ -233,12 +233,12 @@ _MAKERS: Mapping[str, Callable[[MethodSettings], Any]] = {
     "agora_paper": _agora("paper"),
     "agora": _agora("by_price"),
     # Whole steps by score, then skeletons of the others.
-    "agora_every_call": _agora("every_call", forms=None),
+    "agora_every_call": _agora("every_call", scorer="lexical", forms=None),
     # Each step whole, as its action, as a line, or gone, by worth per token.
-    "agora_forms": _agora("every_call", forms=Forms()),
+    "agora_forms": _agora("every_call", scorer="lexical", forms=Forms()),
     # The same with the trained worth instead of the rule.
     "agora_forms_worth": _agora("every_call", scorer="worth", forms=Forms()),
-    "agora_forms_by_price": _agora("by_price", forms=Forms()),
+    "agora_forms_by_price": _agora("by_price", scorer="worth", forms=Forms()),
     # Notes in place of results, and no lines.
     "agora_forms_notes": _agora("every_call", forms=Forms(lines=False)),
     # Lines in markers, and no notes in place.
@@ -252,7 +252,7 @@ _MAKERS: Mapping[str, Callable[[MethodSettings], Any]] = {
     "agora_no_floor": _agora("by_price", k_recent=0),
     "agora_no_scorer": _agora("by_price", scorer="recency"),
     "agora_random_scores": _agora("by_price", scorer="random"),
-    "agora_no_skeletons": _agora("by_price", skeleton_share=0.0),
+    "agora_no_skeletons": _agora("by_price", scorer="lexical", skeleton_share=0.0),
     "agora_related_skeletons": _related,
     # Whole steps by score, without skeletons: what the scorer alone is worth.
     "features_whole_steps": _agora("every_call", scorer="features", skeleton_share=0.0),
