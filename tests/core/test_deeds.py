@@ -196,3 +196,13 @@ def test_a_command_that_was_cut_is_not_told_by_its_names_alone() -> None:
 
     assert full_deed(step) == deed(step)
     assert "python" in full_deed(step).text
+
+
+def test_what_is_too_long_to_read_or_no_tool_is_told_in_short() -> None:
+    long = called(
+        "send", {"text": "x" * 9_000, "to": "A-11", "a": "B-12", "b": "C-13", "c": "D-14"}
+    )
+    odd = called("no tool!", {f"k{n}": f"A-{n}1" for n in range(9)})
+
+    assert full_deed(long) == deed(long)
+    assert full_deed(odd) == deed(odd)

@@ -215,3 +215,27 @@ def test_the_counter_of_tokens_serves_as_well() -> None:
     )
 
     assert [d.form for d in found.decide(past.tokens)] == ["whole"] * 4
+
+
+def test_a_thought_that_a_tool_noted_down_leaves_no_line() -> None:
+    noted = Call("think", json.dumps({"thought": "The refund goes to the card that was charged."}))
+    past = make_past(
+        make_step(1, calls=(noted,), observation="", tokens=90), make_step(2), make_step(3)
+    )
+
+    seen = {tuple(forms_of(planned(past), budget)) for budget in range(0, 1_200, 20)}
+    assert ("gone", "line", "whole") in seen
+    assert {forms[0] for forms in seen} == {"gone", "whole"}
+
+
+def test_where_there_is_room_a_line_names_all_of_a_booking() -> None:
+    given = {f"flight_{n}": f"HAT10{n}" for n in range(1, 8)}
+    past = make_past(
+        make_step(1, calls=(Call("book", json.dumps(given)),), size=4_000, action_tokens=900),
+        make_step(2),
+    )
+
+    lines = [planned(past).decide(budget)[0].skeleton for budget in range(500, 900, 20)]
+    assert "HAT104" in lines[0]
+    assert "HAT105" not in lines[0]
+    assert "flight_7=HAT107" in lines[-1]
