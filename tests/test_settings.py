@@ -92,7 +92,8 @@ def test_one_scorer_is_the_default_of_the_library_and_of_its_name() -> None:
     assert NAMES[0] == "default"
     assert DEFAULT in NAMES
     assert type(load_scorer()) is type(load_scorer("default")) is type(load_scorer(DEFAULT))
-    assert type(Compressor().scorer) is type(Compressor.paper().scorer) is type(load_scorer())
+    assert type(Compressor().scorer) is type(load_scorer())
+    assert type(Compressor.paper().scorer) is type(load_scorer("lexical"))
 
 
 def test_a_scorer_that_is_not_there_is_told_with_the_nearest_one() -> None:

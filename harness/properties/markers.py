@@ -15,14 +15,15 @@ TEXT_FORMATS = ("transcript", "react")
 _HINT = rf"(?:; {TOOL_NAME} shows one by its number)?"
 _SIGNED = rf"(?:{re.escape(SIGNATURE)})?"
 _LINE = r"\n\d+ [^\n]+"
-_BY = "(?: by the context compressor)?"
+_OURS = ", not the user"
+"""What a marker of forms says among the user's words."""
+_BY = rf"(?: by the context compressor(?:{_OURS})?)?"
 _RUN = re.compile(
     rf"\[(?:step (\d+)|steps (\d+)-(\d+)) elided{_BY}{_HINT}{_SIGNED}\]((?:{_LINE})*)"
 )
 _MASK = re.compile(rf"\[step (\d+) elided{_HINT}\](?: ([^\n]+))?")
 _NOTE = re.compile(
-    r"\[step (\d+): (?:the context compressor removed this result|result removed) to save space"
-    rf"{_HINT}\](?: ([^\n]+))?"
+    rf"\[step (\d+): result elided(?: by the context compressor)?{_HINT}\](?: ([^\n]+))?"
 )
 _PAPER = re.compile(r"\[\.\.\. (\d+) step\(s\) elided \.\.\.\]")
 
@@ -99,7 +100,9 @@ def markers_in_messages(history: History, compression: Compression) -> set[int]:
                 reported |= named_steps(marker, history)
             if markers and users_words(after) and not _PAPER.fullmatch(markers[0]):
                 head = markers[0].partition("\n")[0]
-                assert SIGNATURE in head, "a marker among the user's words is not signed"
+                assert SIGNATURE in head or _OURS in head, (
+                    "a marker among the user's words is not signed"
+                )
     return reported
 
 
@@ -257,15 +260,15 @@ _NO_NAME = "tool"
 
 def told_names(told: str) -> list[str]:
     """Return the words of what a step brought that have to stand in it."""
-    words = re.split(r"[ ;=.]+", _SAID_OF_A_STEP.sub("", told))
+    words = re.split(r"[ ;=.,]+", _SAID_OF_A_STEP.sub("", told))
     return [word.strip('"') for word in words if word != _LEFT_OUT]
 
 
 def done_words(done: str) -> list[str]:
     """Return the words of what a step did that have to stand in it."""
-    words = re.sub(r"; \+\d+ calls$", "", done).split()
+    words = re.sub(r"; \+\d+(?: calls)?$", "", done).split()
     own = [word for word in words if word.strip(";") not in (_LEFT_OUT, _NO_NAME)]
-    return [part.strip('";') for word in own for part in word.split("=")]
+    return [part.strip('";') for word in own for part in re.split("[=,]", word)]
 
 
 def texts_in(value: Any) -> Iterator[str]:
