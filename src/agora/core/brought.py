@@ -191,7 +191,7 @@ class _Walk:
         # What says which record it is comes first, whatever the order in the text.
         scalars.sort(key=lambda pair: not _identifies(pair[0]))
         # A table from names to values, as of products to their ids, has a record per entry.
-        by_name = any(_is_phrase(name) for name, _ in scalars)
+        by_name = any(" " in name and _is_phrase(name) for name, _ in scalars)
         for name, inner in scalars:
             self._read_scalar(inner, name, self.opened() if by_name else record, under)
         identity = self._identity
@@ -208,12 +208,12 @@ class _Walk:
                 self.read(inner, name, record, depth=depth + 1)
 
     def _read_scalar(self, value: Any, key: str, record: int, under: str = "") -> None:
-        if _is_phrase(key):
-            key = f'"{key}"'
-        elif not _is_key(key):
-            return
         if value is None:
             return
+        if not _is_key(key):
+            if not _is_phrase(key):
+                return
+            key = f'"{key}"'
         if isinstance(value, bool):
             text, weighs = ("true" if value else "false"), 0.1
         elif isinstance(value, _Number):
@@ -252,7 +252,7 @@ def _is_key(key: str) -> bool:
 @lru_cache(maxsize=4_096)
 def _is_phrase(key: str) -> bool:
     """Tell whether a key is a name of several words: `Water Bottle` in a table of products."""
-    return " " in key and _PHRASE.fullmatch(key) is not None and no_sentence(key)
+    return _PHRASE.fullmatch(key) is not None and no_sentence(key)
 
 
 @lru_cache(maxsize=4_096)
@@ -382,8 +382,11 @@ class Telling:
             if fact.tells not in known and fact.tells not in said and fact.tells not in seen:
                 new.append(at)
                 seen.add(fact.tells)
-        spoken = {fact.record for fact in found if asked and not asked.isdisjoint(fact.about)}
-        new.sort(key=lambda at: (-found[at].weight * (1 + (found[at].record in spoken)), at))
+        spoken = (
+            {fact.record for fact in found if not asked.isdisjoint(fact.about)} if asked else ()
+        )
+        weighs = [-fact.weight * 2 if fact.record in spoken else -fact.weight for fact in found]
+        new.sort(key=weighs.__getitem__)
         return cls(found, new, _identities(found, said))
 
     def told(self, most: int) -> Told:
