@@ -10,7 +10,7 @@ from agora_lab.evaluation.blocks import Block, Entry, Heading, Text
 from agora_lab.evaluation.blocks import Table as Grid
 from agora_lab.evaluation.statistics import Estimate
 from agora_lab.fidelity import recovered
-from agora_lab.fidelity.judged import MAIN_KEEP, TARGETS, RunError, read_run
+from agora_lab.fidelity.judged import FORMS, MAIN_KEEP, TARGETS, RunError, read_run
 from agora_lab.fidelity.page import page
 from agora_lab.fidelity.recovered import Decision, Share, Table
 from agora_lab.fidelity.words import TARGETS as TARGET_WORDS
@@ -209,7 +209,7 @@ def _grid(found: Summary, own: Sequence[Share]) -> Grid:
     cells = {(one.method, one.group): one for one in own}
     rows = []
     for method in dict.fromkeys(one.method for one in own):
-        entries = [Entry(method_title(method), "head" if method == "default" else "")]
+        entries = [Entry(method_title(method), "head" if method == FORMS else "")]
         for group in groups:
             cell = cells.get((method, group))
             entries.append(Entry(_cell(cell) if cell else ""))
