@@ -13,6 +13,7 @@ from agora_lab.fidelity import page as pages
 from agora_lab.fidelity.alignment import Shown, restore, shown
 from agora_lab.fidelity.judged import RunError, prompts_of, read_prompts, read_run
 from agora_lab.fidelity.page import MOST_ANCHORS, account, choose, page
+from agora_lab.fidelity.records import read_anchors, read_measured, write_without_texts
 from agora_lab.fidelity.recovered import Table, decisions
 from agora_lab.fidelity.report import make, verdict
 
@@ -190,3 +191,23 @@ def test_whatever_stands_in_a_prompt_comes_back_as_data_and_never_as_markup(
     texts = [one["messages"][1][1] for one in json.loads(after.inside["script"][0])["anchors"]]
     assert texts
     assert set(texts) == {json.loads(json.dumps(attack))}
+
+
+def test_a_copy_without_texts_reports_the_same_and_holds_no_text(
+    folder: Path, tmp_path: Path
+) -> None:
+    write_without_texts(folder, tmp_path / "copy")
+    make(folder, tmp_path / "one")
+    make(tmp_path / "copy", tmp_path / "other")
+
+    one, other = (
+        json.loads((tmp_path / name / "fidelity.json").read_text()) for name in ("one", "other")
+    )
+    # Questions quote the data, so probes are not copied.
+    about_probes = {"answered", "probes_agree"}
+    assert {k: v for k, v in one.items() if k not in about_probes} == {
+        k: v for k, v in other.items() if k not in about_probes
+    }
+    for row in read_measured(tmp_path / "copy"):
+        assert not any(text for text, _, _ in row.pieces)
+    assert not any(drawn.needed for drawn in read_anchors(tmp_path / "copy"))

@@ -129,3 +129,14 @@ def probes(
 
 COMMANDS: tuple[click.Command, ...] = (fidelity,)
 """The whole group: its other commands are in agora_lab.cli.fidelity."""
+
+
+@fidelity.command("copy")
+@click.argument("run", type=_RUN)
+@click.argument("folder", type=_FOLDER)
+def copy_run(run: Path, folder: Path) -> None:
+    """Copy RUN to FOLDER without any text of its data, to publish it or to go on elsewhere."""
+    from agora_lab.fidelity.records import write_without_texts
+
+    write_without_texts(run, folder)
+    click.echo(f"Run: {folder}")

@@ -142,6 +142,24 @@ def read_anchors(folder: Path) -> Iterator[DrawnAnchor]:
     yield from found.values()
 
 
+def write_without_texts(run: Path, folder: Path) -> None:
+    """Copy a run without any text of its data: to publish it, or to go on elsewhere.
+
+    Of each token its nats and its mark stay, so a report says the same; its page has nothing to
+    look into.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / PLAN).write_bytes((run / PLAN).read_bytes())
+    anchors = (asdict(one) | {"needed": ()} for one in read_anchors(run))
+    rows = (
+        asdict(one) | {"pieces": [("", nats, mark) for _, nats, mark in one.pieces]}
+        for one in read_measured(run)
+    )
+    for name, values in ((ANCHORS, anchors), (RECORDS, rows)):
+        lines = (json.dumps(value, separators=(",", ":")) + "\n" for value in values)
+        (folder / name).write_text("".join(lines), encoding="utf-8")
+
+
 def _values(file: Path) -> Iterator[dict[str, Any]]:
     if file.exists():
         for line in read_lines(file):
