@@ -58,6 +58,10 @@ FILES = {
         "the quickstart typed by somebody who has nothing",
         "python -m tests.release.first_minutes WHEEL",
     ),
+    "judge-speed.json": (
+        "what reading costs the judge, beside a bare loop and llama.cpp",
+        "python -m lab.benchmarks.likelihood FOLDER --gguf FILE --json FILE",
+    ),
     "peers.json": ("released peers on the same conversations", "just bench peers"),
     "read-logs.json": (
         "how much of each recorded folder is read",
