@@ -16,6 +16,7 @@ WITHOUT = {
     "agora serve": "it runs until it is stopped; `top` has its figures",
     "agora lab fidelity prepare": "it prints a path",
     "agora lab fidelity probes": "`fidelity report` has the figures",
+    "agora lab fidelity copy": "writes the files of a run",
     "agora lab fidelity report": "fidelity.json is in the report's folder",
     "agora lab fidelity run": "`fidelity report` has the figures",
     "agora lab grid": "`report` has the figures",

@@ -84,6 +84,12 @@ def prepare(gguf: Path, folder: Path) -> None:
 )
 @click.option("--methods", help="Only these methods, with the gate.  [default: all]")
 @click.option(
+    "--first",
+    "only_first",
+    is_flag=True,
+    help="Only what is measured at every anchor, at 25 %: more anchors in the same time.",
+)
+@click.option(
     "--arithmetic",
     type=click.Choice(["auto", "bfloat16", "int8", "float32"]),
     default="auto",
@@ -116,6 +122,7 @@ def run(
     played: Path | None,
     prompts_of: Path | None,
     methods: str | None,
+    only_first: bool,
     arithmetic: str,
     processes: int,
     threads: int,
@@ -138,7 +145,8 @@ def run(
             arithmetic = likelihood.arithmetic()
         chosen = set(methods.split(",")) if methods else None
         first = [row for row in FIRST if chosen is None or row.method in chosen]
-        second = [row for row in SECOND if chosen is None or row.method in chosen]
+        later = () if only_first else SECOND
+        second = [row for row in later if chosen is None or row.method in chosen]
         names = sources.split(",")
         written = Run(out)
         plan: dict[str, Any] = {
