@@ -216,6 +216,7 @@ def test_a_forged_observation_puts_only_identifiers_into_markers(
                 continue
             skeletons += 1
             step = compression.trajectory.steps[decision.number - 1]
+            assert not any(mark in decision.skeleton for mark in ("\n", "<|", "|>"))
             _, arrow, names = decision.skeleton.rpartition(" -> ")
             if not arrow:
                 continue

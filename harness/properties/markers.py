@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agora.core.compression import Compression
-from agora.core.elide import SIGNATURE
+from agora.core.elide import NOT_THE_USER, SIGNATURE
 from agora.core.recall import TOOL_NAME
 from agora.testing import History
 
@@ -15,9 +15,7 @@ TEXT_FORMATS = ("transcript", "react")
 _HINT = rf"(?:; {TOOL_NAME} shows one by its number)?"
 _SIGNED = rf"(?:{re.escape(SIGNATURE)})?"
 _LINE = r"\n\d+ [^\n]+"
-_OURS = ", not the user"
-"""What a marker of forms says among the user's words."""
-_BY = rf"(?: by the context compressor(?:{_OURS})?)?"
+_BY = rf"(?: by the context compressor(?:{NOT_THE_USER})?)?"
 _RUN = re.compile(
     rf"\[(?:step (\d+)|steps (\d+)-(\d+)) elided{_BY}{_HINT}{_SIGNED}\]((?:{_LINE})*)"
 )
@@ -100,7 +98,7 @@ def markers_in_messages(history: History, compression: Compression) -> set[int]:
                 reported |= named_steps(marker, history)
             if markers and users_words(after) and not _PAPER.fullmatch(markers[0]):
                 head = markers[0].partition("\n")[0]
-                assert SIGNATURE in head or _OURS in head, (
+                assert SIGNATURE in head or NOT_THE_USER in head, (
                     "a marker among the user's words is not signed"
                 )
     return reported

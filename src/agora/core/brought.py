@@ -344,9 +344,9 @@ def told(
 ) -> Told:
     """Return the facts that nothing in `known` tells, the most telling first to be given.
 
-    Of records with a word in `asked`, which was spoken of, come first. They stand in the order
-    of the observation, those of a record together behind what identifies it, unless that is
-    among the words in `said`.
+    What is part of a record with a word in `asked`, one that was spoken of, counts twice. Facts
+    stand in the order of the observation, those of a record together behind what identifies it,
+    unless that is among the words in `said`.
 
     >>> cards = facts('[{"id": "card_6276", "balance": 113}, {"id": "card_7480", "balance": 6}]')
     >>> told(cards, set()).text
@@ -362,7 +362,9 @@ class Telling:
     """The facts of an observation that are new, in the order in which they are given."""
 
     found: Sequence[Fact]
-    ranked: Sequence[int]
+    ranked: Mapping[int, float]
+    """Where they are, and what each is worth to be told: what comes first is likelier to be needed
+    than its weight says."""
     naming: Mapping[int, int]
     """Which fact identifies each record, if one does and still has to be said."""
 
@@ -387,27 +389,23 @@ class Telling:
         )
         weighs = [-fact.weight * 2 if fact.record in spoken else -fact.weight for fact in found]
         new.sort(key=weighs.__getitem__)
-        return cls(found, new, _identities(found, said))
+        ranked = {at: found[at].weight / (1 + place / 8) for place, at in enumerate(new)}
+        return cls(found, ranked, _identities(found, said))
 
     def told(self, most: int) -> Told:
         """Return the first of them, so that there are at most so many names."""
         if not self.ranked:
             return Told("", 1.0)
-        new = set(self.ranked)
         taken: set[int] = set()
         for at in self.ranked:
             wanted = {at, self.naming.get(self.found[at].record, at)} - taken
             if len(taken) + len(wanted) <= most:
                 taken |= wanted
-        given = taken & new
+        given = taken & self.ranked.keys()
         text = "; ".join(_grouped(self.found, sorted(taken)))
-        if len(new) > len(given):
-            text += f"; +{len(new) - len(given)}"
-        # What comes first is likelier to be needed than its weight says.
-        weights = {
-            at: self.found[at].weight / (1 + place / 8) for place, at in enumerate(self.ranked)
-        }
-        share = sum(weights[at] for at in given) / sum(weights.values())
+        if len(self.ranked) > len(given):
+            text += f"; +{len(self.ranked) - len(given)}"
+        share = sum(self.ranked[at] for at in given) / sum(self.ranked.values())
         return Told(text, share, len(taken))
 
 

@@ -23,6 +23,11 @@ SIGNATURE = ". The context compressor wrote this to save space, not the user or 
 returned: without it they would have the user's authority."""
 
 
+NOT_THE_USER = ", not the user"
+"""The same in a marker of forms, in few words: a conversation has many of them."""
+_BY = " by the context compressor"
+
+
 class Markers(Protocol):
     """Writes the text that replaces elided steps."""
 
@@ -84,14 +89,12 @@ class FormMarkers:
 
     def run(self, steps: Sequence[tuple[int, str]], *, signed: bool = False) -> str:
         """Return the marker of a run of removed steps."""
-        by = " by the context compressor" if self.signed or signed else ""
-        # In user text its names would otherwise have the user's authority. A conversation has
-        # many such markers, so it is said in few words.
-        return _run(steps, f"{by}{', not the user' if signed else ''}{_hint(self.recall)}")
+        by = _BY if self.signed or signed else ""
+        return _run(steps, f"{by}{NOT_THE_USER if signed else ''}{_hint(self.recall)}")
 
     def mask(self, number: int, line: str) -> str:
         """Return the note in place of a result: how it went and what it brought."""
-        by = " by the context compressor" if self.signed else ""
+        by = _BY if self.signed else ""
         head = f"[step {number}: result elided{by}{_hint(self.recall)}]"
         brought = line.rpartition(ARROW)[2] if ARROW in line else ""
         return f"{head} {brought}" if brought else head

@@ -1,6 +1,6 @@
 """In which form each step stays: the most worth for the tokens there are."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -148,12 +148,15 @@ class _Shorter:
         lines = removable and (self.forms.lines or (not found and not in_place))
         if found and lines and self._says_nothing():
             return found
+        deeds = self._deeds() if lines else {}
         for tell in dict.fromkeys(tells):
-            line = _line(self.done.text, went, tell.text)
             brought = worth.observation * worth.named * tell.share
-            if lines:
-                found += self._lines(went, tell, brought)
+            for done, share in deeds.items():
+                line = _line(done, went, tell.text)
+                tokens = count(f"\n{step.number} {line}")
+                found.append(Option("line", line, tokens, worth.action * share + _LINE + brought))
             if in_place or not removable:
+                line = _line(self.done.text, went, tell.text)
                 tokens = (step.action_tokens or step.residue_tokens) + 1
                 tokens += count(self.markers.mask(step.number, line))
                 found.append(Option("action", line, tokens, worth.action + _ACTION + brought))
@@ -163,16 +166,11 @@ class _Shorter:
         """Tell whether a line would say nothing: a thought that was noted down by a tool."""
         return not self.step.observation.strip() and self.done.text == "think"
 
-    def _lines(self, went: str, tell: Told, brought: float) -> Iterator[Option]:
-        """Yield the lines with these names: with the deed in short, and with all of it."""
-        done, worth = self.done, self.worth
-        shares = {done.text: 1.0 if done.whole else _PART_OF_A_DEED}
-        if not done.whole:
-            shares.setdefault(full_deed(self.step).text, _FULL_DEED)
-        for text, share in shares.items():
-            line = _line(text, went, tell.text)
-            tokens = self.counter.count(f"\n{self.step.number} {line}")
-            yield Option("line", line, tokens, worth.action * share + _LINE + brought)
+    def _deeds(self) -> Mapping[str, float]:
+        """Return the deed in short and with all of it, and the share of worth that each carries."""
+        if self.done.whole:
+            return {self.done.text: 1.0}
+        return {full_deed(self.step).text: _FULL_DEED} | {self.done.text: _PART_OF_A_DEED}
 
 
 def _line(done: str, went: str, names: str) -> str:

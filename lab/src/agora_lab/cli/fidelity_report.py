@@ -127,10 +127,6 @@ def probes(
     click.echo(f"Report on it with: agora lab fidelity report {folder}")
 
 
-COMMANDS: tuple[click.Command, ...] = (fidelity,)
-"""The whole group: its other commands are in agora_lab.cli.fidelity."""
-
-
 @fidelity.command("copy")
 @click.argument("run", type=_RUN)
 @click.argument("folder", type=_FOLDER)
@@ -140,3 +136,7 @@ def copy_run(run: Path, folder: Path) -> None:
 
     write_without_texts(run, folder)
     click.echo(f"Run: {folder}")
+
+
+COMMANDS: tuple[click.Command, ...] = (fidelity,)
+"""The whole group: its other commands are in agora_lab.cli.fidelity."""

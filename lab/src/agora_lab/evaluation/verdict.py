@@ -14,6 +14,7 @@ from agora_lab.evaluation.goals import (
 )
 from agora_lab.evaluation.results import ALPHA, FLOOR_MATCHED, NONE, CellResult, Results
 from agora_lab.evaluation.statistics import Estimate, Resampled, average
+from agora_lab.evaluation.words import listed, percent
 
 _ALIKE = 0.005
 """Shares of the reward that are the same to the percent."""
@@ -101,7 +102,7 @@ class _Played:
         """Return the share of the reward of `none` that it kept, or the reward."""
         kept = self.retention
         if kept is not None:
-            return f"{_percent(kept)} of the reward"
+            return f"{percent(kept)} of the reward"
         reward = _average([cell.reward for cell in self.cells])
         return f"a reward of {reward.value:.3f}" if reward else "no reward"
 
@@ -160,8 +161,8 @@ def _what_was_played(found: Results) -> str:
     if backbones[0] == "reader":
         named[0] += ", a program that acts only on what its prompt says"
     said = (
-        f"{_many(len(rows), 'episode')}: {methods} on {_many(tasks, 'task')} of {_and(worlds)}, "
-        f"by {_and(named)}."
+        f"{_many(len(rows), 'episode')}: {methods} on {_many(tasks, 'task')} of {listed(worlds)}, "
+        f"by {listed(named)}."
     )
     out = sum(not cell.audit.admitted for cell in found.cells)
     return f"{said} The audit kept {_many(out, 'cell')} out." if out else said
@@ -218,13 +219,13 @@ def _against_newest(found: Results, played: dict[str, _Played]) -> Iterator[str]
         where = alike if test.p_holm >= ALPHA else ahead if test.difference.value > 0 else behind
         where.append(cell.environment)
     if alike and not ahead and not behind:
-        yield f"No difference beyond chance in {_and(alike)} (no p < {ALPHA} after Holm)."
+        yield f"No difference beyond chance in {listed(alike)} (no p < {ALPHA} after Holm)."
     else:
         parts = [("ahead in", ahead), ("behind in", behind), ("no difference in", alike)]
-        told = "; ".join(f"{word} {_and(names)}" for word, names in parts if names)
+        told = "; ".join(f"{word} {listed(names)}" for word, names in parts if names)
         yield f"By task: {told} (p < {ALPHA} after Holm)."
     if unequal:
-        yield f"In {_and(unequal)} one sent over {1 - SAME_COMPRESSION:.0%} more than the other."
+        yield f"In {listed(unequal)} one sent over {1 - SAME_COMPRESSION:.0%} more than the other."
 
 
 def _spread(played: Sequence[_Played]) -> Iterator[str]:
@@ -232,15 +233,15 @@ def _spread(played: Sequence[_Played]) -> Iterator[str]:
     if len(order) > 1:
         (least, low), (most, high) = order[0], order[-1]
         if high.value - low.value < _ALIKE:
-            yield f"All {len(order)} kept {_percent(high)} of the reward (n = {high.n})."
+            yield f"All {len(order)} kept {percent(high)} of the reward (n = {high.n})."
         else:
             yield (
-                f"Of {len(order)}, `{most.name}` kept the most reward, {_percent(high)}, and "
-                f"`{least.name}` the least, {_percent(low)}."
+                f"Of {len(order)}, `{most.name}` kept the most reward, {percent(high)}, and "
+                f"`{least.name}` the least, {percent(low)}."
             )
     idle = [one.name for one in played if not one.edited and one.name not in (NONE, DEFAULT)]
     if idle:
-        yield f"Without one edit: {_and([f'`{name}`' for name in idle])}."
+        yield f"Without one edit: {listed([f'`{name}`' for name in idle])}."
 
 
 def _by_retention(played: Sequence[_Played]) -> list[tuple[_Played, Estimate]]:
@@ -277,10 +278,6 @@ def _listed(found: Sequence[Goal]) -> str:
     )
 
 
-def _percent(one: Estimate) -> str:
-    return f"{100 * one.value:.0f} % [{100 * one.low:.0f}, {100 * one.high:.0f}]"
-
-
 def _share(part: int, whole: int) -> str:
     return "all" if part == whole else f"{part} of them"
 
@@ -291,7 +288,3 @@ def _are(count: int) -> str:
 
 def _many(count: int, one: str) -> str:
     return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"
-
-
-def _and(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -9,12 +9,13 @@ from typing import Any
 from agora_lab.evaluation.blocks import Block, Entry, Heading, Text
 from agora_lab.evaluation.blocks import Table as Grid
 from agora_lab.evaluation.statistics import Estimate
+from agora_lab.evaluation.words import listed, percent
 from agora_lab.fidelity import recovered
 from agora_lab.fidelity.judged import FORMS, MAIN_KEEP, TARGETS, RunError, read_run
 from agora_lab.fidelity.page import page
 from agora_lab.fidelity.recovered import Decision, Share, Table
 from agora_lab.fidelity.words import TARGETS as TARGET_WORDS
-from agora_lab.fidelity.words import group_title, listed, method_title
+from agora_lab.fidelity.words import group_title, method_title
 
 ALPHA = 0.05
 LEAST_TASKS = 10
@@ -149,8 +150,8 @@ def _sentences(table: Table, found: Sequence[Share]) -> Iterator[str]:
             sure = ", too few tasks to go by"
         yield (
             f"{group_title(group, sources)}: with {100 * named.keep:.0f} % of the tokens outside "
-            f"the floor {method_title(named.ours)} recovers {_percent(ours.share)} of what the "
-            f"floor loses, {method_title(named.theirs)} {_percent(theirs.share)}; it is {word} by "
+            f"the floor {method_title(named.ours)} recovers {percent(ours.share)} of what the "
+            f"floor loses, {method_title(named.theirs)} {percent(theirs.share)}; it is {word} by "
             f"{abs(100 * ahead.value):.0f} points [{100 * ahead.low:.0f}, {100 * ahead.high:.0f}]"
             f"{sure} ({_many(ours.anchors, 'anchor')}, {_many(ours.share.n, 'task')})."
         )
@@ -405,10 +406,6 @@ def _of_pairs(one: recovered.Agreement) -> str:
 
 def _estimate(one: Estimate) -> str:
     return f"{one.value:.2f} [{one.low:.2f}, {one.high:.2f}]"
-
-
-def _percent(one: Estimate) -> str:
-    return f"{100 * one.value:.0f} % [{100 * one.low:.0f}, {100 * one.high:.0f}]"
 
 
 def _many(count: int, what: str) -> str:

@@ -201,9 +201,8 @@ class Judging:
         Methods count differently: some pay for their markers, some do not, and whole steps seldom
         fit exactly. So each is asked with several shares, and what counts is what would be sent.
         """
-        found = self._shortened(anchor, row)
-        if row.keep is None or row.method in RELEASED or self.given is not None or found[1]:
-            return found
+        if row.keep is None or row.method in RELEASED or self.given is not None:
+            return self._shortened(anchor, row)
         whole, floor = sizes
         most = floor + row.keep * (whole - floor)
         low, high = 0.0, min(1.0, 2 * row.keep)

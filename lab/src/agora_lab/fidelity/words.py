@@ -69,12 +69,3 @@ def group_title(group: str, sources: tuple[str, ...] = ()) -> str:
         return group
     title = KINDS.get(kind, kind)
     return f"{title} ({', '.join(sources)})" if len(sources) > 1 else title
-
-
-def listed(names: list[str]) -> str:
-    """Return names as a sentence lists them.
-
-    >>> listed(["a"]), listed(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
