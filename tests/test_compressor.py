@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import agora
-from agora import Budget, Compressor, PriceSheet, Reason, Rung
+from agora import Budget, Compressor, Forms, PriceSheet, Reason, Rung
 from agora.core.prices import sheet_for
 from agora.core.schedule import Edit, Sizes
 from agora.core.tokens import Characters
@@ -274,8 +274,9 @@ def test_a_scorer_that_fails_costs_a_rung_and_nothing_else(
     by_default = every_call(scorer=scorer, budget=Budget(limit=0)).compress(history(6))
     assert by_default.rung is Rung.RULE
     assert "valued by rule instead" in caplog.text
-    with pytest.raises((ScoreError, RuntimeError)):
-        every_call(scorer=scorer, budget=Budget(limit=0), strict=True).compress(history(6))
+    for options in (whole_steps, {"budget": Budget(limit=0)}):
+        with pytest.raises((ScoreError, RuntimeError)):
+            every_call(scorer=scorer, strict=True, **options).compress(history(6))
 
 
 def test_when_the_shipped_weights_are_damaged_too_age_decides(
@@ -367,19 +368,20 @@ def test_what_would_break_a_rule_is_never_sent(monkeypatch: pytest.MonkeyPatch) 
         every_call(budget=Budget(limit=0), strict=True).compress(messages)
 
 
-def test_lines_give_way_where_counts_of_parts_do_not_add_up() -> None:
+@pytest.mark.parametrize("forms", [None, Forms()])
+def test_lines_give_way_where_counts_of_parts_do_not_add_up(forms: Forms | None) -> None:
     class Steep:
         """Counts long texts higher than the sum of their parts."""
 
         def count(self, text: str) -> int:
             return len(text) + max(0, len(text) - 60)
 
-    compressor = every_call(counter=Steep(), budget=Budget(keep_ratio=0.5), skeleton_share=0.9)
-    compression = compressor.compress(history(12))
+    for ratio in (0.5, 0.6, 0.7):
+        options = {"counter": Steep(), "budget": Budget(keep_ratio=ratio), "skeleton_share": 0.9}
+        compression = every_call(forms=forms, **options).compress(history(12))
 
-    budget = int(compression.tokens_before * 0.5)
-    assert compression.reason is Reason.COMPRESSED
-    assert compression.tokens_after <= budget
+        assert compression.reason is Reason.COMPRESSED
+        assert compression.tokens_after <= int(compression.tokens_before * ratio)
 
 
 def test_an_edit_can_be_looked_at_without_writing_messages() -> None:

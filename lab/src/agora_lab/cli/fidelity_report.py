@@ -53,7 +53,7 @@ def report(folder: Path, out: Path | None, half: str, beside: tuple[Path, ...]) 
 @click.option("--model", type=_RUN, required=True, help="Folder of the judge's weights.")
 @click.option(
     "--methods",
-    default="everything,floor,newest@0.25,default@0.25",
+    default="everything,floor,newest@0.25,forms_worth@0.25,default@0.25",
     show_default=True,
     help="Prompts to ask under, as method@keep.",
 )

@@ -59,7 +59,7 @@ FIRST: tuple[Row, ...] = tuple(Row(name, 0.25) for name in _COMPARED[:_TELLING])
 telling ones whole."""
 SECOND: tuple[Row, ...] = (
     *(Row(name, 0.25) for name in _COMPARED[_TELLING:]),
-    *(Row(name, keep) for keep in (0.15, 0.5) for name in ("newest", "default")),
+    *(Row(name, keep) for keep in (0.15, 0.5) for name in ("newest", "default", "forms_worth")),
 )
 """Measured after each block of anchors."""
 
