@@ -142,7 +142,7 @@ def test_sources_take_turns_and_second_methods_follow_each_block() -> None:
         jobs.append(job)
         schedule.done(job, passed=True)
 
-    assert found == [["made", "text", "made", "text"], ["made", "made"]]
+    assert found == [["made", "made", "text", "text"], ["made", "made"]]
     assert [job.gate for job in jobs] == [True, True, True, False, False, False]
 
 

@@ -4,7 +4,6 @@ import json
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Any, Protocol
 
 from agora.core.request import Observations
@@ -80,12 +79,13 @@ def order(
 
 
 def blocks(queues: Mapping[str, Sequence[Anchor]], size: int = BLOCK) -> Iterator[list[Anchor]]:
-    """Yield the anchors of all sources in turn, a block at a time."""
-    rounds = [
-        [one for one in anchors if one is not None] for anchors in zip_longest(*queues.values())
-    ]
-    for start in range(0, len(rounds), size):
-        yield [anchor for one in rounds[start : start + size] for anchor in one]
+    """Yield so many anchors of each source at a time.
+
+    Those of one source come one after the other: their prompts begin alike, and what was read is
+    kept.
+    """
+    for start in range(0, max(map(len, queues.values()), default=0), size):
+        yield [anchor for queue in queues.values() for anchor in queue[start : start + size]]
 
 
 @dataclass(slots=True)
@@ -269,8 +269,8 @@ class Schedule:
     """What is measured when.
 
     The sources take turns. At each anchor everything and the floor come first; the others only
-    where the floor loses the margin. After a block the second methods are measured at its
-    anchors. A source of which `most` anchors passed is left alone.
+    where the floor loses the margin. After a block of each source the second methods are measured
+    at its anchors. A source of which `most` anchors passed is left alone.
     """
 
     def __init__(
