@@ -238,11 +238,13 @@ def test_the_table_names_lab_methods_and_the_order_is_the_most_telling_first() -
         "features",
         "masking",
     ]
-    assert [row.label for row in SECOND[-4:]] == [
+    assert [row.label for row in SECOND[-6:]] == [
         "newest@0.15",
         "default@0.15",
+        "forms_worth@0.15",
         "newest@0.5",
         "default@0.5",
+        "forms_worth@0.5",
     ]
     assert GATE[0].method == table.EVERYTHING
 
