@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.brought import MOST_NAMES, facts, told, words
+from agora.core.brought import _DEFINITION, MOST_NAMES, _definitions, facts, told, words
 
 CARDS = [{"id": "card_6276", "balance": 113}, {"id": "card_7480", "balance": 6}]
 
@@ -94,6 +94,43 @@ def test_of_code_places_and_definitions_are_told() -> None:
     text = "src/a.py:12:def load(path):\nsrc/a.py:40:    return x\n"
 
     assert brought(text) == "src/a.py:12 load src/a.py:40"
+
+
+lines_of_code = st.lists(
+    st.sampled_from(
+        [
+            "def load(path): class Inner: pass",
+            "a/b.py:12:    def load(self):",
+            "    async def fetch(self):",
+            "120  class Deep(Base):",
+            "the class of it, or a function of x",
+            "def __",
+            "x" * 130 + " def far(x):",
+            "",
+            "    return undef x",
+        ]
+    ),
+    max_size=12,
+).map("\n".join)
+
+
+@given(lines_of_code)
+def test_definitions_are_those_that_the_pattern_finds_in_all_of_the_text(text: str) -> None:
+    assert [*map(tuple, _definitions(text))] == _DEFINITION.findall(text)
+
+
+def test_what_is_no_number_is_told_as_it_is_written() -> None:
+    assert brought('{"id": "A-100", "score": NaN}') == "id=A-100 score=nan"
+
+
+def test_what_does_not_fit_with_what_identifies_it_gives_way_to_what_does() -> None:
+    assert brought([{"id": "economy", "flight": "HAT136"}], most=1) == "id=economy; +1"
+
+
+def test_of_a_long_text_the_first_paths_and_ids_are_told() -> None:
+    text = "".join(f"W71{n:03}x was seen\n" for n in range(300))
+
+    assert brought(text) == "W71000x W71001x W71002x W71003x W71004x W71005x"
 
 
 def test_of_a_failed_run_tests_errors_and_files_are_told() -> None:

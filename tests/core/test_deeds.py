@@ -194,8 +194,8 @@ def test_of_an_agent_that_acts_by_text_only_a_failure_is_told() -> None:
 def test_a_command_that_was_cut_is_not_told_by_its_names_alone() -> None:
     step = called("bash", {"command": "python - <<'E'\nprint(1)\nE\n" + "x = 1\n" * 50})
 
-    assert full_deed(step) == deed(step)
-    assert "python" in full_deed(step).text
+    assert full_deed(step, deed(step)) == deed(step)
+    assert "python" in deed(step).text
 
 
 def test_what_is_too_long_to_read_or_no_tool_is_told_in_short() -> None:
@@ -204,5 +204,5 @@ def test_what_is_too_long_to_read_or_no_tool_is_told_in_short() -> None:
     )
     odd = called("no tool!", {f"k{n}": f"A-{n}1" for n in range(9)})
 
-    assert full_deed(long) == deed(long)
-    assert full_deed(odd) == deed(odd)
+    assert full_deed(long, deed(long)) == deed(long)
+    assert full_deed(odd, deed(odd)) == deed(odd)

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from agora.core import identifiers as module
 from agora.core.elide import Elided, skeletons
-from agora.core.identifiers import identifiers, listed
+from agora.core.identifiers import first_identifiers, identifiers, listed
 from agora.core.tokens import Characters
 from agora.core.trajectory import Step
 from tests.core.test_identifiers import SAMPLES, SYNTAX
 
-words = st.sampled_from(SAMPLES) | st.sampled_from(SYNTAX) | st.text(max_size=6)
+spaces = st.sampled_from(["  ", " " * 3, "\n" + " " * 8, " " * 13])
+words = st.sampled_from(SAMPLES) | st.sampled_from(SYNTAX) | st.text(max_size=6) | spaces
 long_words = st.sampled_from(["x" * 65, "src/" + "a/" * 40 + "b.py", "(fn_1234)" * 8, "Aa" * 33])
 texts = (
     st.lists(words, max_size=40).map("".join)
@@ -28,7 +29,8 @@ _RUNS = re.compile(r"[LTpPnNRXCrQdiK](?<![kK][nr])(?:(?<=[LTpPnN])[TnN]*+[RCrQ]?
 
 def plainly(text: str) -> tuple[str, ...]:
     """Return the identifiers of a text by one look at each piece, in order, nothing remembered."""
-    pieces = module._pieces(text)
+    spaced = text.replace('":', '": ').replace('":  ', '": ').replace(',"', ', "')
+    pieces = spaced.replace("\n", " \n ").split(" ")
     kinds: dict[str, str] = {}
     inside: dict[str, dict[str, None]] = {}
     for piece in pieces:
@@ -62,6 +64,31 @@ def plainly(text: str) -> tuple[str, ...]:
 def test_the_same_identifiers_come_in_the_same_order_as_when_read_plainly(text: str) -> None:
     assert identifiers(text) == plainly(text)
     assert listed(text) == identifiers(text)
+
+
+@settings(deadline=None)
+@given(texts, st.integers(0, 60))
+@example("def\nNew York\n12 apple\n1", 0)
+@example('"n":\n12 class\nfn_1(x)', 0)
+def test_read_block_by_block_a_text_has_the_same_identifiers(text: str, block: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_BLOCK_CHARACTERS", block + 1)
+
+        assert tuple(first_identifiers(text)) == identifiers(text)
+
+
+def test_what_is_not_asked_for_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "HAT136\n" * 2_000
+    read: list[str] = []
+
+    def reading(block: str) -> tuple[str, ...]:
+        read.append(block)
+        return ("HAT136",)
+
+    monkeypatch.setattr(module, "identifiers", reading)
+
+    assert next(first_identifiers(text)) == "HAT136"
+    assert sum(map(len, read)) < len(text) / 2
 
 
 @settings(deadline=None, max_examples=50)

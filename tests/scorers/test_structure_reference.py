@@ -5,7 +5,7 @@ import re
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agora.scorers.structure import _all_words, shape
+from agora.scorers.structure import shape, words_of
 
 texts = st.text(max_size=200) | st.lists(
     st.sampled_from(
@@ -20,7 +20,7 @@ texts = st.text(max_size=200) | st.lists(
 @example("ΟΔΟΣ\nΑ")
 @example("\x1c\x85\u2028ab abc")
 def test_words_are_those_that_the_pattern_finds(text: str) -> None:
-    assert _all_words(text) == frozenset(re.findall(r"\w{3,40}", text.lower()))
+    assert words_of(text) == frozenset(re.findall(r"\w{3,40}", text.lower()))
 
 
 @settings(deadline=None)

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
-from agora.core.identifiers import identifiers, no_sentence, plain_name, weight
+from agora.core.identifiers import first_identifiers, no_sentence, plain_name, weight
 from agora.core.memo import Memo
 
 MOST_NAMES = 12
@@ -23,6 +23,7 @@ _SHORT_CHARACTERS = 1_500
 _MOST_UNKEYED = 6
 """How many ids and paths of a text are told: without keys many of them tell little."""
 _VALUE_CHARACTERS = 60
+_NESTED = (dict, list)
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
 _PAIR = re.compile(
     r"""([{}])|["']([A-Za-z_]\w{0,39})["']:\s{0,4}(?:["']([^"'\\\n]{1,60})["']"""
@@ -38,10 +39,12 @@ _CODE_LINE = re.compile(
     r"|FAILED |[\w./-]{1,120}\.\w{1,8}:\d{1,7}[:-]|return\b|if [^\n]{1,120}:$)",
     re.MULTILINE,
 )
+_DEFINES = r"(?:def|class|func|fn|function|interface|struct|enum|trait) "
+_DEFINING = re.compile(rf"{_DEFINES}[A-Za-z_]")
 _DEFINITION = re.compile(
     r"^(?:([\w./-]{1,120}:\d{1,6})[:-])?[ \t]{0,40}(?:\d{1,6}[ \t]{0,8}[\t:|]?)?[ \t+-]{0,80}"
     r"(?:export |public |private |static |abstract |async |default |pub ){0,3}"
-    r"(?:def|class|func|fn|function|interface|struct|enum|trait) ([A-Za-z_]\w{2,79})",
+    rf"{_DEFINES}([A-Za-z_]\w{{2,79}})",
     re.MULTILINE,
 )
 _PLACE = re.compile(r"^([\w./-]{1,120}\.\w{1,8}:\d{1,7})[:-]", re.MULTILINE)
@@ -53,14 +56,15 @@ _RAISED = re.compile(
 _PHRASE = re.compile(r"[A-Z0-9][\w'-]{0,30}+(?: [A-Z0-9][\w'-]{0,30}+){1,3}")
 _NUMBERED = re.compile(r"[a-z][a-z'-]{1,39} [0-9]{1,2}")
 _ABOUT = re.compile(r"[a-z]{4,}|[a-z]{0,8}[0-9][a-z0-9]{1,30}")
+_ABOUT_BY_LINE = re.compile(rf'\n|^(?!")[^=\n]*=|{_ABOUT.pattern}', re.MULTILINE)
+"""The same line by line, with a key as one word unless it is data itself, in quotes."""
 _NUMBER = re.compile(r"[$€£]?-?[0-9][0-9.,]{0,18}%?")
 _CODED = re.compile(
     r"#?[A-Za-z][A-Za-z0-9_.-]{0,40}[0-9][A-Za-z0-9_-]{0,40}|[0-9]{1,6}[A-Z][A-Z0-9]{1,12}"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """One name that an observation brought."""
 
     text: str
@@ -72,12 +76,6 @@ class Fact:
     weight: float
     identifies: bool = False
     """Whether it says which record this is."""
-
-    @property
-    def about(self) -> frozenset[str]:
-        """The words of its value, and of a key that is data itself."""
-        key, keyed, value = self.text.partition("=")
-        return words(self.text if not keyed or key[:1] == '"' else value)
 
 
 class _Number(str):
@@ -128,7 +126,7 @@ def _of_json(text: str) -> tuple[Fact, ...] | None:
             if not values:
                 return None
             break
-        if not isinstance(value, dict | list):
+        if not isinstance(value, _NESTED):
             break
         values.append(value)
     walk = _Walk()
@@ -184,20 +182,26 @@ class _Walk:
                 else:
                     self.read(item, key, record, depth=depth + 1)
         else:
-            self._read_scalar(value, key, record)
+            self._read_scalar(value, _key(key), record)
 
     def _read_object(self, value: dict[str, Any], under: str, record: int, depth: int) -> None:
-        scalars = [(k, v) for k, v in value.items() if not isinstance(v, dict | list)]
-        # What says which record it is comes first, whatever the order in the text.
-        scalars.sort(key=lambda pair: not _identifies(pair[0]))
+        naming: list[tuple[_Key, Any]] = []
+        others: list[tuple[_Key, Any]] = []
+        nested: list[tuple[str, Any]] = []
         # A table from names to values, as of products to their ids, has a record per entry.
-        by_name = any(" " in name and _is_phrase(name) for name, _ in scalars)
-        for name, inner in scalars:
-            self._read_scalar(inner, name, self.opened() if by_name else record, under)
-        identity = self._identity
+        by_name = False
         for name, inner in value.items():
-            if not isinstance(inner, dict | list):
+            if isinstance(inner, _NESTED):
+                nested.append((name, inner))
                 continue
+            key = _key(name)
+            by_name = by_name or key.phrase
+            (naming if key.first else others).append((key, inner))
+        # What says which record it is comes first, whatever the order in the text.
+        for key, inner in naming + others:
+            self._read_scalar(inner, key, self.opened() if by_name else record, under)
+        identity = self._identity
+        for name, inner in nested:
             self._identity = identity
             if isinstance(inner, dict) and _is_data(name):
                 table = self.opened(name)
@@ -207,26 +211,14 @@ class _Walk:
             else:
                 self.read(inner, name, record, depth=depth + 1)
 
-    def _read_scalar(self, value: Any, key: str, record: int, under: str = "") -> None:
-        if value is None:
+    def _read_scalar(self, value: Any, key: "_Key", record: int, under: str = "") -> None:
+        if value is None or not key.said:
             return
-        if not _is_key(key):
-            if not _is_phrase(key):
-                return
-            key = f'"{key}"'
-        if isinstance(value, bool):
-            text, weighs = ("true" if value else "false"), 0.1
-        elif isinstance(value, _Number):
-            text, weighs = str(value), 0.4
-        else:
-            text = str(value)
-            if len(text) > _VALUE_CHARACTERS:
-                return
-            if not _told(text):
-                return
-            weighs = weight(text)
-        identifies = _identifies(key) and not isinstance(value, bool)
-        named = isinstance(value, str) and not isinstance(value, _Number)
+        text, weighs = _weighed(value)
+        if not weighs:
+            return
+        identifies = key.identifies and not isinstance(value, bool)
+        named = type(value) is str
         if text == self._identity and self.found[-1].tells == text:
             # The id of a table's entry, which the key of the entry has said already.
             return
@@ -235,12 +227,23 @@ class _Walk:
             return
         if identifies and named and not self._identity:
             self._identity = text
+        under_key = key.said
         if not named and _is_key(under):
             # Numbers of one name stand under several: economy seats, the price of economy.
-            key = f"{under}.{key}"
+            under_key = f"{under}.{under_key}"
         said = f'"{text}"' if " " in text else text
-        tells = text if named and weighs >= 0.5 else f"{self._identity} {key}={text}"
-        self.found.append(Fact(f"{key}={said}", tells, record, weighs, identifies=identifies))
+        tells = text if named and weighs >= 0.5 else f"{self._identity} {under_key}={text}"
+        self.found.append(Fact(f"{under_key}={said}", tells, record, weighs, identifies))
+
+
+def _weighed(value: Any) -> tuple[str, float]:
+    """Return a value as it is written, and its weight: 0 where it cannot be told."""
+    if isinstance(value, bool):
+        return ("true" if value else "false"), 0.1
+    text = str(value)
+    if isinstance(value, _Number):
+        return text, 0.4
+    return text, (_told_weight(text) if len(text) <= _VALUE_CHARACTERS else 0.0)
 
 
 # Remembered: the records of one tool have the same keys, and many values, again and again.
@@ -249,23 +252,40 @@ def _is_key(key: str) -> bool:
     return _KEY.fullmatch(key) is not None
 
 
+class _Key(NamedTuple):
+    """What is read of a key."""
+
+    said: str
+    """As a note writes it; nothing where it is none that can be told."""
+    first: bool
+    """Whether it comes before the others of its record."""
+    identifies: bool
+    """Whether it says which record it is."""
+    phrase: bool
+    """Whether it is a name of several words."""
+
+
+@lru_cache(maxsize=4_096)
+def _key(key: str) -> _Key:
+    first = _IDENTIFIES.fullmatch(key) is not None
+    if _is_key(key):
+        return _Key(key, first, identifies=first, phrase=False)
+    if _is_phrase(key):
+        return _Key(f'"{key}"', first, identifies=False, phrase=" " in key)
+    return _Key("", first, identifies=False, phrase=False)
+
+
 @lru_cache(maxsize=4_096)
 def _is_phrase(key: str) -> bool:
     """Tell whether a key is a name of several words: `Water Bottle` in a table of products."""
     return _PHRASE.fullmatch(key) is not None and no_sentence(key)
 
 
-@lru_cache(maxsize=4_096)
-def _identifies(key: str) -> bool:
-    return _IDENTIFIES.fullmatch(key) is not None
-
-
 @lru_cache(maxsize=16_384)
-def _told(text: str) -> bool:
-    """Tell whether a value can be told: one name, or a few capitalised words."""
-    if " " in text:
-        return _PHRASE.fullmatch(text) is not None and no_sentence(text)
-    return plain_name(text)
+def _told_weight(text: str) -> float:
+    """Return the weight of a value that can be told, one name or a few capitalised words, or 0."""
+    told = _is_phrase(text) if " " in text else plain_name(text)
+    return weight(text) if told else 0.0
 
 
 @lru_cache(maxsize=16_384)
@@ -287,20 +307,33 @@ def _is_data(key: str) -> bool:
 def _of_code(text: str) -> tuple[Fact, ...]:
     """Return places, definitions, failed tests and errors in source code and in shell output."""
     found: dict[str, float] = {}
-    for test in _TEST.findall(text):
-        found.setdefault(test, 1.0)
-    for error in _RAISED.findall(text):
-        found.setdefault(error, 0.9)
-    for place, name in _DEFINITION.findall(text):
+    # To look for a word costs next to nothing beside looking for what stands around it.
+    if "FAILED" in text or "ERROR" in text:
+        found.update(dict.fromkeys(_TEST.findall(text), 1.0))
+    if "Error" in text or "Exception" in text:
+        for error in _RAISED.findall(text):
+            found.setdefault(error, 0.9)
+    for place, name in _definitions(text):
         if place:
             found.setdefault(place, 1.0)
         if plain_name(name):
             found.setdefault(name, 0.8)
     for place in _PLACE.findall(text):
         found.setdefault(place, 0.7)
-    for path, line in _FRAME.findall(text):
+    for path, line in _FRAME.findall(text) if 'File "' in text else ():
         found.setdefault(f"{path}:{line}" if f"{path}:{line}" in text else path, 0.9)
     return tuple(Fact(name, name, at, weighs) for at, (name, weighs) in enumerate(found.items()))
+
+
+def _definitions(text: str) -> Iterator[Sequence[str]]:
+    """Yield the place and the name of each definition, from lines that have a word for one."""
+    read = 0
+    for word in _DEFINING.finditer(text):
+        if word.start() >= read:
+            found = _DEFINITION.match(text, text.rfind("\n", 0, word.start()) + 1)
+            read = (text.find("\n", word.start()) + 1) or len(text)
+            if found:
+                yield found.groups("")
 
 
 def _of_text(text: str) -> tuple[Fact, ...]:
@@ -308,12 +341,14 @@ def _of_text(text: str) -> tuple[Fact, ...]:
     found: dict[str, float] = {}
     others = 0
     short = len(text) <= _SHORT_CHARACTERS
-    for name in identifiers(text):
+    for name in first_identifiers(text):
         if short and _NUMBERED.fullmatch(name):
             found[name] = 1.0
         elif others < _MOST_UNKEYED and _telling(name):
             others += 1
             found[name] = 0.9
+        elif others == _MOST_UNKEYED and not short:
+            break
     return tuple(Fact(name, name, at, weighs) for at, (name, weighs) in enumerate(found.items()))
 
 
@@ -325,8 +360,7 @@ def _telling(name: str) -> bool:
     return bool(_CODED.fullmatch(name)) or ("_" in name.strip("_") and name.isidentifier())
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(NamedTuple):
     """The names of an observation that are given, and how much of all new ones they are."""
 
     text: str
@@ -381,12 +415,11 @@ class Telling:
         seen: set[str] = set()
         new: list[int] = []
         for at, fact in enumerate(found):
-            if fact.tells not in known and fact.tells not in said and fact.tells not in seen:
+            tells = fact.tells
+            if tells not in known and tells not in said and tells not in seen:
                 new.append(at)
-                seen.add(fact.tells)
-        spoken = (
-            {fact.record for fact in found if not asked.isdisjoint(fact.about)} if asked else ()
-        )
+                seen.add(tells)
+        spoken = _spoken_of(found, asked) if asked else ()
         weighs = [-fact.weight * 2 if fact.record in spoken else -fact.weight for fact in found]
         new.sort(key=weighs.__getitem__)
         ranked = {at: found[at].weight / (1 + place / 8) for place, at in enumerate(new)}
@@ -398,6 +431,8 @@ class Telling:
             return Told("", 1.0)
         taken: set[int] = set()
         for at in self.ranked:
+            if len(taken) == most:
+                break
             wanted = {at, self.naming.get(self.found[at].record, at)} - taken
             if len(taken) + len(wanted) <= most:
                 taken |= wanted
@@ -405,8 +440,21 @@ class Telling:
         text = "; ".join(_grouped(self.found, sorted(taken)))
         if len(self.ranked) > len(given):
             text += f"; +{len(self.ranked) - len(given)}"
-        share = sum(self.ranked[at] for at in given) / sum(self.ranked.values())
+        share = sum([self.ranked[at] for at in given]) / sum(self.ranked.values())
         return Told(text, share, len(taken))
+
+
+def _spoken_of(found: Sequence[Fact], asked: Set[str]) -> set[int]:
+    """Return the records that have one of the words in a fact."""
+    at = 0
+    records: set[int] = set()
+    # All at once, a fact a line: to begin a search costs more than what is found in a name.
+    for word in _ABOUT_BY_LINE.findall("\n".join([fact.text for fact in found]).lower()):
+        if word == "\n":
+            at += 1
+        elif word in asked:
+            records.add(found[at].record)
+    return records
 
 
 def _identities(found: Sequence[Fact], said: Set[str]) -> dict[int, int]:

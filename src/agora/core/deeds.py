@@ -135,16 +135,16 @@ def deed(step: Step) -> Deed:
     return Deed("; ".join(texts), whole)
 
 
-def full_deed(step: Step) -> Deed:
-    """Return what a step did with all that its arguments name, where `deed` has to cut them.
+def full_deed(step: Step, short: Deed) -> Deed:
+    """Return what a step did with all that its arguments name, where its `deed` had to cut them.
 
     >>> flights = '"flights": [{"number": "HAT136", "date": "2024-05-20"}]'
     >>> booked = Call("book", '{"user": "a_b_1", "from": "JFK", "to": "SEA", "cabin": "economy", ' +
     ...               flights + "}")
-    >>> full_deed(Step(number=1, action="", observation="", tokens=9, calls=(booked,))).text
+    >>> step = Step(number=1, action="", observation="", tokens=9, calls=(booked,))
+    >>> full_deed(step, deed(step)).text
     'book user=a_b_1 from=JFK to=SEA cabin=economy; number=HAT136 date=2024-05-20'
     """
-    short = deed(step)
     if short.whole or len(step.calls) != 1:
         return short
     call = step.calls[0]
@@ -288,6 +288,11 @@ def _changed_by(command: str) -> bool:
     return _seen_changes(command[:_READ_CHARACTERS])
 
 
+def _exit_code(text: str) -> re.Match[str] | None:
+    # No exit code is given without this word, and most texts do not have it.
+    return _EXIT.search(text) if "code" in text else None
+
+
 def status(step: Step) -> str:
     """Return how a step went: `error`, `exit 1`, `ok`, or nothing for an agent that acts by text.
 
@@ -298,7 +303,7 @@ def status(step: Step) -> str:
     if step.calls and text[:1] in ("{", "["):
         # JSON says it in its first field, and has no exit code: most calls end here.
         return "error" if step.failed or _FAILED.match(text) else "ok"
-    code = _EXIT.search(text, 0, _READ_ENDS) or _EXIT.search(text[-200:])
+    code = _exit_code(text[:_READ_ENDS]) or _exit_code(text[-200:])
     if code:
         number = next(found for found in code.groups() if found is not None)
         return "ok" if not int(number) else f"exit {number}"

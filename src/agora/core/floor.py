@@ -106,4 +106,6 @@ def _bare(name: str) -> str:
 def _reads_instructions(step: Step) -> bool:
     """Tell whether an instruction file was read: named in what was done, and not written."""
     action = step.action[:_READ_CHARACTERS]
-    return bool(_INSTRUCTIONS.search(action)) and not changes(step)
+    # Every such file is called one or the other, and hardly an action names any.
+    named = (".md" in action or "rules" in action) and _INSTRUCTIONS.search(action)
+    return bool(named) and not changes(step)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from agora.core.brought import FEWER_NAMES, MOST_NAMES, Telling, Told, facts, words
 from agora.core.compression import Decision, Form
@@ -36,8 +37,7 @@ class Forms:
     """Further tools whose steps change something, and are therefore never gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One form of one step: what it says, what it costs, what it is worth."""
 
     form: Form
@@ -104,7 +104,7 @@ def plan(
         telling = Telling.of(found, known, said=said, asked=asked)
         many = telling.told(MOST_NAMES)
         tells = [telling.told(most) for most in FEWER_NAMES if most < many.names]
-        known.update(fact.tells for fact in found)
+        known.update([fact.tells for fact in found])
         shorter = _Shorter(step, done, worth, forms, markers, counter)
         options.append(_rising([*shorter.options((Told("", 0.0), *tells, many)), whole]))
     return Plan(
@@ -170,7 +170,8 @@ class _Shorter:
         """Return the deed in short and with all of it, and the share of worth that each carries."""
         if self.done.whole:
             return {self.done.text: 1.0}
-        return {full_deed(self.step).text: _FULL_DEED} | {self.done.text: _PART_OF_A_DEED}
+        full = full_deed(self.step, self.done)
+        return {full.text: _FULL_DEED} | {self.done.text: _PART_OF_A_DEED}
 
 
 def _line(done: str, went: str, names: str) -> str:
@@ -187,8 +188,7 @@ def _rising(options: Sequence[Option]) -> Sequence[Option]:
     return rising
 
 
-@dataclass(frozen=True, slots=True)
-class _Upgrade:
+class _Upgrade(NamedTuple):
     """From one form of a step to a better one, with what each of its tokens buys."""
 
     density: float

@@ -6,6 +6,7 @@ letter per piece. Nothing here backtracks, and time is linear in the text.
 """
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from unicodedata import category, normalize
 
@@ -26,6 +27,9 @@ _MAX_REMEMBERED = 64
 """Longer pieces are read again each time, so that the memory stays small."""
 _MOST_REMEMBERED = 8_192
 _MAX_RUN = 400
+_WIDE = (" " * 8, " " * 4, " " * 3)
+_BLOCK_CHARACTERS = 2_048
+"""How much is read at once where only the first names are asked for."""
 _MIN_ORDER = len("DoNotAll")
 
 
@@ -221,6 +225,26 @@ listed = Memo(identifiers, 8_000_000, name="identifiers")
 """`identifiers`, remembered for a while: a scorer and a skeleton read the same texts."""
 
 
+def first_identifiers(text: str) -> Iterator[str]:
+    r"""Yield what `identifiers` returns, and read no further than what is taken.
+
+    No name goes across a line break, so blocks of whole lines are read one after the other.
+
+    >>> next(first_identifiers("HAT136\n" * 10_000))
+    'HAT136'
+    """
+    found: set[str] = set()
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + _BLOCK_CHARACTERS)
+        block = text[start:] if end < 0 else text[start:end]
+        for name in listed(text) if len(block) == len(text) else identifiers(block):
+            if name not in found:
+                found.add(name)
+                yield name
+        start += len(block)
+
+
 def _counts(kind: str, after: str) -> bool:
     """Return whether a number belongs to the word before it, as in `apple 1`."""
     return kind in "rQ" or (kind in "nN" and after != "w")
@@ -233,6 +257,9 @@ def _pieces(text: str) -> list[str]:
     punctuation, so names are still verbatim.
     """
     spaced = text.replace('":', '": ').replace('":  ', '": ').replace(',"', ', "')
+    # Two spaces part words as well as the eight of an indent, which would be seven empty pieces.
+    for wide in _WIDE:
+        spaced = spaced.replace(wide, "  ")
     return spaced.replace("\n", " \n ").split(" ")
 
 
@@ -286,7 +313,7 @@ def _kinds_of(pieces: list[str]) -> tuple[dict[str, str], dict[str, dict[str, No
             known.take(piece, before)
         missing -= found
         long = {piece for piece in missing if len(piece) > _MAX_REMEMBERED}
-        for piece in missing - long:
+        for piece in missing - long if long else missing:
             known.read(piece)
         if long:
             apart = _Pieces()
@@ -474,8 +501,8 @@ def _disguised(token: str) -> bool:
     """Return whether a token is an order written as one word."""
     if len(token) < _MIN_ORDER:
         return False
-    words = {word.lower() for word in _SUBWORD.findall(token)}
-    return len(words & _ORDERS) > 2
+    words = _SUBWORD.findall(token)
+    return len(words) > 2 and len(_ORDERS.intersection(map(str.lower, words))) > 2
 
 
 def _foreign(token: str, *, quoted: bool) -> list[str]:

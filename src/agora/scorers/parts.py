@@ -9,14 +9,21 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from functools import lru_cache
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import NamedTuple
 
 from agora.core.memo import Store
 from agora.core.past import Past
 from agora.core.trajectory import Step
 from agora.scorers.atoms import act
-from agora.scorers.structure import Text, texts
+from agora.scorers.structure import (
+    first_names,
+    kind_of_name,
+    names_of,
+    shape,
+    tells_an_error,
+    words_of,
+)
 
 VALUES = 16
 """A feature is a whole number from 0 to one less than this."""
@@ -156,7 +163,6 @@ class _Seen:
         "files",
         "json",
         "names",
-        "observation",
         "only",
         "own",
         "said",
@@ -165,30 +171,31 @@ class _Seen:
         "sizes",
         "tool",
         "verb",
+        "words",
     )
 
     def __init__(self, step: Step) -> None:
         command = _command(step)
-        done = texts(command)
-        said = texts(step.action) if step.action != command else done
-        observed = texts(step.observation)
-        self.observation = observed
-        self.names = frozenset(islice(observed.builds, _MOST_NAMES))
+        self.names = frozenset(first_names(step.observation, _MOST_NAMES))
         """The names in its observation."""
+        self.words = words_of(step.observation)
+        """The words in its observation."""
         self.calls = bool(step.calls)
         self.shell = not step.calls and "```" in step.action
         self.tool = step.calls[0].name if step.calls else _first_word(command)
         self.verb = verb_of(self.tool, command if not step.calls else "")
         self.command = f"{self.tool}\n{command}"
-        self.done = tuple(islice(done.builds, _MOST_NAMES))
-        self.done_shapes = tuple([done.builds[name][1] for name in self.done])
-        self.said = frozenset(islice(said.builds, _MOST_NAMES)).union(self.done)
+        self.done = first_names(command, _MOST_NAMES)
+        self.done_shapes = tuple(map(shape, self.done))
+        self.said = frozenset(first_names(step.action, _MOST_NAMES)).union(self.done)
         """The names that stand in the action part."""
         self.files = tuple(dict.fromkeys(map(_base, filter(_is_file, self.done))))[:_MOST_FILES]
         self.json = step.observation[:1] in ("{", "[")
         self.sizes = len(step.action) + len(step.thought), len(step.observation)
         self.size = sum(self.sizes)
-        failed = observed.error or _FAILED.search(step.observation[:_FAILED_CHARACTERS])
+        failed = tells_an_error(step.observation) or _FAILED.search(
+            step.observation[:_FAILED_CHARACTERS]
+        )
         self.own = (
             _power(self.sizes[1]),
             _power(self.sizes[0]),
@@ -291,7 +298,7 @@ def columns(past: Past, held: Collection[int]) -> list[Sequence[int]]:
     seen = _steps(past.steps)
     places = [at for at, step in enumerate(past.steps) if step.number not in held]
     spoken = past.anchor.observation != past.steps[-1].observation
-    now = texts(past.anchor.observation)
+    words = words_of(past.anchor.observation) if spoken else seen[-1].words
     standing = _standing(past, seen, places)
     acted = _Acted(seen)
     tools = [step.tool for step in seen]
@@ -310,7 +317,7 @@ def columns(past: Past, held: Collection[int]) -> list[Sequence[int]]:
         acted.actions,
         *_again(seen),
         *_files(seen),
-        _telling(now, seen, places, spoken=spoken),
+        _telling(words, seen, places, spoken=spoken),
     ]
 
 
@@ -342,8 +349,8 @@ def _standing(past: Past, seen: Sequence[_Seen], places: Sequence[int]) -> set[s
     """Return the names that stay in the prompt whatever is left out of it."""
     outside = set(places)
     held = [step for at, step in enumerate(seen) if at not in outside]
-    return set(texts(past.preamble).names).union(
-        *[texts(said.text).names for said in past.said],
+    return set(names_of(past.preamble)).union(
+        *[names_of(said.text) for said in past.said],
         *[step.said for step in held],
         *[step.names for step in held],
     )
@@ -366,14 +373,14 @@ class _Acted:
         first: dict[str, int] = {}
         # Places of actions are below 0, those of observations are not.
         for at, step in enumerate(seen):
-            for by, shape in zip(map(first.get, step.done), step.done_shapes, strict=True):
+            for by, form in zip(map(first.get, step.done), step.done_shapes, strict=True):
                 if by is None:
                     continue
                 if by < 0:
                     self.actions[~by] += 1
                 else:
                     self.observations[by] += 1
-                    self.shapes.setdefault(by, set()).add(shape)
+                    self.shapes.setdefault(by, set()).add(form)
             first |= dict.fromkeys((step.said & names).difference(first), ~at)
             first |= dict.fromkeys((step.names & names).difference(first), at)
         self.observations = [*map(_power, self.observations)]
@@ -432,7 +439,7 @@ def _only(
         step = seen[at]
         summary = step.only
         if summary is None or summary.names != only:
-            summary = step.only = _summary(step.observation, only)
+            summary = step.only = _summary(only)
         shapes = summary.shapes
         like_recent = shapes.keys() & recent
         used = acted.shapes.get(at, _NOTHING)
@@ -442,21 +449,20 @@ def _only(
             min(16 * min(len(only), _MOST_OF_ONE) // of_all, _TOP),
             summary.codes,
             summary.numbers,
-            _POWERS[sum([shapes[shape] for shape in like_recent & newest])] if like_recent else 0,
-            _POWERS[sum([shapes[shape] for shape in like_recent])] if like_recent else 0,
-            _POWERS[sum([shapes[shape] for shape in shapes.keys() & used])] if used else 0,
+            _POWERS[sum([shapes[form] for form in like_recent & newest])] if like_recent else 0,
+            _POWERS[sum([shapes[form] for form in like_recent])] if like_recent else 0,
+            _POWERS[sum([shapes[form] for form in shapes.keys() & used])] if used else 0,
         )
     return list(zip(*rows, strict=True))
 
 
-def _summary(text: Text, only: frozenset[str]) -> _Only:
-    builds = [text.builds[name] for name in only]
-    classes = [build for build, _, _ in builds]
+def _summary(only: frozenset[str]) -> _Only:
+    kinds = [*map(kind_of_name, only)]
     return _Only(
         names=only,
-        shapes=Counter([form for _, form, _ in builds]),
-        codes=_POWERS[classes.count(0)],
-        numbers=_POWERS[classes.count(1)],
+        shapes=Counter(map(shape, only)),
+        codes=_POWERS[kinds.count(0)],
+        numbers=_POWERS[kinds.count(1)],
     )
 
 
@@ -494,7 +500,9 @@ def _files(seen: Sequence[_Seen]) -> list[list[int]]:
     return [touched_later, seen_again]
 
 
-def _telling(now: Text, seen: Sequence[_Seen], places: Sequence[int], *, spoken: bool) -> list[int]:
+def _telling(
+    words: frozenset[str], seen: Sequence[_Seen], places: Sequence[int], *, spoken: bool
+) -> list[int]:
     """Return how many words of the anchor each step has that outside the floor it alone has.
 
     Words that the rest of the floor has are left out first, which takes those away that every
@@ -502,12 +510,10 @@ def _telling(now: Text, seen: Sequence[_Seen], places: Sequence[int], *, spoken:
     """
     outside = set(places)
     floor = [step for at, step in enumerate(seen) if at not in outside]
-    rare = now.words.difference(
-        *[step.observation.words for step in (floor if spoken else floor[:-1])]
-    )
+    rare = words.difference(*[step.words for step in (floor if spoken else floor[:-1])])
     if len(rare) > _MOST_WORDS:
         rare = frozenset(sorted(sorted(rare), key=len, reverse=True)[:_MOST_WORDS])
-    shared = {at: rare & seen[at].observation.words for at in places}
+    shared = {at: rare & seen[at].words for at in places}
     having = Counter([word for found in shared.values() for word in found])
     counts = [0] * len(seen)
     for at, found in shared.items():

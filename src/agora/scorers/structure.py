@@ -8,14 +8,13 @@ that. Training and serving share this module.
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import NamedTuple
 
-from agora.core.identifiers import listed, weight
+from agora.core.identifiers import first_identifiers, listed, weight
 from agora.core.memo import Memo, Store
 from agora.core.trajectory import Anchor, Step
 from agora.scorers.atoms import act
@@ -80,8 +79,17 @@ _NAME_CHARACTERS = 10
 """What a name in a tally weighs, in the unit of the other memos: about as much text as it fills."""
 _NOTHING: frozenset[str] = frozenset()
 _ERROR_CHARACTERS = 300
-_ERROR = re.compile(
-    "error|exception|traceback|not found|nothing happens|invalid|failed|no such|denied|timed out"
+_ERRORS = (
+    "error",
+    "exception",
+    "traceback",
+    "not found",
+    "nothing happens",
+    "invalid",
+    "failed",
+    "no such",
+    "denied",
+    "timed out",
 )
 _WORD = re.compile("[a-z]{3,40}")
 _LONGEST_WORD = 40
@@ -111,30 +119,29 @@ _APART = str.maketrans(
 """What parts words in ASCII."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """What is read of a text, once."""
-
-    names: frozenset[str]
-    builds: Mapping[str, tuple[int, str, frozenset[str]]]
-    """Per name: whether it is a code (0), a number or symbol (1) or a plain name (2); its shape;
-    the words in it."""
-    words: frozenset[str]
-    error: int
+def names_of(text: str) -> tuple[str, ...]:
+    """Return the names of a text that are counted, in order of first appearance."""
+    return _counted(listed(text[:_READ_CHARACTERS]), _MOST_NAMES)
 
 
-def _read(text: str) -> Text:
-    weights = {name: weight(name) for name in listed(text[:_READ_CHARACTERS])}
-    names = [name for name, weighs in weights.items() if weighs >= _LEAST_WEIGHT][:_MOST_NAMES]
-    return Text(
-        names=frozenset(names),
-        builds={name: (_class(weights[name]), shape(name), _words(name)) for name in names},
-        words=_all_words(text),
-        error=int(_ERROR.search(text[:_ERROR_CHARACTERS].lower()) is not None),
-    )
+def first_names(text: str, most: int = _MOST_NAMES) -> tuple[str, ...]:
+    """Return the first of them, for whoever remembers them: the rest of the text is not read."""
+    return _counted(first_identifiers(text[:_READ_CHARACTERS]), most)
 
 
-def _class(weighs: float) -> int:
+def _counted(names: Iterable[str], most: int) -> tuple[str, ...]:
+    return tuple(islice((name for name in names if weight(name) >= _LEAST_WEIGHT), most))
+
+
+def tells_an_error(observation: str) -> int:
+    """Return 1 where an observation begins like an error, otherwise 0."""
+    beginning = observation[:_ERROR_CHARACTERS].lower()
+    return int(any(map(beginning.__contains__, _ERRORS)))
+
+
+def kind_of_name(name: str) -> int:
+    """Return whether a name is a code (0), a number or symbol (1) or a plain name (2)."""
+    weighs = weight(name)
     return 0 if weighs == 1 else 1 if weighs >= 0.6 else 2
 
 
@@ -142,7 +149,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text[:_READ_CHARACTERS].lower()))
 
 
-def _all_words(text: str) -> frozenset[str]:
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of a text, in lower case."""
     text = text[:_READ_CHARACTERS]
     words: set[str] = set()
     if not text.isascii():
@@ -160,18 +168,22 @@ def _all_words(text: str) -> frozenset[str]:
     return frozenset(words)
 
 
-@lru_cache(maxsize=8192)
 def shape(name: str) -> str:
     """Return how a name is built: runs of digits, small and capital letters, one sign each.
 
     >>> shape("HAT136"), shape("credit_card_8003957"), shape("2024-05-20")
     ('A0', 'a_a_0', '0-0-0')
     """
-    short = name[:_MOST_SHAPE].translate(_SIGNS)
+    return _runs(name[:_MOST_SHAPE].translate(_SIGNS))
+
+
+# By signs and not by names: every id is new, but most are built like one before.
+@lru_cache(maxsize=8192)
+def _runs(signs: str) -> str:
     for twice, once in _TWICE:
-        while twice in short:
-            short = short.replace(twice, once)
-    return short
+        while twice in signs:
+            signs = signs.replace(twice, once)
+    return signs
 
 
 @lru_cache(maxsize=1024)
@@ -180,7 +192,6 @@ def _kind(tool: str) -> int:
     return _KINDS.get(word[0], 0) if word else 0
 
 
-texts = Memo(_read, 8_000_000, name="structure_texts")
 _task_words = Memo(_words, 500_000, name="task_words")
 
 
@@ -191,7 +202,6 @@ class _Seen:
         "action_names",
         "action_shapes",
         "brought",
-        "builds",
         "call",
         "characters",
         "kind",
@@ -205,22 +215,20 @@ class _Seen:
 
     def __init__(self, step: Step) -> None:
         done = _done(step)
-        action, text = texts(done), texts(step.observation)
+        self.action_names = first_names(done)
         self.tool = _tool(step)
         self.kind = _kind(self.tool)
         self.call = "\n".join(_key(step)[:-1])
-        self.action_names = tuple(action.names)
-        self.action_shapes = {name: action.builds[name][1] for name in action.names}
-        self.names = text.names
-        self.standing = text.names | action.names
+        self.action_shapes = {name: shape(name) for name in self.action_names}
+        self.names = frozenset(first_names(step.observation))
+        self.standing = self.names.union(self.action_names)
         """What is gone with the step."""
-        self.brought = text.names - action.names
+        self.brought = self.names.difference(self.action_names)
         """What came back without having been sent: an error repeats what was asked for."""
-        self.builds = text.builds
-        self.words = text.words
+        self.words = words_of(step.observation)
         self.characters = len(step.observation)
-        sizes = _power(self.characters), _power(len(done)), _POWERS[len(text.names)]
-        self.own = (text.error, *sizes, self.kind)
+        sizes = _power(self.characters), _power(len(done)), _POWERS[len(self.names)]
+        self.own = (tells_an_error(step.observation), *sizes, self.kind)
         """Its features that depend on nothing else."""
         self.summary: _Summary | None = None
         """The last that was made: mostly the next one is the same."""
@@ -368,12 +376,13 @@ def columns(anchor: Anchor, steps: Sequence[Step]) -> list[Sequence[int]]:
         return [()] * len(FEATURES)
     total = len(steps)
     seen = _steps(steps)
-    now, task = texts(anchor.observation), texts(anchor.task)
+    now, task = frozenset(names_of(anchor.observation)), frozenset(names_of(anchor.task))
     key = tuple(seen)
     tally = _tallies.take(key)
     spoken = anchor.observation != steps[-1].observation
+    words = words_of(anchor.observation) if spoken else seen[-1].words
     # What the user says now stands in the prompt whatever is elided.
-    alone = tally.alone.difference(task.names, now.names if spoken else ())
+    alone = tally.alone.difference(task, now if spoken else ())
     tools = [step.tool for step in seen]
     first_of_tool = [0] * total
     for tool in set(tools):
@@ -382,9 +391,9 @@ def columns(anchor: Anchor, steps: Sequence[Step]) -> list[Sequence[int]]:
     found = [
         *_only(seen, alone, tally.uses, _task_words(anchor.task)),
         *_used(seen, tally),
-        _telling(now.words, seen, spoken=spoken),
-        _shared(seen, now.names),
-        _shared(seen, task.names),
+        _telling(words, seen, spoken=spoken),
+        _shared(seen, now),
+        _shared(seen, task),
         *_later(seen),
         [1 if tool == tools[-1] else 0 for tool in tools],
         first_of_tool,
@@ -455,17 +464,17 @@ class _Summary(NamedTuple):
 
 
 def _summary(step: _Seen, only: frozenset[str], asked: frozenset[str]) -> _Summary:
-    builds = [step.builds[name] for name in only]
-    classes = [build for build, _, _ in builds]
+    kinds = [*map(kind_of_name, only)]
     characters = sum(map(len, only))
+    of_task = [not asked.isdisjoint(_WORD.findall(name.lower())) for name in only]
     return _Summary(
         names=only,
         asked=asked,
-        shapes=tuple(Counter([form for _, form, _ in builds]).items()),
-        codes=_POWERS[classes.count(0)],
-        numbers=_POWERS[classes.count(1)],
+        shapes=tuple(Counter(map(shape, only)).items()),
+        codes=_POWERS[kinds.count(0)],
+        numbers=_POWERS[kinds.count(1)],
         density=min(30 * characters // (step.characters + 1), _TOP),
-        of_task=_POWERS[sum([not words.isdisjoint(asked) for _, _, words in builds])],
+        of_task=_POWERS[sum(of_task)],
     )
 
 
