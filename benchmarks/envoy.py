@@ -71,12 +71,12 @@ LENGTHS = {10_000: 24, 50_000: 48, 100_000: 96}
 """Calls of a conversation of each size under load; a step has about 500 tokens."""
 MODELS = ("gpt-5", "gpt-5", "gpt-5", "gpt-4o")
 """Whose prices conversations under load go by: most models read a cached token at a tenth."""
-DISTINCT = 2
+DISTINCT = 1
 """Conversations of the largest size in a batch; of the others as many as have equally many calls.
 """
 REPEATS = 8
 """How often the conversations of a batch are sent: by then the library has those of the next."""
-CLIENTS = 2
+CLIENTS = 1
 """For each size at the same time."""
 TAIL = b'], "model"'
 MOST_SECONDS = 900.0

@@ -130,8 +130,7 @@ def fleet(known: Figures) -> Iterator[str]:
         "Waiting, p50 and p99 in the same run (one request at a time, known conversations, "
         f"{cost['rounds']} rounds of {cost['calls_each']} calls, load average {low} to {high}): "
         f"bare Envoy {waits[0]}; with the filter {waits[1]}; our gateway {waits[2]}. On a machine "
-        "this busy that is mostly waiting for a core: the p50 of bare Envoy and that of Envoy with "
-        "the filter cannot be told apart."
+        "this busy that is mostly waiting for a core."
     )
 
 
