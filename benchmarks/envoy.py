@@ -2,6 +2,7 @@
 
     python -m benchmarks.envoy                        all parts, about fifteen minutes
     python -m benchmarks.envoy load --seconds 300     bodies at 10k, 50k and 100k tokens
+    python -m benchmarks.envoy load --load 100000 --seconds 3600 --add --out docs/results/envoy.json
     python -m benchmarks.envoy faults                 each fault, and what clients saw of it
     python -m benchmarks.envoy duplex                 the same where bodies come in pieces
     python -m benchmarks.envoy kills --count 50       kill -9 of the filter under load
@@ -26,8 +27,10 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +53,8 @@ PATIENT = """\
 upstreams = []
 
 [limits]
-compress_deadline_ms = 30000
-restore_deadline_ms = 30000
+compress_deadline_ms = 60000
+restore_deadline_ms = 60000
 settle_seconds = 0
 drain_seconds = 5
 
@@ -59,11 +62,28 @@ drain_seconds = 5
 requests = false
 """
 """Nothing is late: what is compared are bytes, not times."""
-USUAL = PATIENT.replace("30000", "2000")
+USUAL = PATIENT.replace("60000", "2000")
+ROOMY = "[compression]\nmemory_mb = 4096\n\n"
+"""Room for thousands of conversations. With the 256 MB that are usual, those that are sent again
+and again here are more at a time than there is room for, and by design the last go on unedited."""
 SIZES = (10_000, 50_000, 100_000)
+LENGTHS = {10_000: 24, 50_000: 48, 100_000: 96}
+"""Calls of a conversation of each size under load; a step has about 500 tokens."""
+MODELS = ("gpt-5", "gpt-5", "gpt-5", "gpt-4o")
+"""Whose prices conversations under load go by: most models read a cached token at a tenth."""
+DISTINCT = 1
+"""Conversations of the largest size in a batch; of the others as many as have equally many calls.
+"""
+REPEATS = 8
+"""How often the conversations of a batch are sent: by then the library has those of the next."""
+CLIENTS = 1
+"""For each size at the same time."""
+TAIL = b'], "model"'
 MOST_SECONDS = 900.0
 PATIENCE = 30.0
-"""Seconds that a client waits; more than any deadline here."""
+"""Seconds that a client waits; more than any deadline of those that are usual."""
+LONG = 300.0
+"""The same where nothing is late, however little of the machine is ours."""
 MOOD = "x-stainless-mood"
 """A header that asks the upstream for a fault of its own."""
 
@@ -97,58 +117,138 @@ async def post(
         return 0, time.monotonic() - began
 
 
-def session() -> aiohttp.ClientSession:
-    """Return a client that is patient."""
+def session(seconds: float = PATIENCE) -> aiohttp.ClientSession:
+    """Return a client that waits so long."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=PATIENCE)
+        connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=seconds)
     )
 
 
-def load(seconds: float) -> Figures:
-    """Return how many bodies of each size came through, and how many were not the library's."""
-    upstream = Hashing()
-    counted: dict[int, Counter[str]] = {size: Counter() for size in SIZES}
-    conversations = {
-        # Seeds of its own: no conversation is the beginning of another.
-        size: [conversation(size, 24, seed=size + seed, model="gpt-4o") for seed in range(2)]
-        for size in SIZES
-    }
-    expected = {
-        size: [[digest(body) for body in edited_by_library(bodies)] for bodies in all_of]
-        for size, all_of in conversations.items()
-    }
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """The calls of one conversation, each a beginning of the last one, and what the library sends.
 
-    async def one(url: str, size: int, until: float) -> None:
-        async with session() as client:
-            rounds = 0
-            while time.monotonic() < until:
-                which = rounds % 2
-                for n, body in enumerate(conversations[size][which]):
-                    if time.monotonic() >= until:
-                        return
-                    mark = f"{size}-{rounds}-{n}"
-                    status, _ = await post(client, url, body, mark)
-                    same = upstream.got.pop(mark, "") == expected[size][which][n]
-                    counted[size]["requests"] += 1
-                    counted[size]["failed"] += status != 200
-                    counted[size]["differing"] += not same
-                rounds += 1
+    Kept as one text: hundreds of bodies of half a megabyte would not fit into memory.
+    """
 
-    with running(upstream, PATIENT, message_timeout="60s") as stood:
-        until = time.monotonic() + seconds
-        asyncio.run(_all(*(one(stood.url, size, until) for size in SIZES)))
-        told = fetch(stood.filter_admin)
+    whole: bytes
+    ends: tuple[int, ...]
+    tail: bytes
+    expected: tuple[str, ...]
+
+    def body(self, n: int) -> bytes:
+        """Return the body of a call."""
+        return self.whole[: self.ends[n]] + self.tail
+
+
+def talk(size: int, number: int) -> Talk:
+    """Return a conversation that grows to either side of so many tokens; each number is another."""
+    model = MODELS[number % len(MODELS)]
+    # Seeds of its own: no conversation is the beginning of another.
+    bodies = conversation(size, LENGTHS[size], seed=size + number, model=model)
+    last = bodies[-1]
+    tail = last[last.rindex(TAIL) :]
+    ends = tuple(len(body) - len(tail) for body in bodies)
+    assert all(last[:end] + tail == body for end, body in zip(ends, bodies, strict=True))
+    expected = tuple(digest(body) for body in edited_by_library(bodies))
+    return Talk(last, ends, tail, expected)
+
+
+def batch(number: int) -> dict[int, list[Talk]]:
+    """Return conversations of each size that no other batch has, with equally many calls."""
+    most = max(LENGTHS.values())
     return {
-        "seconds": seconds,
-        "sizes": {str(size): dict(count) for size, count in counted.items()},
-        "requests": sum(count["requests"] for count in counted.values()),
-        "failed": sum(count["failed"] for count in counted.values()),
-        "differing": sum(count["differing"] for count in counted.values()),
+        size: [talk(size, number * count + n) for n in range(count)]
+        for size in SIZES
+        for count in (DISTINCT * most // LENGTHS[size],)
+    }
+
+
+def load(
+    seconds: float, most: int, first: int = 0, tell: Callable[[Figures], None] = lambda _: None
+) -> Figures:
+    """Return how many bodies of each size came through, and how many were not the library's.
+
+    Ends when so many requests were sent, or so many seconds are over. `tell` hears how it stands
+    each time that all conversations of a batch went through; `first` is the first batch's number.
+    """
+    upstream, began = Hashing(), time.monotonic()
+    counted: dict[int, Counter[str]] = {size: Counter() for size in SIZES}
+    figures: Figures = {}
+
+    def goes_on() -> bool:
+        return figures.get("requests", 0) < most and time.monotonic() - began < seconds
+
+    # Not a fork: threads run here.
+    library = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+    settings = PATIENT.replace("[limits]", f"{ROOMY}[limits]")
+    with library, running(upstream, settings, message_timeout=f"{LONG:.0f}s") as stood:
+        number, coming = first, library.submit(batch, first)
+        while goes_on():
+            talks, number = coming.result(), number + 1
+            # The library works out what is due while the batch before goes through Envoy.
+            coming = library.submit(batch, number)
+            for turn in range(REPEATS):
+                if not goes_on():
+                    break
+                mark = f"{number}-{turn}"
+                asyncio.run(_turn(stood.url, talks, upstream, mark, counted, began + seconds))
+                figures = _loaded(counted, stood, number - first, time.monotonic() - began)
+                tell(figures)
+        coming.cancel()
+    return figures
+
+
+async def _turn(
+    url: str,
+    talks: dict[int, list[Talk]],
+    upstream: Hashing,
+    turn: str,
+    counted: dict[int, Counter[str]],
+    until: float,
+) -> None:
+    """Send every conversation once, and compare what came out; stop where the time is over."""
+    new = turn.endswith("-0")
+
+    async def send(client: aiohttp.ClientSession, size: int, told: Talk, mark: str) -> None:
+        for n, expected in enumerate(told.expected):
+            if time.monotonic() >= until:
+                return
+            status, _ = await post(client, url, told.body(n), f"{mark}-{n}")
+            same = upstream.got.pop(f"{mark}-{n}", "") == expected
+            seen = {"requests": 1, "failed": status != 200, "differing": not same}
+            counted[size].update(**seen, bodies=new, conversations=new and n == 0)
+
+    async def one(client: aiohttp.ClientSession, size: int, first: int) -> None:
+        for number in range(first, len(talks[size]), CLIENTS):
+            await send(client, size, talks[size][number], f"{turn}-{size}-{number}")
+
+    async with session(LONG) as client:
+        await asyncio.gather(*(one(client, size, n) for size in talks for n in range(CLIENTS)))
+
+
+def _loaded(
+    counted: dict[int, Counter[str]], stood: Stack, batches: int, seconds: float
+) -> Figures:
+    """Return what has come through so far, and what the filter says of it."""
+    told = fetch(stood.filter_admin)
+    names = ("requests", "failed", "differing", "conversations", "bodies")
+    sizes = {str(size): {name: count[name] for name in names} for size, count in counted.items()}
+    return {
+        "runs": 1,
+        "batches": batches,
+        "seconds": round(seconds, 1),
+        "sizes": sizes,
+        **{name: sum(found[name] for found in sizes.values()) for name in names},
         "edited": round(told.total("agora_requests_total", reason="compressed")),
         # What was late is by design not what the library makes of it.
         "by_rule": round(told.total("agora_requests_total", rung="1")),
         "continued": round(told.total("agora_requests_total", reason="continued")),
         "reasons": {k: round(v) for k, v in told.by("agora_requests_total", "reason").items()},
+        "cpu_seconds": {
+            "envoy": round(cpu_seconds(stood.envoy.pid), 1),
+            "filter": round(cpu_seconds(stood.filter.pid), 1),
+        },
     }
 
 
@@ -406,11 +506,19 @@ def kills(count: int, most_seconds: float) -> Figures:
     return {"runs": 1, **seen}
 
 
-def _added(figures: Figures, file: str) -> Figures:
-    """Return the counts of kills with those that the file has from runs before."""
-    before = kept(file, "kills")
-    names = ("runs", "kills", "requests", "failed", "edited")
-    return figures | {name: figures.get(name, 0) + before.get(name, 0) for name in names}
+def _added(figures: Figures, before: Figures) -> Figures:
+    """Return counts with those of runs before, also where they stand in tables of their own.
+
+    >>> _added({"runs": 1, "sizes": {"10": 3}}, {"runs": 2, "sizes": {"10": 4, "50": 1}})
+    {'runs': 3, 'sizes': {'10': 7, '50': 1}}
+    """
+    added = dict(figures)
+    for name, value in before.items():
+        if isinstance(value, dict):
+            added[name] = _added(added.get(name, {}), value)
+        elif isinstance(value, int | float):
+            added[name] = round(added.get(name, 0) + value, 1)
+    return added
 
 
 def cost(rounds: int) -> Figures:
@@ -424,7 +532,7 @@ def cost(rounds: int) -> Figures:
     with (
         tempfile.TemporaryDirectory() as folder,
         serving(upstream) as up,
-        stack(Path(folder), up, up, PATIENT, message_timeout="60s") as stood,
+        stack(Path(folder), up, up, PATIENT, message_timeout=f"{LONG:.0f}s") as stood,
         process("gateway", up, "patient") as (door, door_pid),
     ):
         ports = {"port": free_port(), "admin": free_port(), "filter_port": 1}
@@ -503,7 +611,7 @@ def _measure(
 
 async def _play(url: str, bodies: list[bytes], mark: str) -> list[float]:
     took = []
-    async with session() as client:
+    async with session(LONG) as client:
         for n, body in enumerate(bodies):
             status, seconds = await post(client, url, body, f"{mark}-{n}")
             assert status == 200, (url, status)
@@ -521,16 +629,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parts = ("load", "faults", "duplex", "drain", "kills", "cost")
     parser.add_argument("parts", nargs="*", default=parts, metavar="PART")
-    parser.add_argument("--seconds", type=float, default=300.0, help="of load")
+    parser.add_argument("--seconds", type=float, default=300.0, help="of load, at most")
+    parser.add_argument("--load", type=int, default=100_000, help="requests of load, at most")
     parser.add_argument("--requests", type=int, default=24, help="for each fault")
     parser.add_argument("--count", type=int, default=50, help="of kills")
     parser.add_argument("--most-seconds", type=float, default=600.0, help="of kills")
-    parser.add_argument("--add", action="store_true", help="kills to those that --out has")
+    parser.add_argument("--add", action="store_true", help="load and kills to those that --out has")
     parser.add_argument("--rounds", type=int, default=3, help="of cost")
     parser.add_argument("--out", help="the file that the figures go into, too")
     asked = parser.parse_args()
+    if asked.add and not asked.out:
+        parser.error("--add needs --out: the file that has the figures of earlier runs")
+    earlier = {part: kept(asked.out, part) if asked.add else {} for part in ("load", "kills")}
+
+    def keep(part: str, figures: Figures) -> None:
+        """Put figures into the file, with those before where they are to be added."""
+        figures = _added(figures, earlier.get(part, {}))
+        figures["load_average"] = [round(before, 1), round(os.getloadavg()[0], 1)]
+        print(f"{part}: {json.dumps(figures)}", flush=True)
+        if asked.out:
+            put(asked.out, part, figures)
+
     work: dict[str, Callable[[], Figures]] = {
-        "load": lambda: load(asked.seconds),
+        "load": lambda: load(
+            asked.seconds,
+            asked.load,
+            # Conversations that no run before has sent.
+            earlier["load"].get("batches", 0),
+            lambda figures: keep("load", figures),
+        ),
         "faults": lambda: faults(asked.requests),
         "duplex": lambda: faults(asked.requests, duplex=True),
         "drain": lambda: drain(3 * asked.requests),
@@ -539,13 +666,7 @@ def main() -> None:
     }
     for part in asked.parts:
         before = os.getloadavg()[0]
-        figures = work[part]()
-        figures["load_average"] = [round(before, 1), round(os.getloadavg()[0], 1)]
-        print(f"{part}: {json.dumps(figures)}", flush=True)
-        if asked.out:
-            if part == "kills" and asked.add:
-                figures = _added(figures, asked.out)
-            put(asked.out, part, figures)
+        keep(part, work[part]())
 
 
 if __name__ == "__main__":

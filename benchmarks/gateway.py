@@ -23,9 +23,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -75,13 +74,9 @@ async def _ready(port: int) -> None:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU that the threads of a process have used, to the nanosecond."""
-    used = 0
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            text = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text(encoding="ascii")
-            used += int(text.split()[0])
-    return used / 1e9
+    """Return the seconds of CPU that a process has used, threads that have ended included."""
+    # The clock that clock_getcpuclockid(3) names: what the kernel counted for all of its threads.
+    return time.clock_gettime(~pid << 3 | 2)
 
 
 def conversation(tokens: int, calls: int, *, seed: int = 0, model: str = "gpt-5") -> list[bytes]:

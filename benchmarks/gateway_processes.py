@@ -95,6 +95,7 @@ def gateway(base: str, mode: str) -> tuple[Any, dict[str, Any]]:
     from agora.gateway.config import Compression, Config, Limits, Log, Upstream
     from agora.gateway.logs import configure
 
+    patient = mode in ("patient", "least")
     config = Config(
         upstreams=(Upstream(name="up", base_url=base, formats=("openai", "anthropic")),),
         compression=Compression(
@@ -104,9 +105,8 @@ def gateway(base: str, mode: str) -> tuple[Any, dict[str, Any]]:
             lines=mode != "least",
         ),
         limits=Limits(
-            compress_deadline_ms=5_000
-            if mode in ("patient", "least")
-            else Limits().compress_deadline_ms,
+            compress_deadline_ms=60_000 if patient else Limits().compress_deadline_ms,
+            restore_deadline_ms=60_000 if patient else Limits().restore_deadline_ms,
             concurrent=5_000,
             drain_seconds=10,
         ),

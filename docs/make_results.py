@@ -38,6 +38,10 @@ FILES = {
         "the filter in a real Envoy: faults, kills, bytes and CPU, on a busy machine",
         "python -m benchmarks.envoy --out docs/results/envoy.json",
     ),
+    "prices-llama.json": (
+        "prefill time of a llama.cpp server, cold and warm, and its price sheet",
+        "agora prices measure URL --words 600 --json docs/results/prices-llama.json",
+    ),
     "litellm-proxy.json": (
         "LiteLLM's released proxy with the gateway as its compressor",
         "python -m benchmarks.litellm_proxy --out docs/results/litellm-proxy.json",

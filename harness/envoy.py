@@ -173,6 +173,17 @@ def _manager(config: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _be_patient(config: dict[str, Any], timeout: str) -> None:
+    """Let Envoy wait so long for the filter, and take it for gone no sooner."""
+    agora = _manager(config)["http_filters"][0]["typed_config"]
+    agora["message_timeout"] = agora["grpc_service"]["timeout"] = timeout
+    [cluster] = [c for c in config["static_resources"]["clusters"] if c["name"] == "agora"]
+    cluster["connect_timeout"] = timeout
+    for options in cluster["typed_extension_protocol_options"].values():
+        http2 = options["explicit_http_config"]["http2_protocol_options"]
+        http2["connection_keepalive"]["timeout"] = timeout
+
+
 @contextmanager
 def stack(
     folder: Path,
@@ -192,8 +203,7 @@ def stack(
     )
     process = filter_process(config, filter_port, filter_admin)
     if message_timeout:
-        agora = _manager(told)["http_filters"][0]["typed_config"]
-        agora["message_timeout"] = agora["grpc_service"]["timeout"] = message_timeout
+        _be_patient(told, message_timeout)
     told = in_duplex(told) if duplex else told
     process.start()
     try:
@@ -216,8 +226,8 @@ upstreams = []
 least_tokens = 200
 
 [limits]
-compress_deadline_ms = 20000
-restore_deadline_ms = 20000
+compress_deadline_ms = 60000
+restore_deadline_ms = 60000
 settle_seconds = 0
 drain_seconds = 5
 

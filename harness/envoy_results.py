@@ -1,22 +1,74 @@
 """The figures of the filter in Envoy, put into the pages that tell them.
 
-python -m harness.envoy_results     puts the tables of docs/results/envoy.json into the pages
+python -m harness.envoy_results     puts the tables of docs/results into the pages
 """
 
 import json
 import math
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 Figures = dict[str, Any]
 RESULTS = "docs/results/envoy.json"
+PRICES = "docs/results/prices-llama.json"
 GUIDE = "docs/guides/envoy.md"
+MEASURED = "docs/guides/envoy-measured.md"
 SCALE = "docs/scale.md"
 RATE = 1_000
 TOKENS = "100000"
 _AT = 0.6
 """How much of a core a pod is meant to use: the autoscaler's target."""
+
+
+def load(known: Figures) -> Iterator[str]:
+    """Yield the table of what came through under load, size by size, and all of it."""
+    found = known["load"]
+    yield "| tokens | requests | conversations | different bodies | not the library's | errors |"
+    yield "|---|---|---|---|---|---|"
+    sizes = {f"{int(size):,}": of for size, of in found["sizes"].items()}
+    for name, of in (*sizes.items(), ("all", found)):
+        counts = ("requests", "conversations", "bodies", "differing", "failed")
+        yield f"| {name} | " + " | ".join(f"{of[count]:,}" for count in counts) + " |"
+    reasons = ", ".join(
+        f"{count:,} {WORDS.get(reason, reason)}"
+        for reason, count in sorted(found["reasons"].items(), key=lambda item: -item[1])
+    )
+    spent = {name: 1e3 * cpu / found["requests"] for name, cpu in found["cpu_seconds"].items()}
+    runs = "one run" if found["runs"] == 1 else f"{found['runs']} runs"
+    yield ""
+    yield (
+        f"By the filter's own count: {reasons}; {found['by_rule']} by the fallback rule. CPU a "
+        f"request, over this mix: Envoy {spent['envoy']:.1f} ms, the filter {spent['filter']:.1f} "
+        f"ms. {found['seconds'] / 60:.0f} minutes in {runs}."
+    )
+
+
+WORDS = {
+    "compressed": "edited",
+    "not_worth_it_yet": "not worth an edit yet",
+    "below_threshold": "below the threshold",
+}
+
+
+def prices(known: Figures) -> Iterator[str]:
+    """Yield what `agora prices measure` found at a real server, and the sheet it wrote."""
+    cold, warm = known["cold"], known["warm"]
+    longest = max(timed["tokens"] for timed in cold)
+    slow, quick = (
+        statistics.median(timed["seconds"] for timed in kind if timed["tokens"] == longest)
+        for kind in (cold, warm)
+    )
+    yield "```toml"
+    yield known["sheet"]
+    yield "```"
+    yield ""
+    yield (
+        f"A prompt of {longest:,} tokens took {slow:.0f} s, and {quick:.1f} s once more. Other "
+        "work had most of both cores, so the seconds say little of the model; that a cached token "
+        "costs next to nothing is what edits are timed by."
+    )
 
 
 def faults(known: Figures) -> Iterator[str]:
@@ -78,8 +130,7 @@ def fleet(known: Figures) -> Iterator[str]:
         "Waiting, p50 and p99 in the same run (one request at a time, known conversations, "
         f"{cost['rounds']} rounds of {cost['calls_each']} calls, load average {low} to {high}): "
         f"bare Envoy {waits[0]}; with the filter {waits[1]}; our gateway {waits[2]}. On a machine "
-        "this busy that is mostly waiting for a core: the p50 of bare Envoy and that of Envoy with "
-        "the filter cannot be told apart."
+        "this busy that is mostly waiting for a core."
     )
 
 
@@ -97,13 +148,18 @@ def with_table(page: str, name: str, lines: Iterator[str]) -> str:
     return before + begin + "\n".join(lines) + end + after
 
 
-PAGES = ((GUIDE, "faults", faults), (SCALE, "fleet", fleet))
+PAGES = (
+    (MEASURED, "load", load, RESULTS),
+    (MEASURED, "faults", faults, RESULTS),
+    (SCALE, "fleet", fleet, RESULTS),
+    (GUIDE, "prices", prices, PRICES),
+)
 
 
 def main() -> None:
     """Write the tables."""
-    known = json.loads(Path(RESULTS).read_text(encoding="utf-8"))
-    for file, name, lines in PAGES:
+    for file, name, lines, results in PAGES:
+        known = json.loads(Path(results).read_text(encoding="utf-8"))
         page = Path(file)
         made = with_table(page.read_text(encoding="utf-8"), name, lines(known))
         page.write_text(made, encoding="utf-8")

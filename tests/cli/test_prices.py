@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from agora.cli.group import agora
-from agora.cli.prices import Timed, measured
+from agora.cli.prices import Measured, Timed, measured
 from agora.core.prices import load_sheets
 
 
@@ -63,6 +63,15 @@ def test_the_sheet_is_one_that_the_gateway_reads() -> None:
     like = 'own = {like = "self-hosted", read = 0.02, ttl_seconds = 86400}\n'
     sheet = load_sheets(like + f'house = {{like = "own", read = {table["read"]}}}')["house"]
     assert sheet.caches
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.0717941, "71790"), (0.0000412349, "41.23"), (0.0005, "500")]
+)
+def test_a_slow_servers_sheet_has_no_exponent(seconds: float, said: str) -> None:
+    found = Measured((), (), seconds_per_token=seconds, warm_seconds_per_token=0.0)
+
+    assert f"prefill_seconds_per_million = {said}\n" in found.sheet("house")
 
 
 @contextmanager

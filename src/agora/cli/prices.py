@@ -60,12 +60,14 @@ class Measured:
             f"agora prices measure: {len(self.cold)} cold and {len(self.warm)} warm prompts of "
             f"{span} tokens"
         )
+        # Four digits that matter, and no exponent, which reads badly in a file.
+        prefill = float(f"{self.seconds_per_token * 1e6:.4g}")
         return "\n".join(
             [
                 f"[prices.{name}]",
                 'like = "self-hosted-cached"',
                 f"read = {self.read:.3g}",
-                f"prefill_seconds_per_million = {self.seconds_per_token * 1e6:.4g}",
+                f"prefill_seconds_per_million = {prefill:.10g}",
                 f"source = {json.dumps(source)}",
             ]
         )
