@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.brought import _DEFINITION, MOST_NAMES, _definitions, facts, told, words
+from agora.core.brought import (
+    _DEFINITION,
+    MOST_NAMES,
+    _definitions,
+    facts,
+    told,
+    ways_to_tell,
+    words,
+)
 
 CARDS = [{"id": "card_6276", "balance": 113}, {"id": "card_7480", "balance": 6}]
 
@@ -215,3 +223,17 @@ def test_a_value_that_its_identity_says_already_is_left_out() -> None:
 def test_the_result_of_a_calculation_is_told() -> None:
     assert brought("329.0") == "329.0"
     assert brought("329.0 of 400") == ""
+
+
+def test_what_can_be_told_follows_what_is_known_though_it_is_remembered() -> None:
+    cards = [{"id": f"card_{n * 1111}", "balance": n * 11, "city": "Oslo"} for n in range(9)]
+    observation = json.dumps(cards)
+    nothing: frozenset[str] = frozenset()
+    for known in ((), ("card_3333", "Oslo"), ("card_4444",), ()):
+        ways = ways_to_tell(observation, {*known}, said=nothing, asked=nothing)
+
+        assert [way.names for way in ways] == [2, 4, 8, 12]
+        for way in ways:
+            assert way == told(facts(observation), {*known}, most=way.names)
+    spoken = ways_to_tell(observation, set(), said=nothing, asked=frozenset({"7777"}))
+    assert "card_7777" in spoken[0].text and "card_7777" not in ways[0].text

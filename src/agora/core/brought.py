@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from agora.core.identifiers import first_identifiers, no_sentence, plain_name, weight
-from agora.core.memo import Memo
+from agora.core.memo import ENTRY_WEIGHT, Memo, Store
 
 MOST_NAMES = 12
 """How many names a line gives at most: more is a wall of words."""
@@ -388,11 +388,47 @@ def told(
     >>> told(cards, set(), most=2).text
     'id=card_6276,card_7480; +2'
     """
-    return Telling.of(found, known, said=said, asked=asked).told(most)
+    return _Telling.of(found, _new(found, known, said), said=said, asked=asked).told(most)
+
+
+_ways: Store[tuple[str, frozenset[str], frozenset[str], tuple[int, ...]], tuple[Told, ...]]
+_ways = Store(4_000_000, name="ways_to_tell")
+
+
+def ways_to_tell(
+    observation: str, known: Set[str], *, said: frozenset[str], asked: frozenset[str]
+) -> tuple[Told, ...]:
+    """Return what could be told of an observation: in few names, in more, in as many as may be.
+
+    Remembered for a while: between two edits the same is told of a step at every call.
+    """
+    found = facts(observation)
+    new = tuple(_new(found, known, said))
+    key = (observation, said, asked, new)
+    ways = _ways.get(key)
+    if ways is None:
+        telling = _Telling.of(found, new, said=said, asked=asked)
+        many = telling.told(MOST_NAMES)
+        ways = (*[telling.told(most) for most in FEWER_NAMES if most < many.names], many)
+        texts = sum([len(told.text) for told in ways])
+        _ways.put(key, ways, len(observation) + texts + ENTRY_WEIGHT)
+    return ways
+
+
+def _new(found: Sequence[Fact], known: Set[str], said: Set[str]) -> list[int]:
+    """Return where the facts are that nothing in `known` and `said` tells, each once."""
+    seen: set[str] = set()
+    new: list[int] = []
+    for at, fact in enumerate(found):
+        tells = fact.tells
+        if tells not in known and tells not in said and tells not in seen:
+            new.append(at)
+            seen.add(tells)
+    return new
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class _Telling:
     """The facts of an observation that are new, in the order in which they are given."""
 
     found: Sequence[Fact]
@@ -404,25 +440,13 @@ class Telling:
 
     @classmethod
     def of(
-        cls,
-        found: Sequence[Fact],
-        known: Set[str],
-        *,
-        said: Set[str] = frozenset(),
-        asked: Set[str] = frozenset(),
-    ) -> "Telling":
-        """Rank the facts that nothing in `known` and `said` tells."""
-        seen: set[str] = set()
-        new: list[int] = []
-        for at, fact in enumerate(found):
-            tells = fact.tells
-            if tells not in known and tells not in said and tells not in seen:
-                new.append(at)
-                seen.add(tells)
+        cls, found: Sequence[Fact], new: Sequence[int], *, said: Set[str], asked: Set[str]
+    ) -> "_Telling":
+        """Rank the facts that are new."""
         spoken = _spoken_of(found, asked) if asked else ()
         weighs = [-fact.weight * 2 if fact.record in spoken else -fact.weight for fact in found]
-        new.sort(key=weighs.__getitem__)
-        ranked = {at: found[at].weight / (1 + place / 8) for place, at in enumerate(new)}
+        first = sorted(new, key=weighs.__getitem__)
+        ranked = {at: found[at].weight / (1 + place / 8) for place, at in enumerate(first)}
         return cls(found, ranked, _identities(found, said))
 
     def told(self, most: int) -> Told:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from agora.core.brought import FEWER_NAMES, MOST_NAMES, Telling, Told, facts, words
+from agora.core.brought import Told, facts, ways_to_tell, words
 from agora.core.compression import Decision, Form
 from agora.core.deeds import Deed, changes, deed, full_deed, status
 from agora.core.elide import ARROW, Markers, names_in
@@ -98,15 +98,12 @@ def plan(
         if step.number in held:
             options.append((whole,))
             continue
-        found = facts(step.observation)
         done = deed(step)
-        said = set(done.text.replace("=", " ").split())
-        telling = Telling.of(found, known, said=said, asked=asked)
-        many = telling.told(MOST_NAMES)
-        tells = [telling.told(most) for most in FEWER_NAMES if most < many.names]
-        known.update([fact.tells for fact in found])
+        said = frozenset(done.text.replace("=", " ").split())
+        tells = ways_to_tell(step.observation, known, said=said, asked=asked)
+        known.update([fact.tells for fact in facts(step.observation)])
         shorter = _Shorter(step, done, worth, forms, markers, counter)
-        options.append(_rising([*shorter.options((Told("", 0.0), *tells, many)), whole]))
+        options.append(_rising([*shorter.options((Told("", 0.0), *tells)), whole]))
     return Plan(
         past=past,
         held=held,
