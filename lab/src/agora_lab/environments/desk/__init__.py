@@ -120,7 +120,7 @@ class Desk:
 
     def done(self) -> frozenset[int]:
         """Return the places of the requests that count as done."""
-        return self._answered & fulfilled(self.script, self._start, self._state, self._touched)
+        return fulfilled(self.script, self._start, self._state, self._touched) & self._answered
 
     def _note(self) -> None:
         """Note which fields were changed while this request was dealt with."""
