@@ -2,7 +2,8 @@
 
 Readers play with everything sent. At the desk a call's values are its arguments and, where it does
 what was asked for, whatever the request needs of earlier ones; in the shop they are what an order
-that points back needs, at its first call. The environments know them. A value is old when it
+that points back needs, at its first call; in a household a thing that would do for a goal, at its
+first call, if one was seen before. The environments know them. A value is old when it
 stands in the prompt but nowhere in its floor: instructions, everything that was said, the two
 newest calls. Sizes of results stand beside those of recorded airline and retail conversations.
 
@@ -32,13 +33,15 @@ from agora_lab.environments.desk import WORLD, Desk
 from agora_lab.episodes.episode import Cell, Episode
 from agora_lab.episodes.run import read_episodes
 from agora_lab.evaluation.episode_player import Player
-from agora_lab.labelling.needs import CallNeeds, needs_of, orders_of
+from agora_lab.labelling.needs import CallNeeds, goals_of, needs_of, orders_of
 from agora_lab.methods import method
 
 RECORDED = {
     "airline": "tau-bench/gpt-4o-airline.json",
     "retail": "agentrx/tau_dataset_full.json",
 }
+NEEDS = {"households": "alfworld", "shop_orders": "webshop"}
+"""Whose data a world plays with."""
 _COUNTER = EstimatedTokens()
 _RESAMPLES = 2_000
 
@@ -56,7 +59,7 @@ def main() -> None:
     found = json.loads(given.out.read_text(encoding="utf-8")) if there else {}
     before = {one.key: one for one in read_episodes(given.run)} if given.run else {}
     for name in given.world or sorted(WORLDS):
-        if name == "desk" or (data_folder() / "webshop").exists():
+        if name == "desk" or (data_folder() / NEEDS[name]).exists():
             tasks = world(name).splits()[given.split][: given.tasks]
             found[name] = {"split": given.split, "tasks": len(tasks), **WORLDS[name](tasks, before)}
     print(json.dumps(found, indent=1))
@@ -107,8 +110,32 @@ def shop_orders(tasks: Sequence[str], before: Mapping[str, Episode]) -> dict[str
     }
 
 
+def households(tasks: Sequence[str], before: Mapping[str, Episode]) -> dict[str, Any]:
+    """Return what goals in a house need."""
+    from agora_lab.environments.households import Households
+
+    chosen = world("households")
+    environment = chosen.make()
+    assert isinstance(environment, Households)
+    player = player_of(chosen, environment)
+    episodes: list[Episode] = []
+    goals: list[CallNeeds] = []
+    for task in tasks:
+        episodes.append(before.get(player.cell.key(task)) or player.play(task)[0])
+        environment.reset(task)
+        goals += goals_of(episodes[-1], environment)
+    environment.close()
+    return {
+        "reward": round(sum(one.reward for one in episodes) / len(episodes), 4),
+        "prompt_tokens_at_the_end": spread([one.moves[-1].tokens_whole for one in episodes]),
+        "goals": share(goals),
+        "steps_ago_of_old_values": spread([one.steps_ago for one in goals if one.old]),
+    }
+
+
 WORLDS: Mapping[str, Callable[[Sequence[str], Mapping[str, Episode]], dict[str, Any]]] = {
     "desk": desk,
+    "households": households,
     "shop_orders": shop_orders,
 }
 
