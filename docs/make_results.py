@@ -57,7 +57,7 @@ FILES = {
     "lpft-mpnet.json": ("an encoder trained as in the paper", "python -m lab.benchmarks.encoders"),
     "lpft-mpnet.jsonl": ("its learning curve", "python -m lab.benchmarks.encoders"),
     "long-needs.json": (
-        "long conversations by tools: how often what a call needs is old, sizes of results",
+        "long conversations: how often what is needed is old, sizes of results",
         "python -m lab.benchmarks.long_conversations --out docs/results/long-needs.json",
     ),
     "first-minutes.json": (
@@ -163,6 +163,7 @@ RUNS = {
     "readers": ("all methods, 300 tasks a world, the goals, the paper's findings", "readers"),
     "desk": ("long conversations by tool calls, test tasks", "desk"),
     "shop_orders": ("several orders in WebShop in one conversation", "shop_orders"),
+    "households": ("several goals in one house of ALFWorld", "households"),
     "remedies": ("what was tried against the newest steps, on validation tasks", "remedies"),
     "ablations": ("one part taken away at a time", "ablations"),
     "sensitivity": ("one setting at a time, with pictures", "sensitivity"),
@@ -252,11 +253,24 @@ def _long() -> Iterator[str]:
         "where the prices say that it pays. The bill is by claude-sonnet-4-5's sheet, as a ratio "
         "to `none` on the same tasks, extra steps included."
     )
-    for world in ("desk", "shop_orders"):
+    if "households" in found:
+        yield ""
+        yield from _households(found["households"])
+    for world in ("desk", "shop_orders", "households"):
         if (FOLDER / world / "report.json").exists():
             yield ""
             yield from _long_table(world)
             yield from _headline(world)
+
+
+def _households(found: dict[str, Any]) -> Iterator[str]:
+    goals, end = found["goals"], found["prompt_tokens_at_the_end"]
+    yield (
+        f"`households`: up to 40 goals in one house of ALFWorld, {end['least']:,} to "
+        f"{end['most']:,} tokens; for {goals['share']:.0%} of {goals['of']} goals a thing that "
+        f"would do was seen before, and stands only outside the floor ({found['tasks']} "
+        f"{found['split']} tasks)."
+    )
 
 
 def _long_table(world: str) -> Iterator[str]:
