@@ -161,9 +161,7 @@ def _lines() -> Iterator[str]:
 
 RUNS = {
     "readers": ("all methods, 300 tasks a world, the goals, the paper's findings", "readers"),
-    "desk": ("long conversations by tool calls, test tasks", "desk"),
-    "shop_orders": ("several orders in WebShop in one conversation", "shop_orders"),
-    "households": ("several goals in one house of ALFWorld", "households"),
+    "long": ("long conversations: desk, shop_orders, households; see the guide", "desk"),
     "remedies": ("what was tried against the newest steps, on validation tasks", "remedies"),
     "ablations": ("one part taken away at a time", "ablations"),
     "sensitivity": ("one setting at a time, with pictures", "sensitivity"),
@@ -257,7 +255,7 @@ def _long() -> Iterator[str]:
         yield ""
         yield from _households(found["households"])
     for world in ("desk", "shop_orders", "households"):
-        if (FOLDER / world / "report.json").exists():
+        if world in {cell["environment"] for cell in _long_cells()}:
             yield ""
             yield from _long_table(world)
             yield from _headline(world)
@@ -273,11 +271,16 @@ def _households(found: dict[str, Any]) -> Iterator[str]:
     )
 
 
+def _long_cells() -> list[dict[str, Any]]:
+    cells: list[dict[str, Any]] = json.loads(_read("long/report.json"))["cells"]
+    return cells
+
+
 def _long_table(world: str) -> Iterator[str]:
     sent = _tokens_a_call(world)
     yield f"| `{world}` | reward | steps | tokens a call | fewer, call by call | bill |"
     yield "|---|---|---|---|---|---|"
-    for cell in json.loads(_read(f"{world}/report.json"))["cells"]:
+    for cell in (one for one in _long_cells() if one["environment"] == world):
         bill = cell["bills"]["claude-sonnet-4-5"]["ratio_to_none"]
         figures = [_bracketed(cell["reward"], 3), _bracketed(cell["steps"], 0)]
         figures += [f"{sent[cell['method']]:,.0f}"]
@@ -294,7 +297,7 @@ def _tokens_a_call(world: str) -> dict[str, float]:
 def _rows(world: str) -> dict[str, dict[str, dict[str, Any]]]:
     """Return the episodes of a world's report, by method and task."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    with gzip.open(FOLDER / world / "rows.jsonl.gz", "rt", encoding="utf-8") as file:
+    with gzip.open(FOLDER / "long" / "rows.jsonl.gz", "rt", encoding="utf-8") as file:
         for row in map(json.loads, file):
             if row.get("environment") == world:
                 found.setdefault(row["method"], {})[row["task"]] = row
