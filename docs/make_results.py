@@ -3,7 +3,9 @@
 Run with nothing but the package installed: python docs/make_results.py
 """
 
+import gzip
 import json
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,10 @@ FILES = {
     "labels-qwen-likelihood.parquet": ("those labels, by likelihood", "agora label make"),
     "lpft-mpnet.json": ("an encoder trained as in the paper", "python -m lab.benchmarks.encoders"),
     "lpft-mpnet.jsonl": ("its learning curve", "python -m lab.benchmarks.encoders"),
+    "long-needs.json": (
+        "long conversations: how often what is needed is old, sizes of results",
+        "python -m lab.benchmarks.long_conversations --out docs/results/long-needs.json",
+    ),
     "first-minutes.json": (
         "the quickstart typed by somebody who has nothing",
         "python -m tests.release.first_minutes WHEEL",
@@ -110,6 +116,8 @@ def _lines() -> Iterator[str]:
     yield ""
     yield from _episodes()
     yield ""
+    yield from _long()
+    yield ""
     yield from _scorers()
     yield ""
     yield from _coverage()
@@ -157,6 +165,7 @@ def _lines() -> Iterator[str]:
 
 RUNS = {
     "readers": ("all methods, 300 tasks a world, the goals, the paper's findings", "readers"),
+    "long": ("long conversations: desk, shop_orders, households; see the guide", "desk"),
     "remedies": ("what was tried against the newest steps, on validation tasks", "remedies"),
     "ablations": ("one part taken away at a time", "ablations"),
     "sensitivity": ("one setting at a time, with pictures", "sensitivity"),
@@ -218,6 +227,126 @@ def _cell(cell: dict[str, Any]) -> str:
         f"{reward['value']:.3f} [{reward['low']:.2f}, {reward['high']:.2f}], n = {reward['n']}; "
         f"{cell['compression_by_call']['value']:.2f}x; bill {bill['value']:.2f}"
     )
+
+
+def _long() -> Iterator[str]:
+    found = json.loads(_read("long-needs.json"))
+    needs, orders = found["desk"], found["shop_orders"]
+    calls, deeds = needs["needs"]["calls"], needs["needs"]["deeds"]
+    lost = needs["needs"]["deeds that need what no tool shows again"]
+    back = orders["orders that point back"]
+    end, ends = needs["prompt_tokens_at_the_end"], orders["prompt_tokens_at_the_end"]
+    yield "## Long conversations"
+    yield ""
+    yield (
+        "Readers. `desk`: one customer, 18 to 52 requests, tools over a database; with everything "
+        f"sent a prompt has {end['least']:,} to {end['most']:,} tokens "
+        f"at the end (half of them {end['half']:,} or less). What a call needs stands only outside "
+        f"the floor in {calls['share']:.0%} [{calls['low']:.0%}, {calls['high']:.0%}] of "
+        f"{calls['of']:,} calls, and in {deeds['share']:.0%} [{deeds['low']:.0%}, "
+        f"{deeds['high']:.0%}] of the {deeds['of']:,} that do what was asked for "
+        f"({needs['tasks']} {needs['split']} tasks, [run file](results/long-needs.json)). "
+        f"In {lost['share']:.0%} of these {lost['of']:,} it is a value that no tool shows again. "
+        "`shop_orders`: 8 to 14 "
+        f"orders in WebShop, {ends['least']:,} to {ends['most']:,} tokens; {back['share']:.0%} of "
+        f"the {back['of']} orders that point back need what stands only outside the floor "
+        f"({orders['tasks']} {orders['split']} tasks). The tables: test tasks, as many as were "
+        "played; at every call a quarter of what lies outside the floor is kept, `agora` edits "
+        "where the prices say that it pays. The bill is by claude-sonnet-4-5's sheet, as a ratio "
+        "to `none` on the same tasks, extra steps included."
+    )
+    if "households" in found:
+        yield ""
+        yield from _households(found["households"])
+    for world in ("desk", "shop_orders", "households"):
+        if world in {cell["environment"] for cell in _long_cells()}:
+            yield ""
+            yield from _long_table(world)
+            yield from _headline(world)
+
+
+def _households(found: dict[str, Any]) -> Iterator[str]:
+    goals, end = found["goals"], found["prompt_tokens_at_the_end"]
+    yield (
+        f"`households`: up to 40 goals in one house of ALFWorld, {end['least']:,} to "
+        f"{end['most']:,} tokens; for {goals['share']:.0%} of {goals['of']} goals a thing that "
+        f"would do was seen before, and stands only outside the floor ({found['tasks']} "
+        f"{found['split']} tasks)."
+    )
+
+
+def _long_cells() -> list[dict[str, Any]]:
+    cells: list[dict[str, Any]] = json.loads(_read("long/report.json"))["cells"]
+    return cells
+
+
+def _long_table(world: str) -> Iterator[str]:
+    sent = _tokens_a_call(world)
+    yield f"| `{world}` | reward | steps | tokens a call | fewer, call by call | bill |"
+    yield "|---|---|---|---|---|---|"
+    for cell in (one for one in _long_cells() if one["environment"] == world):
+        bill = cell["bills"]["claude-sonnet-4-5"]["ratio_to_none"]
+        figures = [_bracketed(cell["reward"], 3), _bracketed(cell["steps"], 0)]
+        figures += [f"{sent[cell['method']]:,.0f}"]
+        figures += [f"{_bracketed(cell['compression_by_call'], 2)}", _bracketed(bill, 2)]
+        name = f"`{cell['method']}`, n = {cell['reward']['n']}"
+        yield f"| {name} | {' | '.join(figures)} |"
+
+
+def _tokens_a_call(world: str) -> dict[str, float]:
+    """Return the tokens that each method sent, by call."""
+    return {name: _by_call(list(own.values())) for name, own in _rows(world).items()}
+
+
+def _rows(world: str) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the episodes of a world's report, by method and task."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    with gzip.open(FOLDER / "long" / "rows.jsonl.gz", "rt", encoding="utf-8") as file:
+        for row in map(json.loads, file):
+            if row.get("environment") == world:
+                found.setdefault(row["method"], {})[row["task"]] = row
+    return found
+
+
+def _by_call(rows: list[dict[str, Any]]) -> float:
+    return sum(row["tokens_sent"] for row in rows) / sum(row["steps"] for row in rows)
+
+
+FORMS, NEWEST, ALL = "agora_forms_worth", "floor_matched", "none"
+"""The comparisons that were fixed before the runs: forms with the newest steps, and with all."""
+
+
+def _headline(world: str) -> Iterator[str]:
+    found = _rows(world)
+    for other in (NEWEST, ALL):
+        tasks = sorted(found.get(FORMS, {}).keys() & found.get(other, {}).keys())
+        if len(tasks) < 2:
+            continue
+        ours, theirs = ([found[name][task] for task in tasks] for name in (FORMS, other))
+        pairs = list(zip(ours, theirs, strict=True))
+        more = _resampled([one["reward"] - two["reward"] for one, two in pairs])
+        steps = sum(one["steps"] for one in ours) / sum(two["steps"] for two in theirs)
+        kept = sum(one["reward"] for one in ours) / sum(two["reward"] for two in theirs)
+        bills = [sum(row["bills"]["claude-sonnet-4-5"] for row in own) for own in (ours, theirs)]
+        yield ""
+        yield (
+            f"`{FORMS}` and `{other}` on the {len(tasks)} tasks that both have played: reward "
+            f"{more}, {kept:.3f} of it; {_by_call(ours):,.0f} and {_by_call(theirs):,.0f} tokens a "
+            f"call ({_by_call(theirs) / _by_call(ours):.2f}x); steps {steps:.2f}x; bill "
+            f"{bills[0] / bills[1]:.2f}x."
+        )
+
+
+def _resampled(values: list[float]) -> str:
+    """Return a mean with its interval, tasks drawn with replacement."""
+    chance, count = random.Random(0), len(values)
+    drawn = sorted(sum(chance.choices(values, k=count)) / count for _ in range(2_000))
+    return f"{sum(values) / count:+.3f} [{drawn[50]:+.3f}, {drawn[1949]:+.3f}]"
+
+
+def _bracketed(figure: dict[str, float], digits: int) -> str:
+    value, low, high = (f"{figure[name]:.{digits}f}" for name in ("value", "low", "high"))
+    return f"{value} [{low}, {high}]"
 
 
 def _scorers() -> Iterator[str]:

@@ -2,17 +2,21 @@
 
 Readers play with everything sent. At the desk a call's values are its arguments and, where it does
 what was asked for, whatever the request needs of earlier ones; in the shop they are what an order
-that points back needs, at its first call. The environments know them. A value is old when it
+that points back needs, at its first call; in a household a thing that would do for a goal, at its
+first call, if one was seen before. The environments know them. A value is old when it
 stands in the prompt but nowhere in its floor: instructions, everything that was said, the two
 newest calls. Sizes of results stand beside those of recorded airline and retail conversations.
 
     AGORA_DATA=folder python -m lab.benchmarks.long_conversations --out docs/results/long-needs.json
+
+One world at a time with `--world desk --tasks 28`; what the file has of the other one stays. With
+`--run FOLDER` conversations that a run has played with everything sent are not played again.
 """
 
 import argparse
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +31,17 @@ from agora_lab.environments import Environment, World, world
 from agora_lab.environments.data import data_folder
 from agora_lab.environments.desk import WORLD, Desk
 from agora_lab.episodes.episode import Cell, Episode
+from agora_lab.episodes.run import read_episodes
 from agora_lab.evaluation.episode_player import Player
-from agora_lab.labelling.needs import CallNeeds, needs_of, orders_of
+from agora_lab.labelling.needs import CallNeeds, goals_of, needs_of, orders_of
 from agora_lab.methods import method
 
 RECORDED = {
     "airline": "tau-bench/gpt-4o-airline.json",
     "retail": "agentrx/tau_dataset_full.json",
 }
+NEEDS = {"households": "alfworld", "shop_orders": "webshop"}
+"""Whose data a world plays with."""
 _COUNTER = EstimatedTokens()
 _RESAMPLES = 2_000
 
@@ -44,22 +51,34 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     asked.add_argument("--split", default="validation", choices=sorted(WORLD.splits()))
     asked.add_argument("--tasks", type=int, default=60)
+    asked.add_argument("--world", choices=sorted(WORLDS), action="append")
+    asked.add_argument("--run", type=Path, help="a run that has some of the episodes already")
     asked.add_argument("--out", type=Path)
     given = asked.parse_args()
-    found = {"split": given.split, "desk": desk(given.split, given.tasks)}
-    if (data_folder() / "webshop").exists():
-        found["shop_orders"] = shop_orders(given.split, given.tasks)
+    there = given.out and given.out.exists()
+    found = json.loads(given.out.read_text(encoding="utf-8")) if there else {}
+    before = {one.key: one for one in read_episodes(given.run)} if given.run else {}
+    for name in given.world or sorted(WORLDS):
+        if name == "desk" or (data_folder() / NEEDS[name]).exists():
+            tasks = world(name).splits()[given.split][: given.tasks]
+            found[name] = {"split": given.split, "tasks": len(tasks), **WORLDS[name](tasks, before)}
     print(json.dumps(found, indent=1))
     if given.out:
         given.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
-def desk(split: str, most: int) -> dict[str, Any]:
+def desk(tasks: Sequence[str], before: Mapping[str, Episode]) -> dict[str, Any]:
     """Return what the desk's calls need, and how large its results are."""
-    tasks = WORLD.splits()[split][:most]
-    episodes, calls = played(tasks)
+    environment = Desk()
+    player = player_of(WORLD, environment)
+    episodes: list[Episode] = []
+    calls: list[CallNeeds] = []
+    for task in tasks:
+        episodes.append(before.get(player.cell.key(task)) or player.play(task)[0])
+        environment.reset(task)
+        calls += needs_of(episodes[-1], environment.script)
+    environment.close()
     return {
-        "tasks": len(tasks),
         "reward": round(sum(one.reward for one in episodes) / len(episodes), 4),
         "prompt_tokens_at_the_end": spread([one.moves[-1].tokens_whole for one in episodes]),
         "calls_a_task": spread([sum(m.called for m in one.moves) for one in episodes]),
@@ -69,7 +88,7 @@ def desk(split: str, most: int) -> dict[str, Any]:
     }
 
 
-def shop_orders(split: str, most: int) -> dict[str, Any]:
+def shop_orders(tasks: Sequence[str], before: Mapping[str, Episode]) -> dict[str, Any]:
     """Return what orders that point back need."""
     from agora_lab.environments.shop_orders import ShopOrders
 
@@ -79,17 +98,46 @@ def shop_orders(split: str, most: int) -> dict[str, Any]:
     player = player_of(chosen, environment)
     episodes: list[Episode] = []
     back: list[CallNeeds] = []
-    for task in chosen.splits()[split][:most]:
-        episodes.append(player.play(task)[0])
+    for task in tasks:
+        episodes.append(before.get(player.cell.key(task)) or player.play(task)[0])
         environment.reset(task)
         back += orders_of(episodes[-1], environment)
     return {
-        "tasks": len(episodes),
         "reward": round(sum(one.reward for one in episodes) / len(episodes), 4),
         "prompt_tokens_at_the_end": spread([one.moves[-1].tokens_whole for one in episodes]),
         "orders that point back": share(back),
         "steps_ago_of_old_values": spread([one.steps_ago for one in back if one.old]),
     }
+
+
+def households(tasks: Sequence[str], before: Mapping[str, Episode]) -> dict[str, Any]:
+    """Return what goals in a house need."""
+    from agora_lab.environments.households import Households
+
+    chosen = world("households")
+    environment = chosen.make()
+    assert isinstance(environment, Households)
+    player = player_of(chosen, environment)
+    episodes: list[Episode] = []
+    goals: list[CallNeeds] = []
+    for task in tasks:
+        episodes.append(before.get(player.cell.key(task)) or player.play(task)[0])
+        environment.reset(task)
+        goals += goals_of(episodes[-1], environment)
+    environment.close()
+    return {
+        "reward": round(sum(one.reward for one in episodes) / len(episodes), 4),
+        "prompt_tokens_at_the_end": spread([one.moves[-1].tokens_whole for one in episodes]),
+        "goals": share(goals),
+        "steps_ago_of_old_values": spread([one.steps_ago for one in goals if one.old]),
+    }
+
+
+WORLDS: Mapping[str, Callable[[Sequence[str], Mapping[str, Episode]], dict[str, Any]]] = {
+    "desk": desk,
+    "households": households,
+    "shop_orders": shop_orders,
+}
 
 
 def player_of(chosen: World, environment: Environment) -> Player:
@@ -101,19 +149,6 @@ def player_of(chosen: World, environment: Environment) -> Player:
         backbone=reader(chosen.name),
         method=method("none"),
     )
-
-
-def played(tasks: Sequence[str]) -> tuple[list[Episode], list[CallNeeds]]:
-    """Return the episodes of some tasks, and what each of their calls needs."""
-    environment = Desk()
-    player = player_of(WORLD, environment)
-    episodes: list[Episode] = []
-    calls: list[CallNeeds] = []
-    for task in tasks:
-        episodes.append(player.play(task)[0])
-        calls += needs_of(episodes[-1], environment.script)
-    environment.close()
-    return episodes, calls
 
 
 def summary(calls: Sequence[CallNeeds]) -> dict[str, Any]:

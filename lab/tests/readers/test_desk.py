@@ -105,6 +105,34 @@ def test_names_without_keys_are_told_by_their_shape() -> None:
     assert "mei_mori_1234" in READER.act(ordering(marked))
 
 
+def test_the_code_of_a_credit_is_not_that_of_the_one_the_order_was_paid_with() -> None:
+    cancelled = "3 cancel_order order_id=#W7654321 -> ok payment_id=CR-7777777 total=20.0"
+    who = "2 get_customer customer_id=mei_mori_1234 -> ok"
+    told = f"{CANCEL}\n\n[steps 1-3 elided by the context compressor]\n{who}\n{cancelled}"
+
+    assert '"CR-1234567"' in READER.act(ordering(f"{told}; code=CR-1234567 credit.amount=20.0"))
+    assert READER.act(ordering(told)) == GIVEN_UP
+
+
+def test_what_stands_in_the_prompt_in_any_form_is_not_given_up() -> None:
+    episode, script = played("validation-002")
+    settings = MethodSettings(observations="none", options={"share": 0.25})
+    forms = method("agora_forms_worth", settings)
+    asked = 0
+
+    for one in needs_of(episode, script):
+        if not one.points_back:
+            continue
+        sent = prompt_text(forms.shorten(episode.conversation(one.step - 1)).messages)
+        if all(stands_in(value, sent) for value in one.needed):
+            asked += 1
+            answer = READER.act(sent)
+            looks_up = answer.startswith(("get_", "find_", "list_", "search_"))
+            assert looks_up or answer == episode.moves[one.step - 1].answer
+
+    assert asked > 10
+
+
 def test_a_code_that_is_gone_is_not_made_up() -> None:
     assert READER.act(ordering(f"{CANCEL}\n\n[... 3 step(s) elided ...]")) == GIVEN_UP
 

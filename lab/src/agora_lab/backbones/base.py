@@ -50,11 +50,12 @@ def prompt_text(messages: Messages) -> str:
     find it
     """
     return "\n\n".join(
-        f"[{str(message['role']).upper()}]\n{_written(message)}" for message in messages
+        f"[{str(message['role']).upper()}]\n{message_text(message)}" for message in messages
     )
 
 
-def _written(message: Mapping[str, Any]) -> str:
+def message_text(message: Mapping[str, Any]) -> str:
+    """Return what a message says: its text, then the tools that it calls, a line each."""
     text = content_text(message.get("content"))
     calls = [call["function"] for call in message.get("tool_calls") or ()]
     lines = [f"{call['name']} {call['arguments']}" for call in calls]

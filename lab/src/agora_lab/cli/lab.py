@@ -1,6 +1,5 @@
 """The `agora lab` commands: play episodes, inspect one, serve a small language model."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -285,13 +284,15 @@ def _summary(folder: Path, json_out: str | None) -> None:
 
 
 def _show(episode: "Episode", step: int | None) -> None:
+    from agora_lab.backbones.base import message_text
+
     click.secho(f"{episode.key}", bold=True)
     if step is not None:
         if step > len(episode.moves):
             raise click.ClickException(f"the episode has {len(episode.moves)} steps")
         for message in episode.shown(step - 1):
             click.secho(f"[{str(message['role']).upper()}]", dim=True)
-            click.echo(_text(message["content"]))
+            click.echo(message_text(message))
         click.secho(f"-> {episode.moves[step - 1].answer}", fg="green")
         return
     click.echo(episode.opening)
@@ -301,7 +302,3 @@ def _show(episode: "Episode", step: int | None) -> None:
         click.secho(f"   {left}", dim=True)
         click.echo(f"      {move.observation.strip()}")
     click.secho(f"reward {episode.reward:.2f}, {episode.ended}", bold=True)
-
-
-def _text(content: Any) -> str:
-    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)

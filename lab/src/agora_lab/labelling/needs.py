@@ -17,7 +17,8 @@ from agora_lab.episodes.episode import Episode
 from agora_lab.methods.in_place import Places
 
 if TYPE_CHECKING:
-    # It needs WebShop's search engine, which the desk does not.
+    # They need WebShop's search engine and ALFWorld's games, which the desk does not.
+    from agora_lab.environments.households import Households
     from agora_lab.environments.shop_orders import ShopOrders
 
 _LEAST_CHARACTERS = 4
@@ -108,6 +109,38 @@ def orders_of(episode: Episode, shop: "ShopOrders") -> Iterator[CallNeeds]:
         first = not move.called
         request = min(request + (not move.called), len(shop.orders) - 1)
         shop.step(move.action)
+
+
+def goals_of(episode: Episode, house: "Households") -> Iterator[CallNeeds]:
+    """Yield what each goal needs at its first call: a thing of its kind, if one was seen already.
+
+    Any of them would do, so none is old while one stands in the floor. The house has to be at the
+    beginning of the same conversation.
+    """
+    first, request = True, 0
+    for at, move in enumerate(episode.moves):
+        if move.called and first:
+            messages = episode.conversation(at)
+            floor = floor_text(messages)
+            needed = house.wanted
+            ages = {value: _steps_ago(value, episode, at) for value in needed}
+            seen = tuple(value for value in needed if ages[value])
+            old = () if any(stands_in(value, floor) for value in needed) else seen
+            yield CallNeeds(
+                task=episode.task,
+                step=at + 1,
+                request=request,
+                kind=house.goals[house.at].treatment or "put",
+                deed=False,
+                points_back=False,
+                needed=needed,
+                old=old,
+                lost=(),
+                steps_ago=min((ages[value] for value in old), default=0),
+            )
+        first = not move.called
+        request += not move.called
+        house.step(move.action)
 
 
 def floor_text(messages: Sequence[dict[str, Any]]) -> str:

@@ -2,8 +2,9 @@
 
 An order of its own is left to WebShop's reader, which is shown what the prompt says about this
 order. One that points back is looked up in what is left of the earlier order: the receipt, else
-the clicks. Where nothing is left of it, the earlier order is shopped for anew, from the
-customer's own words, which may or may not lead to the same product.
+the clicks; options of which no click is left are chosen by the customer's own words, as they were
+then. Where nothing is left of it, the earlier order is shopped for anew from these words, which
+may or may not lead to the same product.
 """
 
 import json
@@ -11,7 +12,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from agora_lab.backbones.readers.left import Apart, Line, apart
 from agora_lab.backbones.readers.webshop import READER as SHOP_READER
+from agora_lab.backbones.readers.webshop import values_to_choose
 from agora_lab.backbones.readers.webshop.pages import read_page
 from agora_lab.backbones.readers.webshop.wish import read_wish
 
@@ -22,8 +25,6 @@ _MOST_STEPS = 30
 _MOST_PAGES = 5
 _ROLE = re.compile(r"^\[(SYSTEM|USER|ASSISTANT|TOOL)\]$", re.MULTILINE)
 _CALL = re.compile(r"shop (\{.*\})")
-_MARK = re.compile(r"\n*\[(?:steps? \d|\.\.\. \d)[^\]\n]*elided")
-_COUNTED = re.compile(r"\[(?:steps? (\d+)(?:-(\d+))? elided|\.\.\. (\d+) step\(s\) elided)")
 _ORDER = re.compile(r"Order \d{1,3}\. (.*)", re.DOTALL)
 _AGAIN = re.compile(r"Buy once more exactly what you bought for order (\d{1,3})\.")
 _CHEAPER = re.compile(
@@ -36,9 +37,18 @@ _RECEIPT = re.compile(r"asin \[SEP\] ([A-Z0-9]{10}) \[SEP\] options \[SEP\] (\{.
 _OPENED = re.compile(r"click\[([A-Z0-9]{10})\]")
 _SEARCHED = re.compile(r"search\[([^\]\n]{1,200})\]")
 _CLICKED = re.compile(r"click\[([^\]\n]{1,120})\]")
+_CODE = re.compile(r"[A-Z0-9]{10}")
 _BUTTONS = frozenset(
     ("back to search", "< prev", "next >", "buy now", "description", "features", "reviews")
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Clicks:
+    """Options that were clicked, and whether these are known to be all."""
+
+    values: list[str]
+    complete: bool
 
 
 @dataclass(slots=True)
@@ -52,28 +62,51 @@ class _Visit:
     @property
     def steps(self) -> int:
         """How many steps were taken, as far as it can be told."""
-        count = 0
-        for role, text in self.blocks:
-            count += role == "ASSISTANT"
-            for first, last, counted in _COUNTED.findall(text):
-                count += int(counted) if counted else int(last or first) - int(first) + 1
-        return count
+        taken = sum(role == "ASSISTANT" for role, _ in self.blocks)
+        return taken + sum(mark.steps for _, parts in self._read() for mark in parts.marks)
 
     @property
-    def actions(self) -> str:
-        """Every action of which something is left, a line each."""
-        lines = []
-        for role, text in self.blocks:
+    def actions(self) -> list[str]:
+        """Every action in turn; an empty one where nothing but its number is left."""
+        found: list[str] = []
+        for role, parts in self._read():
             if role == "ASSISTANT":
-                lines.append(text)
-            elif mark := _MARK.search(text):
-                lines += text[mark.start() :].splitlines()
-        return "\n".join(lines)
+                found.append(parts.own)
+            for mark in parts.marks:
+                found += [""] * (mark.steps - len(mark.lines))
+                found += map(_action_left, mark.lines)
+        return found
 
     @property
     def pages(self) -> list[str]:
         """The pages that are left, oldest first."""
-        return [_MARK.split(text)[0] for role, text in self.blocks if role == "TOOL"]
+        return [parts.own for role, parts in self._read() if role == "TOOL"]
+
+    def opened(self) -> list[str]:
+        """Return the products that were opened, as far as it can be told."""
+        return _OPENED.findall("\n".join(self.actions))
+
+    def searched(self) -> list[str]:
+        """Return the words that were searched for, as far as it can be told."""
+        return _SEARCHED.findall("\n".join(self.actions))
+
+    def clicked(self) -> _Clicks:
+        """Return what was clicked on the product opened last, as far as it can be told."""
+        after: list[str] = []
+        for action in self.actions:
+            after = [] if _OPENED.search(action) else [*after, action]
+        values = _CLICKED.findall("\n".join(after))
+        return _Clicks([one for one in values if one.lower() not in _BUTTONS], all(after))
+
+    def _read(self) -> Iterator[tuple[str, Apart]]:
+        for role, text in self.blocks:
+            yield role, apart(text, result=role == "TOOL")
+
+
+def _action_left(line: Line) -> str:
+    """Return the action that a line under a marker stands for, as far as it says."""
+    said = line.arguments.get("action") or line.done.removeprefix("shop").strip()
+    return f"click[{said}]" if _CODE.fullmatch(said) and not said.isalpha() else said
 
 
 class OrdersReader:
@@ -103,7 +136,7 @@ class OrdersReader:
         target = _bought(earlier)
         if target is None:
             return _call(_shopped(system, now, earlier.text))
-        return _call(_fetched(now, _queries(earlier), *target))
+        return _call(_fetched(now, earlier, *target))
 
 
 def _read(prompt: str) -> tuple[str, list[_Visit]]:
@@ -113,8 +146,8 @@ def _read(prompt: str) -> tuple[str, list[_Visit]]:
         if role == "SYSTEM":
             system = text
         elif role == "USER":
-            mark = _MARK.search(text)
-            own, rest = (text[: mark.start()], text[mark.start() :]) if mark else (text, "")
+            own = apart(text).own
+            rest = text[len(own) :]
             order = _ORDER.fullmatch(own.split("\n\n")[-1].strip())
             if order is not None:
                 visits.append(_Visit(order[1]))
@@ -167,8 +200,11 @@ def _shopped(system: str, visit: _Visit, instruction: str) -> str:
     return SHOP_READER.act("\n\n".join(parts))
 
 
-def _bought(visit: _Visit) -> tuple[str, tuple[str, ...]] | None:
-    """Return what was bought for an order and with which options, if the prompt still tells."""
+def _bought(visit: _Visit) -> tuple[str, tuple[str, ...] | None] | None:
+    """Return what was bought for an order, if the prompt still tells.
+
+    With it come the options that were chosen; None where not all clicks are left.
+    """
     for page in reversed(visit.pages):
         if found := _RECEIPT.search(page):
             try:
@@ -176,18 +212,17 @@ def _bought(visit: _Visit) -> tuple[str, tuple[str, ...]] | None:
             except ValueError:
                 options = {}
             return found[1], tuple(map(str, options.values()))
-    opened = list(_OPENED.finditer(visit.actions))
+    opened = visit.opened()
     if not opened:
         return None
-    after = visit.actions[opened[-1].end() :]
-    values = [value for value in _CLICKED.findall(after) if value.lower() not in _BUTTONS]
-    return opened[-1][1], tuple(dict.fromkeys(values))
+    clicks = visit.clicked()
+    return opened[-1], tuple(dict.fromkeys(clicks.values)) if clicks.complete else None
 
 
 def _looked(now: _Visit, words: str) -> str:
     """Return the next step of looking at the first two products of a search."""
     page = read_page(now.pages[-1]) if now.pages else read_page("Search")
-    opened = list(dict.fromkeys(_OPENED.findall(now.actions)))
+    opened = list(dict.fromkeys(now.opened()))
     if len(opened) >= 2:
         return LOOKED
     if page.kind == "results":
@@ -211,7 +246,7 @@ def _picked(now: _Visit, earlier: _Visit) -> str:
                 known.setdefault(listing.asin, min(listing.prices, default=0.0))
     if len(known) >= 2:
         pair = list(known)[:2]
-        return _fetched(now, [words], min(pair, key=lambda asin: known[asin]), ())
+        return _fetched(now, earlier, min(pair, key=lambda asin: known[asin]), ())
     # The prices are gone: the same search lists them again.
     page = read_page(now.pages[-1]) if now.pages else read_page("Search")
     return f"search[{words}]" if page.kind == "search" else "click[Back to Search]"
@@ -219,15 +254,16 @@ def _picked(now: _Visit, earlier: _Visit) -> str:
 
 def _queries(visit: _Visit) -> list[str]:
     """Return the searches that may list what an order was about."""
-    searches = _SEARCHED.findall(visit.actions)
-    return [*dict.fromkeys(reversed(searches)), read_wish(visit.text).query]
+    if look := _LOOK.fullmatch(visit.text):
+        return [look[1]]
+    return [*dict.fromkeys(reversed(visit.searched())), read_wish(visit.text).query]
 
 
-def _fetched(now: _Visit, queries: list[str], asin: str, options: tuple[str, ...]) -> str:
+def _fetched(now: _Visit, earlier: _Visit, asin: str, options: tuple[str, ...] | None) -> str:
     """Return the next action on the way to a product whose code is known."""
     page = read_page(now.pages[-1]) if now.pages else read_page("Search")
-    actions = now.actions
-    tried = [query for query in _SEARCHED.findall(actions) if query in queries]
+    queries = _queries(earlier)
+    tried = [query for query in now.searched() if query in queries]
     if page.kind == "search":
         return f"search[{queries[min(len(tried), len(queries) - 1)]}]"
     if page.kind == "results":
@@ -236,9 +272,10 @@ def _fetched(now: _Visit, queries: list[str], asin: str, options: tuple[str, ...
         if page.has_next and page.number < _MOST_PAGES:
             return "click[Next >]"
         return "click[Back to Search]"
-    opened = list(_OPENED.finditer(actions))
-    if page.kind == "item" and opened and opened[-1][1] == asin:
-        clicked = {value.lower() for value in _CLICKED.findall(actions[opened[-1].end() :])}
+    if page.kind == "item" and now.opened()[-1:] == [asin]:
+        if options is None:
+            options = tuple(values_to_choose(page.choices, read_wish(earlier.text)))
+        clicked = {value.lower() for value in now.clicked().values}
         for value in options:
             if value.lower() not in clicked:
                 return f"click[{value}]"

@@ -118,6 +118,10 @@ class Desk:
         """Return the database as it is now."""
         return self._state
 
+    def done(self) -> frozenset[int]:
+        """Return the places of the requests that count as done."""
+        return fulfilled(self.script, self._start, self._state, self._touched) & self._answered
+
     def _note(self) -> None:
         """Note which fields were changed while this request was dealt with."""
         assert self._database is not None  # noqa: S101
@@ -140,10 +144,9 @@ class Desk:
     def _outcome(
         self, observation: str, *, terminated: bool = False, valid: bool = True
     ) -> Outcome:
-        done = self._answered & fulfilled(self.script, self._start, self._state, self._touched)
         return Outcome(
             observation=observation,
-            reward=len(done) / len(self.script.counted),
+            reward=len(self.done()) / len(self.script.counted),
             terminated=terminated,
             valid=valid,
         )

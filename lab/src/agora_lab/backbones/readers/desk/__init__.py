@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from agora_lab.backbones.readers.desk.known import WRITES, Call, Known, Lost, same, search
 from agora_lab.backbones.readers.desk.notes import read
+from agora_lab.backbones.readers.desk.seen import complete
 from agora_lab.backbones.readers.desk.wishes import BOOKING, Wish
 
 DONE = "That is done. What else can I do for you?"
@@ -93,18 +94,20 @@ class _Service:
     def _exchange(self, wish: Wish) -> None:
         order, item = self.known.entry(wish, "delivered")
         new = self.known.cheapest([wish["product"]], wish["option"], wish["value"], other_than=item)
+        if not order.fields.get("payment_id"):
+            raise Call("get_order", order_id=order.key)
         raise Call(
             "exchange_item",
-            order_id=order["order_id"],
+            order_id=order.key,
             item_id=item,
             new_item_id=new,
-            payment_id=order["payment_id"],
+            payment_id=order.fields["payment_id"],
         )
 
     def _return(self, wish: Wish) -> None:
         order, item = self.known.entry(wish, "delivered")
         payment = self.known.payment(wish["pay"])
-        raise Call("return_item", order_id=order["order_id"], item_id=item, payment_id=payment)
+        raise Call("return_item", order_id=order.key, item_id=item, payment_id=payment)
 
     def _redirect(self, wish: Wish) -> None:
         order = self.known.order_with(wish, "pending")
@@ -114,9 +117,9 @@ class _Service:
         request, redirected = self.known.earlier(("redirect",), wish.nth)
         order = self.known.redirected(request, redirected)
         address = self.known.address_before(request, order)
-        if not address:
+        if not complete(address):
             # No tool shows what was overwritten: most orders go to where the customer lives.
-            address = self.known.home(redirected["first"])
+            address = {**self.known.home(redirected["first"]), **address}
         raise Call("change_order_address", order_id=order, **address)
 
     def _book(self, wish: Wish) -> None:
@@ -144,10 +147,10 @@ class _Service:
         raise Call("move_booking", booking_id=booking, slot_id=slot)
 
     def _look_at_orders(self, wish: Wish) -> None:
-        seen = {e.head or str(e.arguments) for e in self.known.now("get_order")}
-        if len(seen) < 2:
+        read_now = self.known.orders_read(self.known.notes.now)
+        if len(read_now) < 2:
             for order in self.known.pair(self.known.notes.now, wish):
-                if order not in self.known.orders_read(self.known.notes.now):
+                if order not in read_now:
                     raise Call("get_order", order_id=order)
 
     def _pick_order(self, wish: Wish) -> None:

@@ -8,14 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 from agora_lab.backbones.readers.desk.wishes import Wish, read_wish
+from agora_lab.backbones.readers.left import NOTHING, Line, Told, apart, note
 
 _ROLE = re.compile(r"^\[(SYSTEM|USER|ASSISTANT|TOOL)\]$", re.MULTILINE)
 _CALL = re.compile(r"([a-z_]{1,40}) (\{.*\})")
-_RUN = re.compile(r"\[(?:steps? (\d+)(?:-(\d+))? elided|\.\.\. (\d+) step\(s\) elided)[^\]\n]*\]")
-_LINE = re.compile(r"(\d{1,6}) ([a-z_]{3,40})(?: ([^\n]*?))?(?: -> ([^\n]*))?")
-_REMOVED = re.compile(r"\[[^\]\n]{1,200}\] ?([^\n]*)")
 _PERSON = re.compile(r"\b([A-Z]\w{1,30}) ([A-Z]\w{1,30}) \(([^)\s]{3,80})\)")
-_PAIR = re.compile(r'([a-z_.]{1,40})=(?:"([^"]{0,80})"|([^\s;"]{1,80}))')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,32 +26,35 @@ class Event:
     result: Any = None
     """The result, where it is whole."""
     head: str = ""
-    """What is left of the call."""
-    tail: str = ""
+    """What is left of the call, where its arguments are not."""
+    told: Told = NOTHING
     """What is left of the result."""
 
     @property
     def failed(self) -> bool:
         """Whether the tool refused."""
-        return self.tail.startswith("Error") or self.tail.startswith("error")
+        return self.told.status == "error" or self.told.text.startswith("Error")
+
+    @property
+    def slots(self) -> tuple[Mapping[str, Any], ...]:
+        """The slots of a search as far as they are there, each with what is left of it."""
+        if self.result is not None:
+            return tuple(self.result.get("slots", ()))
+        return tuple(
+            {name: own[0] for name, own in record.items()}
+            for record in self.told.records
+            if len(record.get("slot_id", ())) == 1
+        )
 
     def said(self, pattern: str) -> str:
         """Return the first name of some shape in what is left, of the result before the call."""
-        found = re.search(pattern, self.tail) or re.search(pattern, self.head)
+        found = re.search(pattern, self.told.text) or re.search(pattern, self.head)
         return found[0] if found else ""
 
     def given(self, name: str, pattern: str) -> str:
         """Return an argument by its name, or by its shape where names are gone; or nothing."""
         found = re.search(pattern, self.head)
         return str(self.arguments.get(name) or (found[0] if found else ""))
-
-    def pairs(self, key: str) -> list[str]:
-        """Return the values that what is left of the result has under a key."""
-        return [
-            quoted or bare
-            for name, quoted, bare in _PAIR.findall(self.tail)
-            if name.rpartition(".")[2] == key
-        ]
 
 
 @dataclass(slots=True)
@@ -89,16 +89,16 @@ def read(prompt: str) -> Notes:
             found = re.search(r"Today is ([0-9-]{10})", text)
             notes.today = found[1] if found else notes.today
             continue
-        own, marks = _apart(text)
+        parts = apart(text, result=role == "TOOL")
         if role == "ASSISTANT":
-            call = own if _CALL.fullmatch(own) else ""
+            call = parts.own if _CALL.fullmatch(parts.own) else ""
         elif role == "USER":
-            _hear(notes, own)
+            _hear(notes, parts.own)
         elif call:
-            notes.events.append(_event(notes.now, call, own))
+            notes.events.append(_event(notes.now, call, parts.own))
             call = ""
-        for mark in marks:
-            _read_mark(notes, mark)
+        notes.unseen += parts.unseen
+        notes.events += (_removed(notes.now, line) for line in parts.lines)
     if call:
         # A call whose result is not there, which no provider would take.
         notes.events.append(_event(notes.now, call, ""))
@@ -115,17 +115,6 @@ def _blocks(prompt: str) -> Iterator[tuple[str, str]]:
         yield role, text
 
 
-def _apart(text: str) -> tuple[str, list[str]]:
-    """Return a message's own text, and the lines that stand for steps after it."""
-    found = _RUN.search(text)
-    if found is None:
-        return text, []
-    if not text[: found.start()].strip() and "\n" not in text:
-        # The only thing in a message: what is left of its own result.
-        return text, []
-    return text[: found.start()].strip(), text[found.start() :].splitlines()
-
-
 def _hear(notes: Notes, text: str) -> None:
     sentence = text.split("\n\n")[-1].strip()
     if not sentence:
@@ -136,33 +125,21 @@ def _hear(notes: Notes, text: str) -> None:
         notes.people[first] = (last, email)
 
 
-def _read_mark(notes: Notes, line: str) -> None:
-    if run := _RUN.match(line):
-        first, last, count = run[1], run[2], run[3]
-        notes.unseen += int(count) if count else int(last or first) - int(first) + 1
-    elif found := _LINE.fullmatch(line):
-        head = found[3] or ""
-        arguments = {name: quoted or bare for name, quoted, bare in _PAIR.findall(head)}
-        tail = found[4] or ""
-        notes.unseen -= 1
-        notes.events.append(
-            Event(
-                request=notes.now,
-                tool=found[2],
-                arguments=arguments,
-                head=head,
-                tail=tail.removeprefix("ok "),
-            )
-        )
+def _removed(request: int, line: Line) -> Event:
+    return Event(
+        request=request,
+        tool=line.tool,
+        arguments=line.arguments,
+        head=line.done.partition(" ")[2],
+        told=line.told,
+    )
 
 
-def _event(request: int, call: str, told: str) -> Event:
+def _event(request: int, call: str, text: str) -> Event:
     name, arguments = _called(call)
-    result = _value(told) if told.startswith("{") else None
-    tail = told
-    if result is None and (removed := _REMOVED.fullmatch(told.split("\n", 1)[0])):
-        tail = removed[1].removeprefix("ok ")
-    return Event(request=request, tool=name, arguments=arguments, result=result, tail=tail)
+    result = _value(text) if text.startswith("{") else None
+    told = NOTHING if result is not None else note(text) or Told(text)
+    return Event(request=request, tool=name, arguments=arguments, result=result, told=told)
 
 
 @lru_cache(maxsize=8_192)

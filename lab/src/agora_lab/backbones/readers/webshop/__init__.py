@@ -13,7 +13,7 @@ from functools import lru_cache
 from agora_lab.backbones.readers.webshop.memory import Candidate, Memory, read_memory
 from agora_lab.backbones.readers.webshop.wish import Wish, read_wish, stems
 
-__all__ = ["READER", "ShopReader"]
+__all__ = ["READER", "ShopReader", "values_to_choose"]
 
 _COMPARED = 3
 """So many products are opened even when the first one has all that is asked for."""
@@ -243,8 +243,12 @@ def _cheapest(one: Candidate) -> float:
 
 
 def _choices(one: Candidate, wish: Wish) -> list[str]:
+    return values_to_choose(one.choices or (), wish)
+
+
+def values_to_choose(choices: tuple[str, ...], wish: Wish) -> list[str]:
     """Return the values to click on a product's page, in the order they are asked for."""
-    found = (_choice(one.choices or (), value) for value in wish.options)
+    found = (_choice(choices, value) for value in wish.options)
     return list(dict.fromkeys(value for value in found if value))
 
 

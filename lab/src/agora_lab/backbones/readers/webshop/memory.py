@@ -16,6 +16,7 @@ _NUMBERED = re.compile(r"\[steps? ([0-9]{1,6})(?:-([0-9]{1,6}))? elided")
 _COUNTED = re.compile(r"\[\.\.\. ([0-9]{1,6}) step\(s\) elided")
 _STEPS = re.compile(r"at most ([0-9]{1,4}) steps")
 _ASIN = re.compile(r"[A-Z0-9]{10}")
+_CODE = re.compile(r"(?<![A-Za-z0-9])[A-Z0-9]{10}(?![A-Za-z0-9])")
 _DETAILS = frozenset(["description", "features", "reviews", "attributes"])
 _MOVES = frozenset(["back to search", "< prev", "next >", "buy now"])
 _DEFAULT_STEPS = 30
@@ -164,8 +165,8 @@ def _skip(memory: Memory, marker: list[str]) -> None:
 
 
 def _codes(text: str) -> list[str]:
-    words = (word.strip(",;") for word in text.split())
-    return [word for word in words if _ASIN.fullmatch(word) and not word.isalpha()]
+    """Return the codes in a line, bare or in what was clicked: `action=B000000000`."""
+    return [code for code in _CODE.findall(text) if not code.isalpha()]
 
 
 def _said(action: str) -> str:
