@@ -189,11 +189,12 @@ def test_a_process_that_dies_is_reported_and_what_it_finished_stays(tmp_path: Pa
 
 def test_a_plan_is_fixed_and_a_folder_has_one_writer(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    plan = {"model": "m", "margin": 2.0, "seed": 0, "arithmetic": "int8", "date": "1"}
-    run.plan(plan)
-    run.plan({**plan, "date": "2"})
+    plan: dict[str, Any] = {"model": "m", "margin": 2.0, "seed": 0, "arithmetic": "int8"}
+    run.plan({**plan, "date": "1", "halves": ["validation"]})
+    run.plan({**plan, "date": "2", "halves": ["test"]})
 
-    assert json.loads((tmp_path / "plan.json").read_text())["date"] == "1"
+    written = json.loads((tmp_path / "plan.json").read_text())
+    assert (written["date"], written["halves"]) == ("1", ["validation", "test"])
     with pytest.raises(ValueError, match=r"fixed margin 2\.0, not 1\.0"):
         run.plan({**plan, "margin": 1.0})
     with pytest.raises(BusyError):

@@ -191,11 +191,12 @@ _WHY = (
     "over an action (tenths), below what one missing id costs (5 and more)"
 )
 _ORDER = (
-    "sources in turn, anchor by anchor; a task's second anchor after every task's first, by lot; "
+    "sources in turn, {block} anchors each; a task's second anchor after every task's first, by "
+    "lot; "
     "prompts of at most {most} tokens first, so that n is large, then up to {limit}, longer ones "
     "left out; at each anchor everything and floor, then, if the gap is at least the margin, "
-    "{first} at 0.25; after each {block} anchors of a source the others at 0.25, then newest and "
-    "default at 0.15 and 0.5"
+    "{first} at 0.25; after {block} anchors of each source the others at 0.25, then newest, "
+    "default and forms_worth at 0.15 and 0.5"
 )
 
 

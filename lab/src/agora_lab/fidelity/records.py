@@ -98,7 +98,7 @@ class Run:
         self.anchors[anchor.anchor] = anchor
 
     def plan(self, plan: Mapping[str, Any]) -> None:
-        """Write the plan, once: what was fixed before a run stays fixed.
+        """Write the plan, once: what was fixed before a run stays fixed, but for a further half.
 
         Raises:
             ValueError: the folder holds another plan; the message says where they differ.
@@ -115,7 +115,8 @@ class Run:
             if differs:
                 said = ", ".join(f"{key} {before[key]!r}, not {fixed[key]!r}" for key in differs)
                 raise ValueError(f"{file} fixed {said}; use the same, or another folder")
-            return
+            halves = [*dict.fromkeys([*before.get("halves", ()), *fixed.get("halves", ())])]
+            fixed = before | {"halves": halves}
         file.write_text(json.dumps(fixed, indent=1) + "\n", encoding="utf-8")
 
     def close(self) -> None:
