@@ -236,4 +236,5 @@ def test_what_can_be_told_follows_what_is_known_though_it_is_remembered() -> Non
         for way in ways:
             assert way == told(facts(observation), {*known}, most=way.names)
     spoken = ways_to_tell(observation, set(), said=nothing, asked=frozenset({"7777"}))
-    assert "card_7777" in spoken[0].text and "card_7777" not in ways[0].text
+    assert "card_7777" in spoken[0].text
+    assert "card_7777" not in ways[0].text

@@ -9,10 +9,14 @@ words, of which there are several.
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-from transformers.cache_utils import DynamicCache
-
+from agora.errors import MissingExtraError
 from agora_lab.fidelity.likelihood import common
+
+try:
+    import torch
+    from transformers.cache_utils import DynamicCache
+except ImportError as error:
+    raise MissingExtraError(__name__, "judge", "agora-lab") from error
 
 CHUNK_TOKENS = 2_048
 

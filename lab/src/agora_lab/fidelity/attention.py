@@ -6,8 +6,13 @@ head: with few new tokens the copies took as long as the rest of a layer.
 
 from typing import Any
 
-import torch
-from transformers import AttentionInterface
+from agora.errors import MissingExtraError
+
+try:
+    import torch
+    from transformers import AttentionInterface
+except ImportError as error:
+    raise MissingExtraError(__name__, "judge", "agora-lab") from error
 
 NAME = "agora_grouped"
 _BLOCK = 128

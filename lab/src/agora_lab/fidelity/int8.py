@@ -10,8 +10,13 @@ once, by reading a text: what a prompt is worth must not depend on how it was cu
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-from torch import nn
+from agora.errors import MissingExtraError
+
+try:
+    import torch
+    from torch import nn
+except ImportError as error:
+    raise MissingExtraError(__name__, "judge", "agora-lab") from error
 
 OUTLIERS = 64
 """Input channels per layer in float32. With 64 the nats of an action are within rounding of

@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.cache_utils import DynamicCache
-
+from agora.errors import MissingExtraError
 from agora_lab.fidelity import attention
 from agora_lab.fidelity.int8 import to_int8
 from agora_lab.fidelity.weights import WeightsError
+
+try:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.cache_utils import DynamicCache
+except ImportError as error:
+    raise MissingExtraError(__name__, "judge", "agora-lab") from error
 
 CHUNK_TOKENS = 512
 """How many tokens are read at once. It bounds memory, and a token attends in vain only to the

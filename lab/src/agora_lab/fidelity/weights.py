@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from agora.errors import AgoraError
+from agora.errors import AgoraError, MissingExtraError
 
 _WEIGHTS = "model.safetensors"
 
@@ -31,13 +31,17 @@ def prepare(gguf: Path, folder: Path) -> Path:
 
     Raises:
         WeightsError: there is no such file, or transformers cannot read it.
+        MissingExtraError: torch or transformers is not installed.
     """
     if folder.exists():
         return folder
     if not gguf.is_file():
         raise WeightsError(gguf, "does not exist; give the path of a GGUF file")
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+    try:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+    except ImportError as error:
+        raise MissingExtraError(__name__, "judge", "agora-lab") from error
 
     source: dict[str, Any] = {
         "pretrained_model_name_or_path": str(gguf.parent),
