@@ -69,7 +69,7 @@ def test_a_model_answers_the_probes_of_a_run_under_every_prompt(tmp_path: Path) 
     from lab.harness.tiny_judge import tiny_model, tiny_tokenizer
 
     from agora_lab.fidelity.answering import Answering
-    from agora_lab.fidelity.probes import METHODS, plan, run
+    from agora_lab.fidelity.probes import plan, run
     from agora_lab.fidelity.rendering import Rendering
 
     folder = write_run(tmp_path / "run", tasks=3, per_task=1, steps=6)
@@ -77,11 +77,19 @@ def test_a_model_answers_the_probes_of_a_run_under_every_prompt(tmp_path: Path) 
     planned = plan(folder, half="", probes=2, each=1, worded=1)
     tokenizer = tiny_tokenizer()
     ends = frozenset({tokenizer.eos_token_id})
+    methods = ("everything", "floor", "newest@0.25", "default@0.25")
+    asked = run(
+        folder,
+        planned,
+        Answering(tiny_model()),
+        Rendering(tokenizer),
+        methods=methods,
+        ends=ends,
+    )
+    found = list(asked)
 
-    found = list(run(folder, planned, Answering(tiny_model()), Rendering(tokenizer), ends=ends))
-
-    assert len(found) == 2 * len(METHODS)
+    assert len(found) == 2 * len(methods)
     assert all(min(one.nats) > 0 for one in found)
-    assert sum(one.said is not None for one in found) == len(METHODS)
+    assert sum(one.said is not None for one in found) == len(methods)
     # Another prompt, another likelihood: what is asked depends on what was sent.
     assert len({one.nats for one in found if one.probe == found[0].probe}) > 1
