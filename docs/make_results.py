@@ -122,7 +122,10 @@ def _lines() -> Iterator[str]:
     yield ""
     yield from _coverage()
     yield ""
-    yield from fidelity(json.loads(_read("fidelity/fidelity.json")))
+    yield "## What a prompt is worth to a language model"
+    yield ""
+    for folder in ("judge-test", "judge"):
+        yield from fidelity(json.loads(_read(f"{folder}/fidelity.json")), folder)
     yield "## Bills"
     yield ""
     yield (
@@ -396,18 +399,14 @@ def _coverage() -> Iterator[str]:
         yield f"| {domain} ({calls}) | {stays} | {' | '.join(cells)} |"
 
 
-def fidelity(report: dict[str, Any]) -> Iterator[str]:
-    """Yield what each method recovers, by source; nothing from a report that is not the judge's."""
-    if "verdict" not in report:
-        return
+def fidelity(report: dict[str, Any], folder: str) -> Iterator[str]:
+    """Yield what each method recovers, by source."""
     rows = [one for one in report["shares"] if (one["target"], one["keep"]) == ("action", 0.25)]
     sources = {one["source"]: one for one in report["passed"] if one["compared"]}
-    yield "## What a prompt is worth to a language model"
-    yield ""
     yield (
         f"{report['model']}, {report['half']} half: share of what the floor loses on the next "
         "action that each method wins back with 25 % of the tokens outside the floor; behind it "
-        f"the share really sent. **{report['verdict']}.** [Report](results/fidelity/fidelity.md), "
+        f"the share really sent. **{report['verdict']}.** [Report](results/{folder}/fidelity.md), "
         "`agora lab fidelity report RUN`."
     )
     yield ""
