@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 PROJECTS = {"agora-context": ROOT / "pyproject.toml", "agora-lab": ROOT / "lab" / "pyproject.toml"}
 TORCH = "torch==2.13.0"
 """Built for the CPU alone; a plain one brings gigabytes for accelerators."""
-WITH_TORCH = {"agora-lab[train-encoders]"}
+WITH_TORCH = {"agora-lab[judge]", "agora-lab[train-encoders]"}
 HEAVY = {"agora-lab[environments]": "compiles ALFWorld for minutes and needs Java"}
 """Environments that are left out unless they are asked for by name."""
 LOWEST = ("cli", "testing", "gateway", "onnx")
