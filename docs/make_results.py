@@ -7,6 +7,7 @@ import gzip
 import json
 import random
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -278,6 +279,7 @@ def _households(found: dict[str, Any]) -> Iterator[str]:
     )
 
 
+@cache
 def _long_cells() -> list[dict[str, Any]]:
     cells: list[dict[str, Any]] = json.loads(_read("long/report.json"))["cells"]
     return cells
@@ -291,7 +293,7 @@ def _long_table(world: str) -> Iterator[str]:
         bill = cell["bills"]["claude-sonnet-4-5"]["ratio_to_none"]
         figures = [_bracketed(cell["reward"], 3), _bracketed(cell["steps"], 0)]
         figures += [f"{sent[cell['method']]:,.0f}"]
-        figures += [f"{_bracketed(cell['compression_by_call'], 2)}", _bracketed(bill, 2)]
+        figures += [_bracketed(cell["compression_by_call"], 2), _bracketed(bill, 2)]
         name = f"`{cell['method']}`, n = {cell['reward']['n']}"
         yield f"| {name} | {' | '.join(figures)} |"
 
@@ -301,6 +303,7 @@ def _tokens_a_call(world: str) -> dict[str, float]:
     return {name: _by_call(list(own.values())) for name, own in _rows(world).items()}
 
 
+@cache
 def _rows(world: str) -> dict[str, dict[str, dict[str, Any]]]:
     """Return the episodes of a world's report, by method and task."""
     found: dict[str, dict[str, dict[str, Any]]] = {}

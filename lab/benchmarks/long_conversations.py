@@ -16,7 +16,7 @@ One world at a time with `--world desk --tasks 28`; what the file has of the oth
 import argparse
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,13 +70,9 @@ def main() -> None:
 def desk(tasks: Sequence[str], before: Mapping[str, Episode]) -> dict[str, Any]:
     """Return what the desk's calls need, and how large its results are."""
     environment = Desk()
-    player = player_of(WORLD, environment)
-    episodes: list[Episode] = []
-    calls: list[CallNeeds] = []
-    for task in tasks:
-        episodes.append(before.get(player.cell.key(task)) or player.play(task)[0])
-        environment.reset(task)
-        calls += needs_of(episodes[-1], environment.script)
+    episodes, calls = played(
+        WORLD, environment, tasks, before, lambda one: needs_of(one, environment.script)
+    )
     environment.close()
     return {
         "reward": round(sum(one.reward for one in episodes) / len(episodes), 4),
@@ -95,13 +91,9 @@ def shop_orders(tasks: Sequence[str], before: Mapping[str, Episode]) -> dict[str
     chosen = world("shop_orders")
     environment = chosen.make()
     assert isinstance(environment, ShopOrders)
-    player = player_of(chosen, environment)
-    episodes: list[Episode] = []
-    back: list[CallNeeds] = []
-    for task in tasks:
-        episodes.append(before.get(player.cell.key(task)) or player.play(task)[0])
-        environment.reset(task)
-        back += orders_of(episodes[-1], environment)
+    episodes, back = played(
+        chosen, environment, tasks, before, lambda one: orders_of(one, environment)
+    )
     return {
         "reward": round(sum(one.reward for one in episodes) / len(episodes), 4),
         "prompt_tokens_at_the_end": spread([one.moves[-1].tokens_whole for one in episodes]),
@@ -117,13 +109,9 @@ def households(tasks: Sequence[str], before: Mapping[str, Episode]) -> dict[str,
     chosen = world("households")
     environment = chosen.make()
     assert isinstance(environment, Households)
-    player = player_of(chosen, environment)
-    episodes: list[Episode] = []
-    goals: list[CallNeeds] = []
-    for task in tasks:
-        episodes.append(before.get(player.cell.key(task)) or player.play(task)[0])
-        environment.reset(task)
-        goals += goals_of(episodes[-1], environment)
+    episodes, goals = played(
+        chosen, environment, tasks, before, lambda one: goals_of(one, environment)
+    )
     environment.close()
     return {
         "reward": round(sum(one.reward for one in episodes) / len(episodes), 4),
@@ -138,6 +126,27 @@ WORLDS: Mapping[str, Callable[[Sequence[str], Mapping[str, Episode]], dict[str, 
     "households": households,
     "shop_orders": shop_orders,
 }
+
+
+def played(
+    chosen: World,
+    environment: Environment,
+    tasks: Sequence[str],
+    before: Mapping[str, Episode],
+    needs: Callable[[Episode], Iterable[CallNeeds]],
+) -> tuple[list[Episode], list[CallNeeds]]:
+    """Return the episodes of some tasks, and what is needed in them.
+
+    `needs` finds the environment at the beginning of the episode's conversation.
+    """
+    player = player_of(chosen, environment)
+    episodes: list[Episode] = []
+    found: list[CallNeeds] = []
+    for task in tasks:
+        episodes.append(before.get(player.cell.key(task)) or player.play(task)[0])
+        environment.reset(task)
+        found += needs(episodes[-1])
+    return episodes, found
 
 
 def player_of(chosen: World, environment: Environment) -> Player:

@@ -1,11 +1,13 @@
 """The protocol of a backbone: what decides on the next action."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 Messages = Sequence[Mapping[str, Any]]
 """Chat messages: system, then alternating user and assistant; observations are user messages."""
+_ROLE = re.compile(r"^\[(SYSTEM|USER|ASSISTANT|TOOL)\]$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,23 @@ def prompt_text(messages: Messages) -> str:
     return "\n\n".join(
         f"[{str(message['role']).upper()}]\n{message_text(message)}" for message in messages
     )
+
+
+def prompt_blocks(prompt: str) -> Iterator[tuple[str, str]]:
+    r"""Yield role and text of each block of a `prompt_text` that says anything.
+
+    Text without a role is taken for the user's.
+
+    >>> list(prompt_blocks("[USER]\nfind it\n\n[ASSISTANT]\nlook"))
+    [('USER', 'find it'), ('ASSISTANT', 'look')]
+    """
+    role, start = "USER", 0
+    for heading in _ROLE.finditer(prompt):
+        if text := prompt[start : heading.start()].strip():
+            yield role, text
+        role, start = heading[1], heading.end()
+    if text := prompt[start:].strip():
+        yield role, text
 
 
 def message_text(message: Mapping[str, Any]) -> str:

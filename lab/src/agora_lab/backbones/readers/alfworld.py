@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from agora_lab.backbones.base import prompt_blocks
+
 _LOOK = "look"
 _INVENTORY = "inventory"
 _NOTHING = "nothing happens"
@@ -90,7 +92,6 @@ _RECEPTACLES = frozenset(kind for places in _WEIGHTS.values() for kind in places
     _OTHER_RECEPTACLES
 )
 
-_ROLE = re.compile(r"^\[(SYSTEM|USER|ASSISTANT|TOOL)\]$", re.MULTILINE)
 _NAME = re.compile(r"\b([a-z]{2,20}) ([0-9]{1,3})\b")
 _ELIDED = re.compile(r"^\[(?:steps? |\.\.\. )[^\]\n]{0,80}elided[^\]\n]{0,80}\]", re.MULTILINE)
 _SKELETON = re.compile(r"[0-9]{1,6} ([^\n>]{1,200}?)(?: -> (.+))?")
@@ -195,9 +196,10 @@ def _read(prompt: str) -> _Notes:
     """Return what the prompt tells, oldest first."""
     notes = _Notes()
     action = ""
-    for role, text in _blocks(prompt):
+    for role, said in prompt_blocks(prompt):
         if role == "SYSTEM":
             continue
+        text = said.lower()
         if role == "ASSISTANT":
             action = _action(text) or action
             continue
@@ -211,17 +213,6 @@ def _read(prompt: str) -> _Notes:
     if action:
         _do(notes, action)
     return notes
-
-
-def _blocks(prompt: str) -> Iterator[tuple[str, str]]:
-    """Return role and text of each block; text without a role is taken for what was told."""
-    role, start = "USER", 0
-    for heading in _ROLE.finditer(prompt):
-        if text := prompt[start : heading.start()].strip().lower():
-            yield role, text
-        role, start = heading[1], heading.end()
-    if text := prompt[start:].strip().lower():
-        yield role, text
 
 
 def _apart(text: str) -> tuple[str, list[str]]:

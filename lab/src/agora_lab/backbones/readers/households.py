@@ -8,16 +8,15 @@ that a goal is done, or that it is given up.
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from agora_lab.backbones.base import prompt_blocks
 from agora_lab.backbones.readers.alfworld import READER as HOUSE_READER
 from agora_lab.backbones.readers.left import Apart, apart
 
 DONE = "That is done. What is next?"
 GIVEN_UP = "I am sorry, I could not do that. What is next?"
 _MOST_STEPS = 40
-_ROLE = re.compile(r"^\[(SYSTEM|USER|ASSISTANT|TOOL)\]$", re.MULTILINE)
 _CALL = re.compile(r"act (\{.*\})")
 _GOAL = re.compile(r"Your task is to: put an? (?:\w+ )?(\w+) in (\w+)\.")
 _PUT = re.compile(r"You put the (\w+) \d{1,3} in/on the (\w+) \d{1,3}")
@@ -54,7 +53,7 @@ class HouseholdReader:
 
 def _read(prompt: str) -> _Visit:
     visit = _Visit()
-    for role, text in _blocks(prompt):
+    for role, text in prompt_blocks(prompt):
         if role == "SYSTEM":
             continue
         parts = apart(text, result=role == "TOOL")
@@ -86,16 +85,6 @@ def _marked(parts: Apart) -> str:
             done = line.arguments.get("command") or line.done.removeprefix("act").strip()
             lines.append(f"{line.number} {done} -> {line.told.text}".rstrip(" ->"))
     return "\n".join(lines)
-
-
-def _blocks(prompt: str) -> Iterator[tuple[str, str]]:
-    role, start = "USER", 0
-    for heading in _ROLE.finditer(prompt):
-        if text := prompt[start : heading.start()].strip():
-            yield role, text
-        role, start = heading[1], heading.end()
-    if text := prompt[start:].strip():
-        yield role, text
 
 
 def _command(arguments: str) -> str:

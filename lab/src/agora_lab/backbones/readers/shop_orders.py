@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from agora_lab.backbones.base import prompt_blocks
 from agora_lab.backbones.readers.left import Apart, Line, apart
 from agora_lab.backbones.readers.webshop import READER as SHOP_READER
 from agora_lab.backbones.readers.webshop import values_to_choose
@@ -23,7 +24,6 @@ LOOKED = "I have looked at them. What is next?"
 GIVEN_UP = "I am sorry, I could not buy that. What is next?"
 _MOST_STEPS = 30
 _MOST_PAGES = 5
-_ROLE = re.compile(r"^\[(SYSTEM|USER|ASSISTANT|TOOL)\]$", re.MULTILINE)
 _CALL = re.compile(r"shop (\{.*\})")
 _ORDER = re.compile(r"Order \d{1,3}\. (.*)", re.DOTALL)
 _AGAIN = re.compile(r"Buy once more exactly what you bought for order (\d{1,3})\.")
@@ -142,7 +142,7 @@ class OrdersReader:
 def _read(prompt: str) -> tuple[str, list[_Visit]]:
     system = ""
     visits: list[_Visit] = []
-    for role, text in _blocks(prompt):
+    for role, text in prompt_blocks(prompt):
         if role == "SYSTEM":
             system = text
         elif role == "USER":
@@ -160,16 +160,6 @@ def _read(prompt: str) -> tuple[str, list[_Visit]]:
             elif call is not None:
                 visits[-1].blocks.append((role, _action(call[1])))
     return system, visits
-
-
-def _blocks(prompt: str) -> Iterator[tuple[str, str]]:
-    role, start = "USER", 0
-    for heading in _ROLE.finditer(prompt):
-        if text := prompt[start : heading.start()].strip():
-            yield role, text
-        role, start = heading[1], heading.end()
-    if text := prompt[start:].strip():
-        yield role, text
 
 
 def _action(arguments: str) -> str:

@@ -2,15 +2,15 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from agora_lab.backbones.base import prompt_blocks
 from agora_lab.backbones.readers.desk.wishes import Wish, read_wish
 from agora_lab.backbones.readers.left import NOTHING, Line, Told, apart, note
 
-_ROLE = re.compile(r"^\[(SYSTEM|USER|ASSISTANT|TOOL)\]$", re.MULTILINE)
 _CALL = re.compile(r"([a-z_]{1,40}) (\{.*\})")
 _PERSON = re.compile(r"\b([A-Z]\w{1,30}) ([A-Z]\w{1,30}) \(([^)\s]{3,80})\)")
 
@@ -84,7 +84,7 @@ def read(prompt: str) -> Notes:
     """Return what a prompt says."""
     notes = Notes()
     call = ""
-    for role, text in _blocks(prompt):
+    for role, text in prompt_blocks(prompt):
         if role == "SYSTEM":
             found = re.search(r"Today is ([0-9-]{10})", text)
             notes.today = found[1] if found else notes.today
@@ -103,16 +103,6 @@ def read(prompt: str) -> Notes:
         # A call whose result is not there, which no provider would take.
         notes.events.append(_event(notes.now, call, ""))
     return notes
-
-
-def _blocks(prompt: str) -> Iterator[tuple[str, str]]:
-    role, start = "USER", 0
-    for heading in _ROLE.finditer(prompt):
-        if text := prompt[start : heading.start()].strip():
-            yield role, text
-        role, start = heading[1], heading.end()
-    if text := prompt[start:].strip():
-        yield role, text
 
 
 def _hear(notes: Notes, text: str) -> None:
