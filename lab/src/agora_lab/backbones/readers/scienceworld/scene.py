@@ -1,14 +1,18 @@
 """What a prompt says about the house: rooms and doors, things and their places, what was done."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+
+from agora_lab.backbones.base import prompt_blocks
+from agora_lab.backbones.readers.left import Mark, apart
 
 LOOK = "look around"
 INVENTORY = "inventory"
 _LINE_CHARACTERS = 2_000
 """How much of a line is read: no line of the simulator is longer, and patterns stay quick."""
-_ROLES = ("[SYSTEM]", "[USER]", "[ASSISTANT]")
+_GAPS = ("[steps ", "[... ")
+"""How markers of several steps begin; where one step has its note, its action stands above it."""
 _ARTICLE = re.compile(r"(?:an?|the) (?:substance called )?", re.IGNORECASE)
 _PUNCTUATION = re.compile(r"(\(containing |\(|\)|, |\.+(?: |$)|: )")
 _INSIDE = re.compile(r"(?:On|In) the (.+?) (?:is|you see)$")
@@ -123,24 +127,61 @@ def best(what: str, among: Iterable[Thing]) -> Thing | None:
 def read(prompt: str) -> Scene:
     """Return what the prompt says. Lines that cannot be read are passed over."""
     scene = Scene()
-    role, mode = "[USER]", ""
-    for raw in prompt.split("\n"):
-        line = raw.strip()[:_LINE_CHARACTERS]
-        if line in _ROLES:
-            role, mode = line, "task" if line == "[USER]" and not scene.task else ""
-            scene.last = ""
-        elif role == "[ASSISTANT]" and line.isdecimal():
-            pass  # The answer to "which one?": it is still the action before that is done.
-        elif role == "[ASSISTANT]" and line:
-            scene.action = line
-            if not scene.since or scene.since[-1] != scene.action:
-                scene.since.append(scene.action)
-        elif role == "[USER]" and line:
-            if not scene.last and line.startswith("[") and scene.action:
-                _assume(scene)
-            scene.last += line + "\n"
-            mode = _note(scene, line, mode)
+    for role, text in prompt_blocks(prompt):
+        scene.last = ""
+        if role == "ASSISTANT":
+            for line in _lines(text):
+                _act(scene, line)
+        elif role == "USER":
+            parts = apart(text, result=bool(scene.action))
+            _hear(scene, parts.own)
+            for mark in parts.marks:
+                _skip(scene, mark)
     return scene
+
+
+def _lose(scene: Scene) -> None:
+    scene.room, scene.gap = "", True
+    scene.since.clear()
+
+
+def _lines(text: str) -> Iterator[str]:
+    for raw in text.split("\n"):
+        if line := raw.strip()[:_LINE_CHARACTERS]:
+            yield line
+
+
+def _act(scene: Scene, line: str) -> None:
+    if line.isdecimal():
+        return  # The answer to "which one?": it is still the action before that is done.
+    scene.action = line
+    if not scene.since or scene.since[-1] != scene.action:
+        scene.since.append(scene.action)
+
+
+def _hear(scene: Scene, text: str) -> None:
+    mode = "" if scene.task else "task"
+    for line in _lines(text):
+        if not scene.last and line.startswith("[") and scene.action:
+            _assume(scene)
+        scene.last += line + "\n"
+        mode = _note(scene, line, mode)
+
+
+def _skip(scene: Scene, mark: Mark) -> None:
+    """Note what the lines of steps that were left out say was done.
+
+    Where each of them has its line, it is known where the agent is; what it carries has to be
+    looked up in any case, since what a thing holds stood in the answers.
+    """
+    room = scene.room
+    _lose(scene)
+    if len(mark.lines) == mark.steps:
+        scene.room = room
+    for line in mark.lines:
+        if line.told.status != "error":
+            scene.action = line.done
+            _assume(scene)
 
 
 _EVENTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -191,10 +232,9 @@ def _assume(scene: Scene) -> None:
 
 def _note(scene: Scene, line: str, mode: str) -> str:
     """Note what a line says; return what the lines after it are about."""
-    if "elided" in line and line.startswith("["):
-        scene.room, scene.gap = "", True
-        scene.since.clear()
-        return "marker"
+    if line.startswith(_GAPS) and "elided" in line:
+        _lose(scene)
+        return "gap"
     name = ""
     groups: tuple[str, ...] = ("",)
     for kind, pattern in _EVENTS:
@@ -269,7 +309,7 @@ def _note(scene: Scene, line: str, mode: str) -> str:
 
 def _move(scene: Scene, what: str, into: str) -> None:
     """Move a thing, and what is in it, from the room or the hands to where it was put."""
-    room = scene.seen.setdefault(scene.room, [])
+    room = scene.seen.get(scene.room, [])
     # What was asked for may be called by another name in the answer: a frog egg is a common toad.
     asked = scene.action.removeprefix("pick up ").removeprefix("move ").partition(" to ")[0]
     moved = best(asked, scene.here()) or best(what, scene.here()) or Thing(what)
@@ -285,10 +325,13 @@ def _move(scene: Scene, what: str, into: str) -> None:
     ]
     if into == "inventory":
         scene.held += taken
-        scene.seen[scene.room] = rest
+        left = rest
     else:
         outer = () if into == scene.room else (into,)
-        scene.seen[scene.room] = rest + [replace(t, within=(*outer, *t.within)) for t in taken]
+        left = rest + [replace(t, within=(*outer, *t.within)) for t in taken]
+    # A room that was never looked around in, as far as the prompt says, stays to be looked at.
+    if scene.room in scene.seen:
+        scene.seen[scene.room] = left
 
 
 def _pour(scene: Scene, into: str) -> None:
