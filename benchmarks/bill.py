@@ -392,6 +392,7 @@ def measure(
     budget: Budget,
     ceilings: Sequence[float] = (CEILING,),
     sheets: Sequence[str] = (),
+    least_tokens: int = LEAST_TOKENS,
 ) -> list[dict[str, Any]]:
     """Return one row of figures per sheet."""
     prompts = Prompts(recording)
@@ -421,14 +422,14 @@ def measure(
             "calls": len(prompts.calls),
             "tokens": prompts.calls[-1].total,
         }
-        kind = agora_edit(RentOrBuy(sheet, budget, K_RECENT, least_tokens=LEAST_TOKENS))
+        kind = agora_edit(RentOrBuy(sheet, budget, K_RECENT, least_tokens=least_tokens))
         schedules = {
             "offline": offline(prompts, sheet, kind, math.inf),
             "offline within ceiling": offline(prompts, sheet, kind, CEILING),
         }
         rooms: dict[str, tuple[int, ...]] = {}
         for ceiling in (*ceilings, math.inf):
-            rent = RentOrBuy(sheet, budget, K_RECENT, ceiling=ceiling, least_tokens=LEAST_TOKENS)
+            rent = RentOrBuy(sheet, budget, K_RECENT, ceiling=ceiling, least_tokens=least_tokens)
             label = {CEILING: "agora", math.inf: "rent or buy"}.get(ceiling, f"agora {ceiling}")
             planned = rent.edit(sizes).by_call(len(sizes.steps))
             schedules[label] = tuple(edit.epoch for edit in planned)
@@ -599,6 +600,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only sources that begin so")
     parser.add_argument("--sheets", nargs="*", default=[], help="only these, by family")
     parser.add_argument("--least-ratio", type=float, default=Budget().least_ratio)
+    parser.add_argument("--least-tokens", type=int, default=LEAST_TOKENS)
     parser.add_argument("--ceilings", type=float, nargs="*", default=[CEILING])
     options = parser.parse_args()
     data = options.data or Path(os.environ.get("AGORA_DATA", root.parent / "shared" / "data"))
@@ -613,6 +615,7 @@ def main() -> None:
         budget=budget,
         ceilings=tuple(options.ceilings),
         sheets=tuple(options.sheets),
+        least_tokens=options.least_tokens,
     )
     rows: list[dict[str, Any]] = []
     with ProcessPoolExecutor(options.jobs) as pool:

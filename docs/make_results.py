@@ -55,6 +55,14 @@ FILES = {
     ),
     "integrations.json": ("agents before a real server", "just integrations --real URL"),
     "label-forms.json": ("forms of labels, compared", "python -m lab.benchmarks.label_forms"),
+    "least-tokens.json": (
+        "bills by where editing begins",
+        "python -m benchmarks.least_tokens LOG --work FOLDER --out docs/results/least-tokens.json",
+    ),
+    "worth.json": (
+        "what the trained worth keeps, kind by kind left out",
+        "python -m lab.benchmarks.worth LABELS --every 2 --json docs/results/worth.json",
+    ),
     "labelling.json": ("labels on Ray: exactly once, rate, growth", "just bench-labelling"),
     "labels-qwen.json": ("labels by a language model", "agora label quality"),
     "labels-qwen-counterfactual.parquet": ("those labels, counterfactual", "agora label make"),
@@ -117,9 +125,13 @@ def _lines() -> Iterator[str]:
     yield ""
     yield from _episodes()
     yield ""
+    yield from _short()
+    yield ""
     yield from _long()
     yield ""
     yield from _scorers()
+    yield ""
+    yield from _worth()
     yield ""
     yield from _coverage()
     yield ""
@@ -157,6 +169,8 @@ def _lines() -> Iterator[str]:
         "(`python lab/examples/story.py --conversations 10`)."
     )
     yield ""
+    yield from _least()
+    yield ""
     yield "## Run files"
     yield ""
     yield "| file | what it holds | made by |"
@@ -170,6 +184,7 @@ def _lines() -> Iterator[str]:
 RUNS = {
     "readers": ("all methods, 300 tasks a world, the goals, the paper's findings", "readers"),
     "long": ("long conversations: desk, shop_orders, households; see the guide", "desk"),
+    "short_worlds": ("forms at every call in the three short worlds", "short_worlds"),
     "remedies": ("what was tried against the newest steps, on validation tasks", "remedies"),
     "ablations": ("one part taken away at a time", "ablations"),
     "sensitivity": ("one setting at a time, with pictures", "sensitivity"),
@@ -202,8 +217,9 @@ def _episodes() -> Iterator[str]:
         "call by call, and the bill as a ratio to `none` by claude-sonnet-4-5's sheet. "
         "`floor_matched` is the newest steps that fit the same budget. **The default (`agora`) "
         "leaves prompts this short alone: it keeps the reward because it edits nothing. Editing at "
-        "every call loses reward, and its choice of steps is no better than the newest, except in "
-        "ScienceWorld with `agora_novel`.** Goals that were missed are listed in the report."
+        "every call loses reward, and what 0.1 chose is no better than the newest steps, except in "
+        "ScienceWorld with `agora_novel`; what is chosen since stands below.** Goals that were "
+        "missed are listed in the report."
     )
     yield ""
     yield "| method | " + " | ".join(worlds) + " |"
@@ -231,6 +247,37 @@ def _cell(cell: dict[str, Any]) -> str:
         f"{reward['value']:.3f} [{reward['low']:.2f}, {reward['high']:.2f}], n = {reward['n']}; "
         f"{cell['compression_by_call']['value']:.2f}x; bill {bill['value']:.2f}"
     )
+
+
+def _short() -> Iterator[str]:
+    yield "### Forms in the three short worlds"
+    yield ""
+    yield (
+        "At every call a quarter of what lies outside the floor is kept, whatever the prices say; "
+        "test tasks, readers ([report](results/short_worlds/report.md), `agora lab grid "
+        "lab/grids/short_worlds.toml`). `agora_forms_worth` is the default's choice, "
+        "`agora_every_call` that of 0.1."
+    )
+    cells = json.loads(_read("short_worlds/report.json"))["cells"]
+    yield ""
+    yield "| world | method | reward | steps | fewer tokens, call by call |"
+    yield "|---|---|---|---|---|"
+    for cell in cells:
+        figures = [_bracketed(cell["reward"], 3), _bracketed(cell["steps"], 1)]
+        figures += [_bracketed(cell["compression_by_call"], 2)]
+        name = f"`{cell['method']}`, n = {cell['reward']['n']}"
+        yield f"| {cell['environment']} | {name} | {' | '.join(figures)} |"
+    for world in dict.fromkeys(cell["environment"] for cell in cells):
+        tasks, more = _ahead(world, "short_worlds")
+        yield ""
+        yield f"{world}: `{FORMS}` minus `{NEWEST}` {more}, {tasks} tasks."
+
+
+def _ahead(world: str, report: str) -> tuple[int, str]:
+    """Return how many tasks forms and the newest steps share, and the difference in reward."""
+    ours, theirs = (_rows(world, report)[name] for name in (FORMS, NEWEST))
+    tasks = sorted(ours.keys() & theirs.keys())
+    return len(tasks), _resampled([ours[one]["reward"] - theirs[one]["reward"] for one in tasks])
 
 
 def _long() -> Iterator[str]:
@@ -304,10 +351,10 @@ def _tokens_a_call(world: str) -> dict[str, float]:
 
 
 @cache
-def _rows(world: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the episodes of a world's report, by method and task."""
+def _rows(world: str, report: str = "long") -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the episodes of a world in a report, by method and task."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    with gzip.open(FOLDER / "long" / "rows.jsonl.gz", "rt", encoding="utf-8") as file:
+    with gzip.open(FOLDER / report / "rows.jsonl.gz", "rt", encoding="utf-8") as file:
         for row in map(json.loads, file):
             if row.get("environment") == world:
                 found.setdefault(row["method"], {})[row["task"]] = row
@@ -322,8 +369,8 @@ FORMS, NEWEST, ALL = "agora_forms_worth", "floor_matched", "none"
 """The comparisons that were fixed before the runs: forms with the newest steps, and with all."""
 
 
-def _headline(world: str) -> Iterator[str]:
-    found = _rows(world)
+def _headline(world: str, report: str = "long") -> Iterator[str]:
+    found = _rows(world, report)
     for other in (NEWEST, ALL):
         tasks = sorted(found.get(FORMS, {}).keys() & found.get(other, {}).keys())
         if len(tasks) < 2:
@@ -375,6 +422,68 @@ def _scorers() -> Iterator[str]:
         counts = f"{first['needed']:,} of {first['pairs']:,} ({first['tasks']})"
         cells = [_interval(own[name]["auc"]) for name in names]
         yield f"| {place} | {counts} | {' | '.join(cells)} |"
+
+
+WORTH_RULES = (
+    "newest",
+    "commands first",
+    "features",
+    "rule per token",
+    "worth",
+    "worth, other kinds only",
+    "labels (the limit)",
+)
+
+
+def _worth() -> Iterator[str]:
+    found = [row for row in json.loads(_read("worth.json")) if "rule" in row]
+    yield "### What the trained worth keeps"
+    yield ""
+    yield (
+        "Share of what the next thirty actions need from outside the floor, names / copies of "
+        "eight tokens, that is still there at 25 % of its tokens when a step stays whole, with its "
+        "action alone, or not; validation half, mean over edits that need something. *worth* is "
+        "trained on other tasks of all sources (coding: other repositories), *other kinds only* "
+        "without the kind of agent it is asked about; the last column is what the labels "
+        "themselves would keep. In brackets AUC within an edit, actions and observations."
+    )
+    yield ""
+    yield f"| source (edits) | {' | '.join(WORTH_RULES)} |"
+    yield "|---" * (len(WORTH_RULES) + 1) + "|"
+    for source in dict.fromkeys(row["source"] for row in found):
+        own = {row["rule"]: row for row in found if row["source"] == source}
+        cells = [_kept(own[rule]) for rule in WORTH_RULES]
+        yield f"| {source} ({own['newest']['edits']:,}) | {' | '.join(cells)} |"
+
+
+def _kept(row: dict[str, Any]) -> str:
+    kept = row["25%"]
+    shares = " / ".join(f"{kept[kind]:.2f}" if kind in kept else "–" for kind in ("name", "copy"))
+    auc = row.get("auc")
+    return f"{shares} [{auc[0]:.2f}, {auc[1]:.2f}]" if auc else shares
+
+
+def _least() -> Iterator[str]:
+    rows = json.loads(_read("least-tokens.json"))
+    sheets = list(rows[0]["generated"])
+    yield "### Where editing begins"
+    yield ""
+    yield (
+        f"`least_tokens`, by price: {rows[0]['recorded']['runs']} recorded coding runs (bill and "
+        "tokens as a ratio to sending everything, calls all of whose names from earlier steps are "
+        "still in the prompt), and the mean bill of 73 generated runs of 30 to 500 steps by price "
+        "sheet."
+    )
+    yield ""
+    heads = ["from", "bill", "tokens", "edits", "names in the prompt", *sheets]
+    yield f"| {' | '.join(heads)} |"
+    yield "|---" * len(heads) + "|"
+    for row in rows:
+        own = row["recorded"]
+        cells = [f"{row['least_tokens']:,}", f"{own['bill']:.3f}", f"{own['tokens']:.3f}"]
+        cells += [f"{own['edits']}", f"{own['calls_with_all_names']:.1%}"]
+        cells += [f"{row['generated'][sheet]:.3f}" for sheet in sheets]
+        yield f"| {' | '.join(cells)} |"
 
 
 def _coverage() -> Iterator[str]:
