@@ -1,16 +1,17 @@
 """A causal language model that answers: which of several answers is likeliest, and its own.
 
 What was read stays in one cache, cut back to what the next prompt has in common with
-it. All choices of a question are read as one batch, so the weights pass through
-memory once for all of them: that is as fast as one token of an answer in its own
-words, of which there are several.
+it. All choices of a question are read in one pass behind it, each blind to the others,
+so neither the weights nor what was read pass through memory once for each: that is as
+fast as one token of an answer in its own words, of which there are several.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from agora.errors import MissingExtraError
-from agora_lab.fidelity.likelihood import common
+from agora_lab.fidelity import attention
+from agora_lab.fidelity.likelihood import CHUNK_TOKENS, common
 
 try:
     import torch
@@ -18,16 +19,14 @@ try:
 except ImportError as error:
     raise MissingExtraError(__name__, "judge", "agora-lab") from error
 
-CHUNK_TOKENS = 2_048
-
 
 class Answering:
     """Chooses among answers and gives its own, greedily."""
 
     def __init__(self, model: Any, *, chunk_tokens: int = CHUNK_TOKENS) -> None:
-        """Take a model over: its attention is set to one that reads batches."""
+        """Take a model over: its attention is set to the one that reads after long prefixes."""
         self._model = model.eval()
-        self._model.set_attn_implementation("sdpa")
+        self._model.set_attn_implementation(attention.NAME)
         self._chunk = chunk_tokens
         self._cache = DynamicCache()
         self._read: tuple[int, ...] = ()
@@ -36,28 +35,29 @@ class Answering:
     def choose(self, prompt: Sequence[int], choices: Sequence[Sequence[int]]) -> list[float]:
         """Return the nats of each choice as the whole answer; none of them may be empty."""
         last = self._after(prompt)
-        longest = max(map(len, choices))
-        ids = torch.zeros((len(choices), longest), dtype=torch.long)
-        for place, choice in enumerate(choices):
-            # Padding stands behind the tokens that count, which do not look ahead.
-            ids[place, : len(choice)] = torch.tensor(choice)
-        first = last.expand(len(choices), 1, -1)
-        states = first
-        if longest > 1:
-            layers = [
-                (
-                    one.keys.expand(len(choices), -1, -1, -1),
-                    one.values.expand(len(choices), -1, -1, -1),
-                )
-                for one in self._layers()
-            ]
-            hidden = self._model.model(
-                input_ids=ids[:, :-1], past_key_values=DynamicCache(layers), use_cache=True
-            ).last_hidden_state
-            states = torch.cat([first, hidden], dim=1)
-        logs = torch.log_softmax(self._model.lm_head(states).float(), -1)
-        nats = -logs.gather(2, ids.unsqueeze(2)).squeeze(2)
-        return [float(nats[place, : len(choice)].sum()) for place, choice in enumerate(choices)]
+        tails = [list(choice[:-1]) for choice in choices]
+        states = [last[0]] * len(choices)
+        if any(tails):
+            hidden = self._side_by_side(tails).split([len(tail) for tail in tails])
+            states = [torch.cat([last[0], own]) for own in hidden]
+        return [
+            float(-_logs(self._model, own).gather(1, torch.tensor(choice)[:, None]).sum())
+            for own, choice in zip(states, choices, strict=True)
+        ]
+
+    def _side_by_side(self, tails: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Return the states of texts that each follow what was read, as if alone."""
+        past, lengths = len(self._read), [len(tail) for tail in tails]
+        sees = torch.block_diag(*[torch.ones(n, n).tril() for n in lengths]).bool()
+        sees = torch.cat([torch.ones(len(sees), past, dtype=torch.bool), sees], dim=1)
+        hidden: torch.Tensor = self._model.model(
+            input_ids=torch.tensor([[token_id for tail in tails for token_id in tail]]),
+            position_ids=torch.tensor([[past + place for n in lengths for place in range(n)]]),
+            attention_mask=sees[None, None],
+            past_key_values=DynamicCache([(one.keys, one.values) for one in self._layers()]),
+            use_cache=True,
+        ).last_hidden_state
+        return hidden[0]
 
     @torch.inference_mode()
     def answer(
@@ -99,3 +99,7 @@ class Answering:
         self._read = token_ids
         last: torch.Tensor = hidden[:, -1:]
         return last
+
+
+def _logs(model: Any, states: torch.Tensor) -> torch.Tensor:
+    return torch.log_softmax(model.lm_head(states).float(), -1)

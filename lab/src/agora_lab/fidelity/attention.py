@@ -24,11 +24,17 @@ def grouped_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    attention_mask: torch.Tensor | None,  # noqa: ARG001
+    attention_mask: torch.Tensor | None,
     scaling: float | None = None,
     **_others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Return the attention of one sequence whose last tokens are the queries."""
+    """Return the attention of one sequence whose last tokens are the queries.
+
+    A mask of truths says what each of them sees; without one it is all that comes before it.
+    """
+    sees = None
+    if attention_mask is not None and attention_mask.dtype is torch.bool:
+        sees = attention_mask[0, 0]
     heads, length, width = query.shape[1:]
     groups, past = key.shape[1], key.shape[2]
     shared = heads // groups
@@ -42,8 +48,11 @@ def grouped_attention(
         rows, seen = end - start, first + end
         block = asked[:, :, start:end].reshape(groups, shared * rows, width)
         scores = torch.bmm(block, keys[:, :, :seen]).view(groups, shared, rows, seen)
-        later = torch.ones(rows, rows, dtype=torch.bool).triu_(1)
-        scores[..., seen - rows :].masked_fill_(later, float("-inf"))
+        if sees is None:
+            later = torch.ones(rows, rows, dtype=torch.bool).triu_(1)
+            scores[..., seen - rows :].masked_fill_(later, float("-inf"))
+        else:
+            scores.masked_fill_(~sees[start:end, :seen], float("-inf"))
         weights = torch.softmax(scores, -1).view(groups, shared * rows, seen)
         found[:, :, start:end] = torch.bmm(weights, values[:, :seen]).view(
             groups, shared, rows, width
