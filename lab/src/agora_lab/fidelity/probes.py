@@ -23,6 +23,10 @@ _SPEECH = 24
 """Tokens of an answer in the model's own words: paths are long."""
 
 
+_BLOCK = 4
+"""How many anchors of a source are asked about one after the other."""
+
+
 class Answers(Protocol):
     """A language model that chooses among answers and gives its own."""
 
@@ -88,7 +92,9 @@ class Planned:
 
 
 def plan(folder: Path, *, half: str, probes: int, each: int, worded: int) -> list[Planned]:
-    """Return the probes to ask, sources and anchors in turn, so that a stop leaves some of each.
+    """Return the probes to ask, a few anchors of each source in turn.
+
+    So a stop leaves some of each, and tools and instructions that several have are read once.
 
     Only anchors that passed and whose prompts were kept; at most `each` of an anchor.
     """
@@ -107,10 +113,10 @@ def plan(folder: Path, *, half: str, probes: int, each: int, worded: int) -> lis
             [Planned(f"{key}|{place}", anchor, one, file, False) for place, one in enumerate(own)]
         )
     found: list[Planned] = []
-    places = range(max((len(own) for own in by_source.values()), default=0))
-    for place in places:
+    for place in range(0, max((len(own) for own in by_source.values()), default=0), _BLOCK):
         for anchors in by_source.values():
-            found += anchors[place] if place < len(anchors) else []
+            for own in anchors[place : place + _BLOCK]:
+                found += own
     step = max(1, -(-min(probes, len(found)) // max(1, worded))) if worded else 0
     return [
         Planned(one.key, one.anchor, one.question, one.file, bool(step) and place % step == 0)
