@@ -96,7 +96,7 @@ class Fact(NamedTuple):
     identifies: bool = False
     """Whether it says which record this is."""
     apart: bool = False
-    """Whether it has no key and is part of a record all the same, as what stands in a row is."""
+    """Whether it has no key and stands in a list or in a row of a table."""
 
 
 _DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number)
@@ -225,7 +225,7 @@ class _Walk:
         which row it is; those that follow it are never told beside another row's.
         """
         row = self.opened() if depth else 0
-        several = depth > 0 and len(items) > 1
+        several = row > 0 and len(items) > 1
         first = True
         for item in items:
             if len(self.found) >= _MOST_FACTS:
@@ -242,7 +242,7 @@ class _Walk:
                 weighs *= _LATER_IN_A_ROW
             said = f'"{text}"' if " " in text else text
             of = row or self.opened()
-            fact = Fact(said, text, of, weighs, identifies=several and first, apart=several)
+            fact = Fact(said, text, of, weighs, identifies=several and first, apart=True)
             self.found.append(fact)
             first = False
 
@@ -592,32 +592,37 @@ def _identities(found: Sequence[Fact], said: Set[str]) -> dict[int, int]:
 
 
 def _grouped(found: Sequence[Fact], places: Sequence[int]) -> Iterator[str]:
-    """Yield the words of each record; bare names are one group, and so are ids of one key."""
+    """Yield the words of each record; bare names are one group, and so are ids of one key.
+
+    The names of a list are one group with commas, those of a row have a bar between them.
+    """
     groups: list[list[str]] = []
-    rows: list[bool] = []
+    listed: list[bool] = []
     last = None
     for at in places:
         fact = found[at]
+        if fact.apart and fact.record == last:
+            groups[-1][0] += f"|{fact.text}"
+            continue
         bare = "=" not in fact.text and not fact.identifies and not fact.apart
         if not groups or (not bare and fact.record != last):
             groups.append([])
-            rows.append(fact.apart)
+            listed.append(fact.apart)
         _join(groups[-1], fact.text)
         last = fact.record
     said: list[str] = []
     before = False
-    for words, row in zip(groups, rows, strict=True):
-        if len(words) == 1 and len(said) == 1:
-            if row and before:
-                # The first names of rows, of which nothing else is told.
-                said[0] += f",{words[0]}"
-                continue
-            if _same_key(said[0], words[0]):
-                _join(said, words[0])
-                continue
+    for words, one_of_many in zip(groups, listed, strict=True):
+        if one_of_many and before:
+            # No space between the names of a list: side by side they could be read as a sentence.
+            said[0] += f",{words[0]}"
+            continue
+        if len(words) == 1 and len(said) == 1 and _same_key(said[0], words[0]):
+            _join(said, words[0])
+            continue
         if said:
             yield " ".join(said)
-        said, before = words, row
+        said, before = words, one_of_many
     yield " ".join(said)
 
 
