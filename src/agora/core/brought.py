@@ -19,6 +19,8 @@ _READ_CHARACTERS = 32_768
 """How much of each end of a very long text is read: names there are worth no seconds."""
 _MOST_JSON = 400_000
 _MOST_FACTS = 120
+_MOST_BARE = 48
+"""How many names of lists and rows without keys are read: four times what is ever told."""
 _SHORT_CHARACTERS = 1_500
 """In a longer text a word before a number is prose, and not the name of a thing."""
 _MOST_UNKEYED = 6
@@ -76,6 +78,7 @@ _CODE_KEY = re.compile(
     r"[a-z]\w*(?:Id|ID|Code|Number)"
 )
 """A key of what a record is called by, and not of how a request went or where someone lives."""
+_MOST_CODES = 8
 _CODE = re.compile(r"[^\s\"]*[0-9][^\s\"]*|[A-Z]{4,12}")
 _LITTLE = re.compile(r"[0-9]{1,3}")
 _CODED = re.compile(
@@ -228,21 +231,21 @@ class _Walk:
         several = row > 0 and len(items) > 1
         first = True
         for item in items:
-            if len(self.found) >= _MOST_FACTS:
+            if len(self.found) >= (_MOST_FACTS if isinstance(item, dict) else _MOST_BARE):
                 return
             if isinstance(item, _NESTED):
                 self.read(item, "", self.opened(), depth=depth + 1)
                 continue
-            text, weighs = _weighed(item)
-            if type(item) is not str or not weighs or _LITTLE.fullmatch(text):
+            weighs = _weighed(item)[1] if type(item) is str else 0.0
+            if not weighs or _LITTLE.fullmatch(item):
                 continue
             if first or not row:
                 weighs = max(weighs, _FIRST_OF_A_ROW)
             else:
                 weighs *= _LATER_IN_A_ROW
-            said = f'"{text}"' if " " in text else text
+            said = f'"{item}"' if " " in item else item
             of = row or self.opened()
-            fact = Fact(said, text, of, weighs, identifies=several and first, apart=True)
+            fact = Fact(said, item, of, weighs, identifies=several and first, apart=True)
             self.found.append(fact)
             first = False
 
@@ -489,7 +492,8 @@ def ways_to_tell(
 def codes_in(found: Sequence[Fact], *, asked: str = "") -> dict[str, int]:
     """Return the ids and codes that a result gives, under keys such as `code`, and where they are.
 
-    Those that stand in `asked`, what the result answers, are left out.
+    Of a long list of them these are the first. Those that stand in `asked`, what the result
+    answers, are left out.
 
     >>> result = facts('{"status": "cancelled", "refund": {"code": "CR-1306693", "amount": 12.5}}')
     >>> codes_in(result)
@@ -500,6 +504,8 @@ def codes_in(found: Sequence[Fact], *, asked: str = "") -> dict[str, int]:
         key, _, value = fact.text.rpartition("=")
         if _CODE_KEY.fullmatch(key) and _CODE.fullmatch(value) and value not in asked:
             places.setdefault(fact.tells, at)
+            if len(places) == _MOST_CODES:
+                break
     return places
 
 

@@ -13,8 +13,11 @@ _OPENS = re.compile(
 """How such a text begins: brackets, and in them at once a value. To see that it does not takes no
 time, and most texts do not."""
 # A group is never repeated possessively: see identifiers.py.
+_PLAIN = r"(?:[bBuU]?'[^'\\\n]*+'|[-+]?[0-9][0-9.eE+-]{0,40}+(?![\w.])|(?:None|True|False)\b)"
+_PLAIN_ITEM = re.compile(_PLAIN)
 _PIECE = re.compile(
-    r"""\s*+(?:(?P<open>[\[({])|(?P<close>[\])}])|(?P<comma>,)|(?P<colon>:)"""
+    rf"""\s*+(?:(?P<row>[\[(]\s*+(?:{_PLAIN}\s*+,\s*+)*(?:{_PLAIN})?\s*+[\])])"""
+    r"""|(?P<open>[\[({])|(?P<close>[\])}])|(?P<comma>,)|(?P<colon>:)"""
     r"""|[bBuU]?'(?P<single>[^'\\\n]*+(?:\\.[^'\\\n]*+)*)'"""
     r"""|[bBuU]?"(?P<double>[^"\\\n]*+(?:\\.[^"\\\n]*+)*)\""""
     r"""|(?P<number>[-+]?[0-9][0-9.eE+-]{0,40}+)(?![\w.])"""
@@ -121,11 +124,18 @@ def _take(piece: re.Match[str], stack: list[_Frame], values: list[Any]) -> bool:
     """Take in a piece; False where it cannot stand."""
     kind = str(piece.lastgroup)
     found = piece[kind]
+    if kind == "row" and found[-1] != _CLOSED_BY.get(found[0], ")"):
+        return False
     if not stack:
-        if kind == "open":
+        if kind == "row":
+            values.append(_row(found))
+        elif kind == "open":
             stack.append(_Frame(found))
-        return kind == "open"
+        return kind in ("row", "open")
     frame = stack[-1]
+    if kind == "row" and frame.wants_value:
+        frame.add(_row(found))
+        return True
     if kind in ("open", "call"):
         if frame.wants_value and len(stack) < _MOST_DEPTH:
             stack.append(_Frame(found))
@@ -146,6 +156,19 @@ def _take(piece: re.Match[str], stack: list[_Frame], values: list[Any]) -> bool:
         return False
     frame.add(_scalar(kind, found))
     return True
+
+
+def _row(text: str) -> list[Any]:
+    """Return what stands in brackets that hold nothing but plain values: most rows do."""
+    return [_plain(item) for item in _PLAIN_ITEM.findall(text)]
+
+
+def _plain(item: str) -> Any:
+    if item[-1] == "'":
+        return item[item.index("'") + 1 : -1]
+    if item == "None":
+        return None
+    return Truth(item) if item in ("True", "False") else Number(item)
 
 
 def _scalar(kind: str, found: str) -> Any:
