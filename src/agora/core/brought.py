@@ -78,7 +78,6 @@ _CODE_KEY = re.compile(
     r"[a-z]\w*(?:Id|ID|Code|Number)"
 )
 """A key of what a record is called by, and not of how a request went or where someone lives."""
-_MOST_CODES = 8
 _CODE = re.compile(r"[^\s\"]*[0-9][^\s\"]*|[A-Z]{4,12}")
 _LITTLE = re.compile(r"[0-9]{1,3}")
 _CODED = re.compile(
@@ -492,8 +491,7 @@ def ways_to_tell(
 def codes_in(found: Sequence[Fact], *, asked: str = "") -> dict[str, int]:
     """Return the ids and codes that a result gives, under keys such as `code`, and where they are.
 
-    Of a long list of them these are the first. Those that stand in `asked`, what the result
-    answers, are left out.
+    Those that stand in `asked`, what the result answers, are left out.
 
     >>> result = facts('{"status": "cancelled", "refund": {"code": "CR-1306693", "amount": 12.5}}')
     >>> codes_in(result)
@@ -501,12 +499,17 @@ def codes_in(found: Sequence[Fact], *, asked: str = "") -> dict[str, int]:
     """
     places: dict[str, int] = {}
     for at, fact in enumerate(found):
-        key, _, value = fact.text.rpartition("=")
-        if _CODE_KEY.fullmatch(key) and _CODE.fullmatch(value) and value not in asked:
+        code = _code(fact.text)
+        if code and code not in asked:
             places.setdefault(fact.tells, at)
-            if len(places) == _MOST_CODES:
-                break
     return places
+
+
+@lru_cache(maxsize=16_384)
+def _code(text: str) -> str:
+    """Return the value of a fact if it is a code under a key of one, or nothing."""
+    key, _, value = text.rpartition("=")
+    return value if _CODE_KEY.fullmatch(key) and _CODE.fullmatch(value) else ""
 
 
 def _new(found: Sequence[Fact], known: Set[str], said: Set[str]) -> list[int]:
