@@ -74,6 +74,10 @@ def test_a_string_with_an_escape_is_not_read() -> None:
         "Decimal('1')",
         "['a'",
         "[" * 40 + "'a'" + "]" * 40,
+        "['a', " * 40,
+        "['a' [1, {}]]",
+        "['a' {'b': 1}]",
+        "['a'] 'b'",
     ],
 )
 def test_other_text_is_left_alone(text: str) -> None:
@@ -113,7 +117,7 @@ def same(value: Any, found: Any) -> bool:
         return value.keys() == found.keys() and all(same(value[key], found[key]) for key in value)
     if isinstance(value, str) and "\\" in repr(value):
         return found is None
-    return found == (value if value is None or isinstance(value, str) else repr(value))
+    return bool(found == (value if value is None or isinstance(value, str) else repr(value)))
 
 
 @given(st.lists(written, min_size=1, max_size=4))

@@ -189,11 +189,12 @@ def _verbatim(fact: Fact, text: str) -> bool:
 class _Walk:
     """Reads a JSON value record by record: what names a record comes before what it has."""
 
-    __slots__ = ("_identity", "_records", "found")
+    __slots__ = ("_bare", "_identity", "_records", "found")
 
     def __init__(self) -> None:
         self.found: list[Fact] = []
         self._records = 0
+        self._bare = 0
         self._identity = ""
 
     def opened(self, identity: str = "") -> int:
@@ -230,14 +231,14 @@ class _Walk:
         several = row > 0 and len(items) > 1
         first = True
         for item in items:
-            if len(self.found) >= (_MOST_FACTS if isinstance(item, dict) else _MOST_BARE):
-                return
             if isinstance(item, _NESTED):
                 self.read(item, "", self.opened(), depth=depth + 1)
                 continue
-            weighs = _weighed(item)[1] if type(item) is str else 0.0
+            named = type(item) is str and self._bare < _MOST_BARE
+            weighs = _weighed(item)[1] if named else 0.0
             if not weighs or _LITTLE.fullmatch(item):
                 continue
+            self._bare += 1
             if first or not row:
                 weighs = max(weighs, _FIRST_OF_A_ROW)
             else:
