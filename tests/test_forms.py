@@ -182,3 +182,35 @@ def test_without_skeletons_there_are_no_forms() -> None:
 def test_a_setting_that_is_none_is_refused(setting: str, value: object) -> None:
     with pytest.raises(SettingError, match=setting):
         compressor(**{setting: value})
+
+
+def test_of_a_database_names_stay_rather_than_queries_that_failed() -> None:
+    error = "Error executing query: Table 'car_1.%s' doesn't exist"
+    asked = "SELECT model FROM %s WHERE horsepower > 150 AND weight < 3000 ORDER BY year DESC"
+    messages: list[Message] = [{"role": "user", "content": "Which cars are strong and light?"}]
+    for said, seen in (
+        ("SHOW TABLES", "[('car_makers',), ('car_names',), ('cars_data',), ('countries',)]"),
+        *((asked % table, error % table) for table in ("cars", "models", "autos", "vehicles")),
+        ("SELECT 1", "[(1,)]"),
+        ("SELECT 2", "[(2,)]"),
+    ):
+        messages += [{"role": "assistant", "content": said}, {"role": "user", "content": seen}]
+
+    found = compressor(least_tokens=0).compress(messages, observations="user")
+
+    assert found.changed
+    assert "car_names" in str(found.messages)
+    assert "WHERE horsepower" not in str(found.messages)
+
+
+def test_every_code_that_was_given_stands_in_the_prompt_whatever_else_is_worth_more() -> None:
+    messages = chat(*["get_order", "cancel_order"] * 10)
+    for n, message in enumerate(messages):
+        if message["role"] == "tool" and n % 4 == 0:
+            result = {**json.loads(message["content"]), "refund": {"code": f"CR-{n}00"}}
+            message["content"] = json.dumps(result)
+
+    found = compressor(scorer=Fixed(StepWorth(0.9, 0.1, 0.0))).compress(messages)
+
+    assert found.changed
+    assert all(f"CR-{n}00" in str(found.messages) for n in range(4, len(messages), 4))

@@ -10,6 +10,7 @@ from agora.core.brought import (
     _DEFINITION,
     MOST_NAMES,
     _definitions,
+    codes_in,
     facts,
     told,
     ways_to_tell,
@@ -83,6 +84,63 @@ def test_what_is_nearly_json_keeps_its_keys() -> None:
         "id=A-11 seat=B-2; id=A-12"
     )
     assert brought("[see W7148 there") == "W7148"
+
+
+def test_the_names_in_rows_of_a_database_are_told() -> None:
+    assert brought("[('car_makers',), ('car_names',), ('cars_data',)]") == (
+        "car_makers,car_names,cars_data"
+    )
+    assert brought("('Qandahar', 237500)\n('Abu Dhabi', 398695)\n") == 'Qandahar,"Abu Dhabi"'
+    assert brought('["src/a.py", "economy", 7]') == "src/a.py,economy"
+
+
+def test_what_stands_in_one_row_is_told_behind_what_the_row_is_called() -> None:
+    columns = "[('Singer_ID', b'int', 'NO', 'PRI', None, ''), ('Citizenship', b'text', 'YES', '0')]"
+
+    assert brought(columns) == "Singer_ID|int|PRI,Citizenship|text"
+    assert brought(columns, most=2) == "Singer_ID,Citizenship; +3"
+    assert brought(columns, said=("Singer_ID",)) == "int|PRI,Citizenship|text"
+    assert brought("[('W-100', {'seat': 'B-12'}, 'W-200')]") == "W-100; seat=B-12; W-200"
+
+
+def test_a_number_that_is_all_of_a_database_s_answer_is_told() -> None:
+    assert brought("[(28,)]") == "28"
+    assert brought("[(Decimal('27.50'),)]") == "27.50"
+    assert brought("[(28, 3)]") == ""
+
+
+def test_values_as_python_prints_them_are_told_like_json() -> None:
+    assert brought("{'id': 'A-11', 'open': True, 'who': None, 'to': {'seat': 'B-12'}}") == (
+        "id=A-11 open=True seat=B-12"
+    )
+    assert brought("[('W-100', 1), ('W-200', 2), ('W-3") == "W-100,W-200"
+    assert brought("['see src/a.py there', 'and there']") == "src/a.py"
+
+
+def test_a_very_long_list_of_names_is_read_in_part() -> None:
+    assert brought(json.dumps([f"W-{n}00" for n in range(600)])).endswith("; +36")
+
+
+def test_codes_are_what_a_record_is_called_by() -> None:
+    result = {
+        "order_id": "#W2230026",
+        "status_code": "200",
+        "zip_code": "15547",
+        "total": 155.81,
+        "confirmation": "EHGLPQ",
+        "issueNumber": 42,
+        "requestId": "req-77",
+        "refund": {"code": "CR-1306693", "name": "CR-22"},
+        "again": {"code": "CR-1306693"},
+        "country_id": "economy",
+    }
+    found = facts(json.dumps(result))
+
+    assert [found[at].text for at in codes_in(found, asked="cancel #W2230026").values()] == [
+        "confirmation=EHGLPQ",
+        "issueNumber=42",
+        "code=CR-1306693",
+    ]
 
 
 def test_a_name_that_is_escaped_in_the_text_is_left_out() -> None:
@@ -200,6 +258,32 @@ def test_every_name_stands_in_the_observation_and_there_are_a_dozen_at_most(valu
     assert 0 <= found.share <= 1
 
 
+names = st.sampled_from(["W-100", "Abu Dhabi", "int", "src/a.py", "CamelCase", "do it now", "7"])
+rows = st.lists(
+    st.lists(names | st.none() | st.integers(0, 9_999) | st.text(max_size=9), max_size=4).map(
+        tuple
+    ),
+    max_size=6,
+)
+
+
+@given(rows | st.lists(names, max_size=6), st.integers(0, 60))
+def test_every_name_of_a_row_stands_in_the_observation_however_it_is_cut(
+    table: list[object], cut: int
+) -> None:
+    text = repr(table)
+    text = text[: max(1, len(text) - cut)]
+
+    for fact in facts(text):
+        assert fact.text.partition("=")[2].strip('"') in text
+        assert fact.text.partition("=")[0].strip('"') in text
+
+
+@given(st.text(alphabet="[](){},:='\"\\ abW-100\n", max_size=80))
+def test_no_text_is_too_strange_to_be_read(text: str) -> None:
+    assert told(facts(text), set()).share <= 1
+
+
 @pytest.mark.parametrize("text", ["", " ", "[]", "{}", "null", "[[]]", '[{"a": []}]'])
 def test_nothing_brings_nothing(text: str) -> None:
     assert brought(text) == ""
@@ -236,5 +320,9 @@ def test_what_can_be_told_follows_what_is_known_though_it_is_remembered() -> Non
         for way in ways:
             assert way == told(facts(observation), {*known}, most=way.names)
     spoken = ways_to_tell(observation, set(), said=nothing, asked=frozenset({"7777"}))
+    coded = ways_to_tell(observation, set(), said=nothing, asked=nothing, codes=(24,))
+    assert [way.names for way in coded] == [1, 2, 4, 8, 12]
+    assert coded[0].text == "id=card_8888; +26"
+    assert all("card_8888" in way.text for way in coded)
     assert "card_7777" in spoken[0].text
     assert "card_7777" not in ways[0].text

@@ -239,3 +239,87 @@ def test_where_there_is_room_a_line_names_all_of_a_booking() -> None:
     assert "HAT104" in lines[0]
     assert "HAT105" not in lines[0]
     assert "flight_7=HAT107" in lines[-1]
+
+
+def cancelled(number: int, code: str, **more: object) -> Step:
+    """Return a step that cancelled something and was told a code."""
+    result = {"status": "cancelled", "text": "x" * 400, "refund": {"code": code, **more}}
+    return make_step(number, "cancel_order", observation=json.dumps(result))
+
+
+def test_a_code_that_only_its_own_result_tells_comes_before_any_other_line() -> None:
+    past = make_past(make_step(1), cancelled(2, "CR-1306693"), *map(make_step, (3, 4, 5)))
+    found = planned(past, [StepWorth(0.9, 0.9)] + [StepWorth(0, 0)] + [StepWorth(0.9, 0.9)] * 3)
+    [bare, coded, *_] = found.options[1]
+    least = past.floor_tokens({5}) + found.marker_tokens + bare.tokens
+
+    decisions = found.decide(least + coded.tokens - bare.tokens)
+    assert decisions[1].skeleton == "cancel_order n=N-200 -> ok code=CR-1306693; +1"
+    assert [d.form for d in decisions] == ["gone", "line", "gone", "gone", "whole"]
+    assert found.decide(least + coded.tokens - bare.tokens - 1)[1].skeleton == (
+        "cancel_order n=N-200 -> ok"
+    )
+
+
+def test_wherever_there_is_room_for_a_code_it_is_told() -> None:
+    past = make_past(make_step(1), cancelled(2, "CR-1306693"), *map(make_step, (3, 4, 5)))
+    found = planned(past, [StepWorth(0.9, 0.9)] + [StepWorth(0.9, 0)] + [StepWorth(0.9, 0.9)] * 3)
+    least = past.floor_tokens({5}) + found.marker_tokens + found.options[1][1].tokens
+
+    for budget in range(least, past.tokens + 200, 25):
+        told = found.decide(budget)[1]
+        assert told.form == "whole" or "code=CR-1306693" in told.skeleton
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        make_step(1, observation=json.dumps({"code": "CR-1306693", "text": "x" * 400})),
+        cancelled(1, "CR-1306693"),
+    ],
+)
+def test_a_code_that_another_step_shows_too_waits_its_turn(other: Step) -> None:
+    past = make_past(other, cancelled(2, "CR-1306693"), make_step(3))
+    found = planned(past)
+
+    assert 1 not in found.first
+
+
+def test_a_code_that_was_asked_for_or_said_or_came_with_an_error_waits_its_turn() -> None:
+    given = Call("cancel_order", json.dumps({"of": {"code": "CR-1306693"}}))
+    failed = json.dumps({"error": "too late", "code": "CR-1306693", "text": "x" * 400})
+    for step, task in (
+        (make_step(1, observation=cancelled(1, "CR-1306693").observation, calls=(given,)), "go"),
+        (make_step(1, "cancel_order", observation=failed), "go"),
+        (cancelled(1, "CR-1306693"), "go on with CR-1306693"),
+        (make_step(1, observation=cancelled(1, "CR-1306693").observation), "go"),
+        (cancelled(1, "N-100"), "go"),
+    ):
+        steps = (step, make_step(2), make_step(3))
+        trajectory = Trajectory(task=task, preamble=task, preamble_tokens=2, steps=steps)
+        found = planned(Past.of(trajectory, 3, newest=True))
+
+        assert found.first[0] == 1
+
+
+def test_of_many_codes_two_come_first() -> None:
+    codes = {f"item_{n}_id": f"I-{n}000" for n in range(1, 9)}
+    past = make_past(cancelled(1, "CR-1306693", **codes), make_step(2))
+    found = planned(past)
+
+    assert found.options[0][1].line == (
+        "cancel_order n=N-100 -> ok code=CR-1306693 item_1_id=I-1000; +8"
+    )
+
+
+def test_a_read_that_failed_gives_way_to_the_names_of_one_that_did_not() -> None:
+    failed = make_step(2, observation='{"error": "no such item"}', tokens=90)
+    past = make_past(make_step(1), failed, make_step(3))
+    found = planned(past, [StepWorth(0.1, 0.1, 1.0)] * 3)
+    names = next(option for option in found.options[0] if "item_id=A-100" in option.line)
+    room = past.floor_tokens({3}) + found.marker_tokens + names.tokens
+
+    decisions = found.decide(room)
+    assert "item_id=A-100" in decisions[0].skeleton
+    assert decisions[1].form == "gone"
+    assert found.decide(room + 60)[1].skeleton == "get_item n=N-200 -> error"

@@ -218,3 +218,9 @@ def test_any_text_can_be_read(text: str, result: bool) -> None:
     note(text)
     read_line(text)
     read_told(text)
+
+
+def test_names_of_lists_and_rows_are_parted_and_amounts_are_not() -> None:
+    assert read_told("car_makers,car_names").names == ("car_makers", "car_names")
+    assert read_told("Id|int,Model|text; +3").names == ("Id", "int", "Model", "text")
+    assert read_told("ok W7148 $1,299.50").names == ("W7148", "$1,299.50")

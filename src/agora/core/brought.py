@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from agora.core.identifiers import first_identifiers, no_sentence, plain_name, weight
+from agora.core.literals import Number, Truth, literals
 from agora.core.memo import ENTRY_WEIGHT, Memo, Store
 
 MOST_NAMES = 12
@@ -18,12 +19,19 @@ _READ_CHARACTERS = 32_768
 """How much of each end of a very long text is read: names there are worth no seconds."""
 _MOST_JSON = 400_000
 _MOST_FACTS = 120
+_MOST_BARE = 48
+"""How many names of lists and rows without keys are read: four times what is ever told."""
 _SHORT_CHARACTERS = 1_500
 """In a longer text a word before a number is prose, and not the name of a thing."""
 _MOST_UNKEYED = 6
 """How many ids and paths of a text are told: without keys many of them tell little."""
 _VALUE_CHARACTERS = 60
 _NESTED = (dict, list)
+_OPENING = ("{", "[", "(")
+_FIRST_OF_A_ROW = 0.7
+"""The least that the first name of a row weighs: it says which row it is, however plain."""
+_LATER_IN_A_ROW = 0.5
+"""What the others weigh of what their build says: nothing tells what they are."""
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
 _PAIR = re.compile(
     r"""([{}])|["']([A-Za-z_]\w{0,39})["']:\s{0,4}(?:["']([^"'\\\n]{1,60})["']"""
@@ -58,7 +66,20 @@ _NUMBERED = re.compile(r"[a-z][a-z'-]{1,39} [0-9]{1,2}")
 _ABOUT = re.compile(r"[a-z]{4,}|[a-z]{0,8}[0-9][a-z0-9]{1,30}")
 _ABOUT_BY_LINE = re.compile(rf'\n|^(?!")[^=\n]*=|{_ABOUT.pattern}', re.MULTILINE)
 """The same line by line, with a key as one word unless it is data itself, in quotes."""
-_NUMBER = re.compile(r"[$€£]?-?[0-9][0-9.,]{0,18}%?")
+_RESULT = re.compile(
+    r"([$€£]?-?[0-9][0-9.,]{0,18}%?)"
+    r"|\[?\((?:Decimal\(')?(-?[0-9][0-9.]{0,18})(?:'\))?,\)\]?"
+)
+"""A number alone, or as the only one of a database's only row."""
+_CODE_KEY = re.compile(
+    r"(?!(?:request|trace|span|session|correlation|status|error|exit|zip|postal|country|area)[_-])"
+    r"(?:.*[._-])?(?:id|uuid|code|number|confirmation|reference|ref|ticket|tracking)"
+    r"|(?!(?:request|trace|span|session|status|error|exit|zip|postal|country)[A-Z])"
+    r"[a-z]\w*(?:Id|ID|Code|Number)"
+)
+"""A key of what a record is called by, and not of how a request went or where someone lives."""
+_CODE = re.compile(r"[^\s\"]*[0-9][^\s\"]*|[A-Z]{4,12}")
+_LITTLE = re.compile(r"[0-9]{1,3}")
 _CODED = re.compile(
     r"#?[A-Za-z][A-Za-z0-9_.-]{0,40}[0-9][A-Za-z0-9_-]{0,40}|[0-9]{1,6}[A-Z][A-Z0-9]{1,12}"
 )
@@ -76,34 +97,34 @@ class Fact(NamedTuple):
     weight: float
     identifies: bool = False
     """Whether it says which record this is."""
+    apart: bool = False
+    """Whether it has no key and stands in a list or in a row of a table."""
 
 
-class _Number(str):
-    """A number as it was written."""
-
-    __slots__ = ()
-
-
-_DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number)
+_DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number)
 
 
 def _facts(text: str) -> tuple[Fact, ...]:
     """Return what could be told of an observation, in its order."""
-    if len(text) <= _VALUE_CHARACTERS and _NUMBER.fullmatch(text.strip()):
+    result = len(text) <= _VALUE_CHARACTERS and _RESULT.fullmatch(text.strip())
+    if result:
         # The result of a calculation: nothing that it could be paired with wrongly.
-        number = text.strip()
+        number = result[1] or result[2]
         return (Fact(number, f"result {number}", 0, 0.4),)
     opening = text.lstrip()[:1]
-    keyed = opening in ("{", "[") and bool(opening)
+    keyed = opening in ("{", "[")
     if keyed and len(text) <= _MOST_JSON:
         found = _of_json(text)
         if found is not None:
             return found
+    rows, whole = _of_literals(text) if opening in _OPENING else ((), False)
+    if rows and whole:
+        return rows
     if len(text) > 2 * _READ_CHARACTERS:
         text = f"{text[:_READ_CHARACTERS]}\n{text[-_READ_CHARACTERS:]}"
-    pairs = _of_pairs(text) if keyed else ()
-    if pairs:
-        return pairs
+    found = _of_pairs(text) if keyed else ()
+    if found or rows:
+        return found or rows
     return _of_code(text) if _CODE_LINE.search(text) else _of_text(text)
 
 
@@ -136,6 +157,18 @@ def _of_json(text: str) -> tuple[Fact, ...] | None:
     return tuple(fact for fact in walk.found if not escaped or _verbatim(fact, text))
 
 
+def _of_literals(text: str) -> tuple[tuple[Fact, ...], bool]:
+    """Return the facts of what Python printed, and whether all of it could be read."""
+    found = literals(text)
+    if found is None:
+        return (), False
+    walk = _Walk()
+    # One value for each line: the rows of a table.
+    value = found.values[0] if len(found.values) == 1 else list(found.values)
+    walk.read(value, "", walk.opened(), depth=0)
+    return tuple(walk.found), found.whole
+
+
 def _of_pairs(text: str) -> tuple[Fact, ...]:
     """Return the facts of what is nearly JSON: cut off, or as Python writes its dictionaries."""
     walk = _Walk()
@@ -144,7 +177,7 @@ def _of_pairs(text: str) -> tuple[Fact, ...]:
         if bracket:
             record = walk.opened()
         else:
-            walk.read(word or _Number(number), key, record, depth=0)
+            walk.read(word or Number(number), key, record, depth=0)
     return tuple(walk.found)
 
 
@@ -156,11 +189,12 @@ def _verbatim(fact: Fact, text: str) -> bool:
 class _Walk:
     """Reads a JSON value record by record: what names a record comes before what it has."""
 
-    __slots__ = ("_identity", "_records", "found")
+    __slots__ = ("_bare", "_identity", "_records", "found")
 
     def __init__(self) -> None:
         self.found: list[Fact] = []
         self._records = 0
+        self._bare = 0
         self._identity = ""
 
     def opened(self, identity: str = "") -> int:
@@ -176,6 +210,9 @@ class _Walk:
         if isinstance(value, dict):
             self._read_object(value, key, record, depth)
         elif isinstance(value, list):
+            if not key:
+                self._read_bare(value, depth)
+                return
             for item in value:
                 if isinstance(item, dict):
                     self.read(item, "", self.opened(), depth=depth + 1)
@@ -183,6 +220,34 @@ class _Walk:
                     self.read(item, key, record, depth=depth + 1)
         else:
             self._read_scalar(value, _key(key), record)
+
+    def _read_bare(self, items: list[Any], depth: int) -> None:
+        """Take in a list without a key: records, rows of a table, or names.
+
+        A bare number is left out, since nothing says what it is of. The first name of a row says
+        which row it is; those that follow it are never told beside another row's.
+        """
+        row = self.opened() if depth else 0
+        several = row > 0 and len(items) > 1
+        first = True
+        for item in items:
+            if isinstance(item, _NESTED):
+                self.read(item, "", self.opened(), depth=depth + 1)
+                continue
+            named = type(item) is str and self._bare < _MOST_BARE
+            weighs = _weighed(item)[1] if named else 0.0
+            if not weighs or _LITTLE.fullmatch(item):
+                continue
+            self._bare += 1
+            if first or not row:
+                weighs = max(weighs, _FIRST_OF_A_ROW)
+            else:
+                weighs *= _LATER_IN_A_ROW
+            said = f'"{item}"' if " " in item else item
+            of = row or self.opened()
+            fact = Fact(said, item, of, weighs, identifies=several and first, apart=True)
+            self.found.append(fact)
+            first = False
 
     def _read_object(self, value: dict[str, Any], under: str, record: int, depth: int) -> None:
         naming: list[tuple[_Key, Any]] = []
@@ -241,8 +306,8 @@ def _weighed(value: Any) -> tuple[str, float]:
     if isinstance(value, bool):
         return ("true" if value else "false"), 0.1
     text = str(value)
-    if isinstance(value, _Number):
-        return text, 0.4
+    if isinstance(value, Number):
+        return text, (0.1 if isinstance(value, Truth) else 0.4)
     return text, (_told_weight(text) if len(text) <= _VALUE_CHARACTERS else 0.0)
 
 
@@ -391,28 +456,61 @@ def told(
     return _Telling.of(found, _new(found, known, said), said=said, asked=asked).told(most)
 
 
-_ways: Store[tuple[str, frozenset[str], frozenset[str], tuple[int, ...]], tuple[Told, ...]]
+_Ways = tuple[str, frozenset[str], frozenset[str], tuple[int, ...], tuple[int, ...]]
+_ways: Store[_Ways, tuple[Told, ...]]
 _ways = Store(4_000_000, name="ways_to_tell")
 
 
 def ways_to_tell(
-    observation: str, known: Set[str], *, said: frozenset[str], asked: frozenset[str]
+    observation: str,
+    known: Set[str],
+    *,
+    said: frozenset[str],
+    asked: frozenset[str],
+    codes: tuple[int, ...] = (),
 ) -> tuple[Told, ...]:
     """Return what could be told of an observation: in few names, in more, in as many as may be.
 
+    The facts at the places in `codes`, new ones, are told each time, and at first they alone.
     Remembered for a while: between two edits the same is told of a step at every call.
     """
     found = facts(observation)
     new = tuple(_new(found, known, said))
-    key = (observation, said, asked, new)
+    key = (observation, said, asked, new, codes)
     ways = _ways.get(key)
     if ways is None:
-        telling = _Telling.of(found, new, said=said, asked=asked)
+        telling = _Telling.of(found, new, said=said, asked=asked, sure=codes)
         many = telling.told(MOST_NAMES)
-        ways = (*[telling.told(most) for most in FEWER_NAMES if most < many.names], many)
+        fewest = telling.names_of(codes)
+        counts = [*filter(None, [fewest]), *[most for most in FEWER_NAMES if most > fewest]]
+        ways = (*[telling.told(most) for most in counts if most < many.names], many)
         texts = sum([len(told.text) for told in ways])
         _ways.put(key, ways, len(observation) + texts + ENTRY_WEIGHT)
     return ways
+
+
+def codes_in(found: Sequence[Fact], *, asked: str = "") -> dict[str, int]:
+    """Return the ids and codes that a result gives, under keys such as `code`, and where they are.
+
+    Those that stand in `asked`, what the result answers, are left out.
+
+    >>> result = facts('{"status": "cancelled", "refund": {"code": "CR-1306693", "amount": 12.5}}')
+    >>> codes_in(result)
+    {'CR-1306693': 1}
+    """
+    places: dict[str, int] = {}
+    for at, fact in enumerate(found):
+        code = _code(fact.text)
+        if code and code not in asked:
+            places.setdefault(fact.tells, at)
+    return places
+
+
+@lru_cache(maxsize=16_384)
+def _code(text: str) -> str:
+    """Return the value of a fact if it is a code under a key of one, or nothing."""
+    key, _, value = text.rpartition("=")
+    return value if _CODE_KEY.fullmatch(key) and _CODE.fullmatch(value) else ""
 
 
 def _new(found: Sequence[Fact], known: Set[str], said: Set[str]) -> list[int]:
@@ -440,14 +538,27 @@ class _Telling:
 
     @classmethod
     def of(
-        cls, found: Sequence[Fact], new: Sequence[int], *, said: Set[str], asked: Set[str]
+        cls,
+        found: Sequence[Fact],
+        new: Sequence[int],
+        *,
+        said: Set[str],
+        asked: Set[str],
+        sure: Sequence[int] = (),
     ) -> "_Telling":
-        """Rank the facts that are new."""
+        """Rank the facts that are new, those that are sure to be told first."""
         spoken = _spoken_of(found, asked) if asked else ()
         weighs = [-fact.weight * 2 if fact.record in spoken else -fact.weight for fact in found]
         first = sorted(new, key=weighs.__getitem__)
+        if sure:
+            first.sort(key=lambda at: at not in sure)
         ranked = {at: found[at].weight / (1 + place / 8) for place, at in enumerate(first)}
         return cls(found, ranked, _identities(found, said))
+
+    def names_of(self, places: Sequence[int]) -> int:
+        """Return how many names it takes to give these facts, with what identifies each."""
+        named = [self.naming.get(self.found[at].record, at) for at in places]
+        return len({*places, *named})
 
     def told(self, most: int) -> Told:
         """Return the first of them, so that there are at most so many names."""
@@ -491,24 +602,37 @@ def _identities(found: Sequence[Fact], said: Set[str]) -> dict[int, int]:
 
 
 def _grouped(found: Sequence[Fact], places: Sequence[int]) -> Iterator[str]:
-    """Yield the words of each record; bare names are one group, and so are ids of one key."""
+    """Yield the words of each record; bare names are one group, and so are ids of one key.
+
+    The names of a list are one group with commas, those of a row have a bar between them.
+    """
     groups: list[list[str]] = []
+    listed: list[bool] = []
     last = None
     for at in places:
         fact = found[at]
-        bare = "=" not in fact.text and not fact.identifies
+        if fact.apart and fact.record == last:
+            groups[-1][0] += f"|{fact.text}"
+            continue
+        bare = "=" not in fact.text and not fact.identifies and not fact.apart
         if not groups or (not bare and fact.record != last):
             groups.append([])
+            listed.append(fact.apart)
         _join(groups[-1], fact.text)
         last = fact.record
     said: list[str] = []
-    for words in groups:
+    before = False
+    for words, one_of_many in zip(groups, listed, strict=True):
+        if one_of_many and before:
+            # No space between the names of a list: side by side they could be read as a sentence.
+            said[0] += f",{words[0]}"
+            continue
         if len(words) == 1 and len(said) == 1 and _same_key(said[0], words[0]):
             _join(said, words[0])
             continue
         if said:
             yield " ".join(said)
-        said = words
+        said, before = words, one_of_many
     yield " ".join(said)
 
 

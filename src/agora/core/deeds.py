@@ -57,6 +57,7 @@ _RUNNERS = frozenset({"execute", "start"})
 _SHELL = re.compile(
     r"(?:bash|shell|terminal|cmd|command|console|exec|python|ipython|jupyter|code_interpreter)"
 )
+_SQL_CHANGES = r"\b(?:INSERT\s+INTO|UPDATE\s+\S+\s+SET|DELETE\s+FROM|CREATE\s+TABLE|DROP\s+TABLE)\b"
 _SHELL_CHANGES = re.compile(
     r"(?<![0-9&<>=-])>{1,2}(?!\s*/dev/(?:null|std))(?![&=>])"
     r"|\bsed\s+(?:-\w+\s+)*(?:-i|--in-place|-\w*i\b)"
@@ -69,9 +70,16 @@ _SHELL_CHANGES = re.compile(
     r"(?:-\S+\s+)*(?:install|add|remove|uninstall|update|upgrade)\b"
     r"|\btar\s+-?\w*x|\bmake\s+install\b|\bcurl\b[^\n|;]{0,200}-X\s*(?:POST|PUT|PATCH|DELETE)"
     r"|\b(?:write_text|write_bytes|os\.remove|shutil\.|\.to_csv)\b|open\([^\n()]{1,200}[\"'][wax]b?[\"']"
-    r"|\b(?:INSERT\s+INTO|UPDATE\s+\S+\s+SET|DELETE\s+FROM|CREATE\s+TABLE|DROP\s+TABLE)\b",
+    rf"|{_SQL_CHANGES}",
     re.MULTILINE,
 )
+_QUERY = re.compile(
+    r"\s*+(?:\{\s*+\"\w{1,40}\"\s*+:\s*+\")?\s*+"
+    r"(?:SELECT|WITH|SHOW|DESC|DESCRIBE|EXPLAIN|PRAGMA)\s",
+    re.IGNORECASE,
+)
+"""What a query begins with, as a command or as the first argument of a call."""
+_CHANGES_BY_QUERY = re.compile(_SQL_CHANGES, re.IGNORECASE)
 _EDITOR_READS = frozenset({"view", "show", "list", "read"})
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SPOKEN_CHANGES = frozenset(
@@ -97,6 +105,8 @@ _FAILED_INSIDE = re.compile(
     r"^(?:Traceback \(most recent|[A-Z]\w{1,40}(?:Error|Exception): )", re.MULTILINE
 )
 _READ_ENDS = 2_000
+_REFUSAL_CHARACTERS = 600
+"""An error that is longer than this has more to tell than that it did not work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +288,9 @@ def _changed_by_call(call: Call) -> bool:
 
 
 def _read_changes(command: str) -> bool:
+    if _QUERY.match(command):
+        # In a query `age > 30` writes no file.
+        return _CHANGES_BY_QUERY.search(command) is not None
     return _SHELL_CHANGES.search(command.replace("\\n", "\n")) is not None
 
 
@@ -312,3 +325,16 @@ def status(step: Step) -> str:
     if _FAILED_INSIDE.search(text[-_READ_ENDS:]):
         return "error"
     return "ok" if step.calls else ""
+
+
+def refused(step: Step, tools: Collection[str] = ()) -> bool:
+    """Tell whether a step only wanted to read something, and got a short error instead.
+
+    What was to be read is not there, and nothing was changed: of all that was done, what comes
+    later builds least on this. `tools` are further tools that change something.
+
+    >>> refused(Step(number=1, action="SELECT x", observation="Error: no column x", tokens=9))
+    True
+    """
+    short = len(step.observation) <= _REFUSAL_CHARACTERS
+    return short and status(step) == "error" and not changes(step, tools)

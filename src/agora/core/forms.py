@@ -1,13 +1,14 @@
 """In which form each step stays: the most worth for the tokens there are."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from agora.core.brought import Told, facts, ways_to_tell, words
+from agora.core.brought import Told, codes_in, facts, ways_to_tell, words
 from agora.core.compression import Decision, Form
-from agora.core.deeds import Deed, changes, deed, full_deed, status
+from agora.core.deeds import Deed, changes, deed, full_deed, refused, status
 from agora.core.elide import ARROW, Markers, names_in
 from agora.core.past import Past
 from agora.core.tokens import TokenCounter
@@ -20,6 +21,15 @@ _FULL_DEED = 0.9
 """The share that a line carries which names all arguments."""
 _LINE, _ACTION, _WHOLE = 1e-6, 2e-6, 3e-6
 """What each form is worth whatever the step is: nothing is forgotten while there is room."""
+_REFUSED = 0.25
+"""What is left of the worth of a step that wanted to read and got an error: less than that of the
+names in a result of its size. Docs/log.md has what was tried."""
+_CODE = 5e-7
+"""What a form that tells a code is worth more than one that does not, whatever the step is."""
+_READ_CHARACTERS = 8_192
+"""How much of what a step was given is searched for what its result says."""
+_MOST_CODES = 2
+"""How many codes come before everything else: of a long list of new ids these are enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +67,16 @@ class Plan:
     """The forms of each step, each more expensive and worth more than the one before."""
     marker_tokens: int
     """What a marker costs without its lines."""
+    first: Sequence[int]
+    """The places of the steps whose second form comes before any other upgrade, in order: codes
+    that only their own results tell, then what was done in each step."""
 
     def decide(self, budget: int) -> tuple[Decision, ...]:
         """Return the decision for each step when all of the past may cost `budget`."""
         room = budget - self.past.fixed_tokens
         interrupted = {utterance.after for utterance in self.past.said}
         filling = _Filling(self.past.steps, self.options, interrupted, self.marker_tokens)
-        filling.fill(room)
+        filling.fill(room, self.first)
         return tuple(
             _decision(step, worth, option, self._floor(at))
             for at, (step, worth, option) in enumerate(
@@ -92,25 +105,66 @@ def plan(
     """
     known = names_in(_standing(past, held))
     asked = frozenset().union(words(past.anchor.task), *(words(one.text) for one in past.said))
+    codes = _codes([step for step in past.steps if step.number not in held], forms)
     options: list[Sequence[Option]] = []
-    for step, worth in zip(reversed(past.steps), reversed(worths), strict=True):
-        whole = Option("whole", "", step.tokens, worth.action + worth.observation + _WHOLE)
+    coded: list[int] = []
+    named: list[int] = []
+    for at in range(len(past.steps) - 1, -1, -1):
+        step, worth = past.steps[at], worths[at]
         if step.number in held:
-            options.append((whole,))
+            options.append((_whole(step, worth),))
             continue
+        unread = refused(step, forms.changing_tools)
+        if unread:
+            worth = StepWorth(_REFUSED * worth.action, _REFUSED * worth.observation, worth.named)
         done = deed(step)
         said = frozenset(done.text.replace("=", " ").split())
-        tells = ways_to_tell(step.observation, known, said=said, asked=asked)
-        known.update([fact.tells for fact in facts(step.observation)])
+        found = facts(step.observation)
+        own = [place for place in codes.get(step.number, ()) if found[place].tells not in known]
+        own = [place for place in own if found[place].tells not in said][:_MOST_CODES]
+        tells = ways_to_tell(step.observation, known, said=said, asked=asked, codes=tuple(own))
+        known.update([fact.tells for fact in found])
         shorter = _Shorter(step, done, worth, forms, markers, counter)
-        options.append(_rising([*shorter.options((Told("", 0.0), *tells)), whole]))
+        options.append(_rising([*shorter.options(tells, coded=bool(own)), _whole(step, worth)]))
+        if own:
+            coded.append(at)
+        elif not unread and options[-1][0].form == "gone":
+            named.append(at)
     return Plan(
         past=past,
         held=held,
         worths=worths,
         options=options[::-1],
         marker_tokens=counter.count(markers.run([(100, ""), (200, "")])) + 1,
+        first=(*coded, *named),
     )
+
+
+def _whole(step: Step, worth: StepWorth) -> Option:
+    return Option("whole", "", step.tokens, worth.action + worth.observation + _WHOLE)
+
+
+def _codes(steps: Sequence[Step], forms: Forms) -> Mapping[int, Sequence[int]]:
+    """Return where in its result each step that changed something tells a code alone of all steps.
+
+    No step that reads could show it again. What its own arguments say is no news either.
+    """
+    given: dict[int, Mapping[str, int]] = {}
+    shown: Counter[str] = Counter()
+    for step in steps:
+        if not changes(step, forms.changing_tools) or status(step) not in ("ok", ""):
+            continue
+        asked = "\n".join([step.action, *[call.arguments for call in step.calls]])
+        own = codes_in(facts(step.observation), asked=asked[:_READ_CHARACTERS])
+        if own:
+            given[step.number] = own
+            shown.update(dict.fromkeys(own, 0))
+    for step in steps if given else ():
+        shown.update(shown.keys() & {fact.tells for fact in facts(step.observation)})
+    return {
+        number: [at for tells, at in own.items() if shown[tells] == 1]
+        for number, own in given.items()
+    }
 
 
 def _standing(past: Past, held: Mapping[int, str]) -> list[str]:
@@ -133,8 +187,19 @@ class _Shorter:
     markers: Markers
     counter: TokenCounter
 
-    def options(self, tells: Sequence[Told]) -> list[Option]:
-        """Return them with each of these sets of names."""
+    def options(self, tells: Sequence[Told], *, coded: bool) -> list[Option]:
+        """Return them without names and with each of these sets of names.
+
+        Where they tell a code, only the shortest is there without it: for when nothing else fits.
+        """
+        nothing = Told("", 0.0)
+        if not coded:
+            return self._with((nothing, *tells))
+        shortest = min(self._with((nothing,)), key=lambda option: option.tokens)
+        found = self._with(tells)
+        return [shortest, *[option._replace(worth=option.worth + _CODE) for option in found]]
+
+    def _with(self, tells: Sequence[Told]) -> list[Option]:
         step, worth, count = self.step, self.worth, self.counter.count
         removable = step.form == "drop"
         went = status(step)
@@ -215,12 +280,12 @@ class _Filling:
             removed and not self._continues(at) for at, removed in enumerate(self._in_run)
         )
 
-    def fill(self, room: int) -> None:
-        """Say of every step what was done, then take the best upgrades until nothing fits."""
-        newest_first = range(len(self._options) - 1, -1, -1)
-        for at in newest_first:
-            if len(self._options[at]) > 1 and self._options[at][0].form == "gone":
+    def fill(self, room: int, first: Sequence[int]) -> None:
+        """Take what comes first, then the best upgrades until nothing fits."""
+        for at in first:
+            if len(self._options[at]) > 1:
                 self._try(at, 1, room)
+        newest_first = range(len(self._options) - 1, -1, -1)
         upgrades = [upgrade for at in newest_first for upgrade in self._hull(at)]
         # The sort is stable: of two that are worth the same the newer step comes first.
         upgrades.sort(key=lambda upgrade: -upgrade.density)

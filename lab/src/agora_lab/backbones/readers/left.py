@@ -6,8 +6,9 @@ written down here once, for all readers. It is that of `agora.core.elide`, `deed
     [steps 3-4 elided by the context compressor]
     3 get_card id=card_6276 -> ok balance=113; id=card_7480,card_7481; +2
 
-Of 0.1's skeletons, which have no keys, the names are bare. What stands in no such form is not
-seen, and nothing is made up for it.
+Of 0.1's skeletons, which have no keys, the names are bare; so are those of lists and of rows as a
+database gives them, `car_makers,car_names` and `Id|int,Model|text`. What stands in no such form is
+not seen, and nothing is made up for it.
 """
 
 import re
@@ -28,6 +29,9 @@ _WORD = re.compile(
     r'(?P<next>; )|(?:"(?P<phrase>[^"\n]{1,200})"|(?P<key>[A-Za-z_][\w.:-]{0,80}))='
     r'(?:"(?P<quoted>[^"\n]{0,400})"|(?P<plain>[^\s";]{1,400}))|(?P<bare>[^\s;]{1,400})'
 )
+
+_LISTED = re.compile(r"[,|](?![0-9]{3}(?:[,.]|$))")
+"""Parts the names of a list, and those of a row in it; the comma of `1,299` does not."""
 
 Record = Mapping[str, tuple[str, ...]]
 """Values by key, of one object of a result: `{"id": ("card_6276",), "balance": ("113",)}`.
@@ -199,6 +203,8 @@ def read_told(text: str) -> Told:
         key = word["phrase"] or word["key"] or ""
         if word["plain"] is not None:
             values = _parted(word["plain"])
+        elif word["bare"] and _LISTED.search(word["bare"]):
+            values = _parted(word["bare"].replace("|", ","))
         else:
             values = (word["bare"] or word["quoted"],)
         records[-1][key] = (*records[-1].get(key, ()), *values)
