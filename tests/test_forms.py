@@ -184,13 +184,13 @@ def test_a_setting_that_is_none_is_refused(setting: str, value: object) -> None:
         compressor(**{setting: value})
 
 
-def test_of_a_database_names_stay_rather_than_queries_that_failed() -> None:
-    error = "Error executing query: Table 'car_1.%s' doesn't exist"
+def test_of_a_database_the_names_of_its_tables_stay() -> None:
     asked = "SELECT model FROM %s WHERE horsepower > 150 AND weight < 3000 ORDER BY year DESC"
+    rows = str([(f"model {n} of the series", n) for n in range(60)])
     messages: list[Message] = [{"role": "user", "content": "Which cars are strong and light?"}]
     for said, seen in (
         ("SHOW TABLES", "[('car_makers',), ('car_names',), ('cars_data',), ('countries',)]"),
-        *((asked % table, error % table) for table in ("cars", "models", "autos", "vehicles")),
+        *((asked % table, rows) for table in ("cars", "models", "autos", "vehicles")),
         ("SELECT 1", "[(1,)]"),
         ("SELECT 2", "[(2,)]"),
     ):
@@ -200,7 +200,6 @@ def test_of_a_database_names_stay_rather_than_queries_that_failed() -> None:
 
     assert found.changed
     assert "car_names" in str(found.messages)
-    assert "WHERE horsepower" not in str(found.messages)
 
 
 def test_every_code_that_was_given_stands_in_the_prompt_whatever_else_is_worth_more() -> None:

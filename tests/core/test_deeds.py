@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.deeds import HEAD_CHARACTERS, changes, deed, fenced, full_deed, refused, status
+from agora.core.deeds import HEAD_CHARACTERS, changes, deed, fenced, full_deed, status
 from agora.core.trajectory import Call, Step
 
 
@@ -221,14 +221,3 @@ def test_what_is_too_long_to_read_or_no_tool_is_told_in_short() -> None:
 def test_a_query_with_a_greater_sign_writes_no_file(command: str, changed: bool) -> None:
     assert changes(spoken(command)) is changed
     assert changes(called("execute_sql", {"query": command})) is changed
-
-
-def test_a_read_that_got_a_short_error_was_refused() -> None:
-    error = "Error executing query: Unknown column 'name' in 'field list'"
-
-    assert refused(spoken("SELECT name FROM singer WHERE age > 30", error))
-    assert refused(called("get_user", {"id": "a_1"}, observation='{"error": "no such user"}'))
-    assert not refused(spoken("SELECT name FROM singer", "[('Joe Sharp',)]"))
-    assert not refused(spoken("SELECT name FROM singer", f"{error}\n{'and so on. ' * 60}"))
-    assert not refused(called("cancel_order", {"id": "W-1"}, observation='{"error": "too late"}'))
-    assert not refused(called("get_user", observation="Error: none"), ("get_user",))

@@ -310,16 +310,3 @@ def test_of_many_codes_two_come_first() -> None:
     assert found.options[0][1].line == (
         "cancel_order n=N-100 -> ok code=CR-1306693 item_1_id=I-1000; +8"
     )
-
-
-def test_a_read_that_failed_gives_way_to_the_names_of_one_that_did_not() -> None:
-    failed = make_step(2, observation='{"error": "no such item"}', tokens=90)
-    past = make_past(make_step(1), failed, make_step(3))
-    found = planned(past, [StepWorth(0.1, 0.1, 1.0)] * 3)
-    names = next(option for option in found.options[0] if "item_id=A-100" in option.line)
-    room = past.floor_tokens({3}) + found.marker_tokens + names.tokens
-
-    decisions = found.decide(room)
-    assert "item_id=A-100" in decisions[0].skeleton
-    assert decisions[1].form == "gone"
-    assert found.decide(room + 60)[1].skeleton == "get_item n=N-200 -> error"

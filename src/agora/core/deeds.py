@@ -105,8 +105,6 @@ _FAILED_INSIDE = re.compile(
     r"^(?:Traceback \(most recent|[A-Z]\w{1,40}(?:Error|Exception): )", re.MULTILINE
 )
 _READ_ENDS = 2_000
-_REFUSAL_CHARACTERS = 600
-"""An error that is longer than this has more to tell than that it did not work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,16 +323,3 @@ def status(step: Step) -> str:
     if _FAILED_INSIDE.search(text[-_READ_ENDS:]):
         return "error"
     return "ok" if step.calls else ""
-
-
-def refused(step: Step, tools: Collection[str] = ()) -> bool:
-    """Tell whether a step only wanted to read something, and got a short error instead.
-
-    What was to be read is not there, and nothing was changed: of all that was done, what comes
-    later builds least on this. `tools` are further tools that change something.
-
-    >>> refused(Step(number=1, action="SELECT x", observation="Error: no column x", tokens=9))
-    True
-    """
-    short = len(step.observation) <= _REFUSAL_CHARACTERS
-    return short and status(step) == "error" and not changes(step, tools)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from agora.core.brought import Told, codes_in, facts, ways_to_tell, words
 from agora.core.compression import Decision, Form
-from agora.core.deeds import Deed, changes, deed, full_deed, refused, status
+from agora.core.deeds import Deed, changes, deed, full_deed, status
 from agora.core.elide import ARROW, Markers, names_in
 from agora.core.past import Past
 from agora.core.tokens import TokenCounter
@@ -21,9 +21,6 @@ _FULL_DEED = 0.9
 """The share that a line carries which names all arguments."""
 _LINE, _ACTION, _WHOLE = 1e-6, 2e-6, 3e-6
 """What each form is worth whatever the step is: nothing is forgotten while there is room."""
-_REFUSED = 0.25
-"""What is left of the worth of a step that wanted to read and got an error: less than that of the
-names in a result of its size. Docs/log.md has what was tried."""
 _CODE = 5e-7
 """What a form that tells a code is worth more than one that does not, whatever the step is."""
 _READ_CHARACTERS = 8_192
@@ -114,9 +111,6 @@ def plan(
         if step.number in held:
             options.append((_whole(step, worth),))
             continue
-        unread = refused(step, forms.changing_tools)
-        if unread:
-            worth = StepWorth(_REFUSED * worth.action, _REFUSED * worth.observation, worth.named)
         done = deed(step)
         said = frozenset(done.text.replace("=", " ").split())
         found = facts(step.observation)
@@ -128,7 +122,7 @@ def plan(
         options.append(_rising([*shorter.options(tells, coded=bool(own)), _whole(step, worth)]))
         if own:
             coded.append(at)
-        elif not unread and options[-1][0].form == "gone":
+        elif options[-1][0].form == "gone":
             named.append(at)
     return Plan(
         past=past,
