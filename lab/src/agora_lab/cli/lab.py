@@ -10,6 +10,7 @@ from agora.errors import AgoraError
 from agora_lab.cli.evaluate import COMMANDS
 from agora_lab.cli.fidelity_report import COMMANDS as FIDELITY
 from agora_lab.cli.progress import progress
+from agora_lab.cli.teach import teach
 
 if TYPE_CHECKING:
     from agora_lab.episodes.episode import Episode
@@ -22,7 +23,7 @@ def lab() -> None:
     """Compare ways to shorten prompts on real environments."""
 
 
-for _command in (*COMMANDS, *FIDELITY):
+for _command in (*COMMANDS, *FIDELITY, teach):
     lab.add_command(_command)
 
 
