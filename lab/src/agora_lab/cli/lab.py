@@ -33,10 +33,16 @@ for _command in (*COMMANDS, *FIDELITY, teach):
     "--backbone",
     default="reader",
     show_default=True,
-    metavar="reader|URL",
-    help="The environment's reader, or the base URL of an OpenAI-compatible server.",
+    metavar="reader|URL|FOLDER",
+    help="The environment's reader, the base URL of an OpenAI-compatible server, or a student's "
+    "folder (`agora lab teach`).",
 )
 @click.option("--model", default="", metavar="NAME", help="Model name to send to the server.")
+@click.option(
+    "--student",
+    is_flag=True,
+    help="The server's model was taught by `agora lab teach`: show it the format of its lessons.",
+)
 @click.option("--method", default="none", show_default=True, metavar="NAME")
 @click.option("--keep-ratio", type=click.FloatRange(0, 1), default=0.25, show_default=True)
 @click.option(
@@ -71,6 +77,7 @@ def play(
     environment: str,
     backbone: str,
     model: str,
+    student: bool,
     method: str,
     keep_ratio: float,
     bits_from: Path | None,
@@ -92,12 +99,21 @@ def play(
         from agora_lab.evaluation.grid import GRAMMAR, READER, BackboneEntry, MethodEntry, one_cell
         from agora_lab.evaluation.grid_player import LocalGridRun
 
-        name = f"{model or 'llm'}{GRAMMAR if held else ''}"
-        actor = (
-            BackboneEntry(name=READER)
-            if backbone == READER
-            else BackboneEntry(name=name, url=backbone, model=model or "llm", grammar=held)
-        )
+        actor = BackboneEntry(name=READER)
+        if Path(backbone).is_dir():
+            actor = BackboneEntry(
+                name=model or Path(backbone).resolve().name,
+                make="agora_lab.teaching.player:student",
+                options={"folder": backbone, "world": environment},
+            )
+        elif backbone != READER:
+            actor = BackboneEntry(
+                name=f"{model or 'llm'}{GRAMMAR if held else ''}",
+                url=backbone,
+                model=model or "llm",
+                grammar=held,
+                student=student,
+            )
         shortener = MethodEntry(
             name=method,
             method=method,

@@ -127,6 +127,29 @@ def train(
     click.echo(f"Student: {out} ({training.progress.tokens:,} tokens, {said})")
 
 
+@teach.command()
+@click.argument("student", type=_FOLDER)
+@click.option(
+    "--gguf",
+    type=_FILE,
+    required=True,
+    metavar="FILE",
+    help="The GGUF file of the model it started from.",
+)
+@click.option("--out", type=_NEW_FILE, required=True, metavar="FILE.gguf")
+@click.option("--storage", type=click.Choice(("q8_0", "f16")), default="q8_0", show_default=True)
+def export(student: Path, gguf: Path, out: Path, storage: str) -> None:
+    """Write STUDENT as a GGUF file, for `agora lab serve-llm --model FILE.gguf`."""
+    try:
+        from agora_lab.teaching.gguf_export import export as write
+        from agora_lab.teaching.student import load_student
+
+        write(load_student(student).model, gguf, out, storage="f16" if storage == "f16" else "q8_0")
+    except AgoraError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"Written: {out}")
+
+
 def _write(
     run: Path,
     out: Path,

@@ -36,7 +36,7 @@ class TaughtModel:
         return [one for one in found if len(one.token_ids) <= most_tokens]
 
 
-def load_student(folder: Path, *, threads: int = 1) -> TaughtModel:
+def load_student(folder: Path, *, threads: int = 1, attention: str = "sdpa") -> TaughtModel:
     """Return the model in a folder, in float32.
 
     Raises:
@@ -45,7 +45,9 @@ def load_student(folder: Path, *, threads: int = 1) -> TaughtModel:
     torch.set_num_threads(threads)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, attn_implementation=attention
+        )
     except (OSError, ValueError) as error:
         raise WeightsError(folder, f"holds no model that can be loaded: {error}") from error
     for mark in (START, END):
