@@ -48,15 +48,16 @@ class TorchBackbone:
         guessed = self._ids(guess + END) if guess else []
         # The last token of the prompt is always read: the first of the answer follows from it.
         shared = common(self._read, prompt, len(prompt) - 1)
-        chosen = self._next([*prompt, *guessed], shared, len(prompt))
         written: list[int] = []
-        for place, token in enumerate(chosen):
-            written.append(token)
-            if place >= len(guessed) or token != guessed[place]:
-                break
-        while written[-1] != self._end and len(written) < self._most:
-            place = len(prompt) + len(written)
-            written += self._next([*prompt, *written], place - 1, place)
+        known = shared
+        while (not written or written[-1] != self._end) and len(written) < self._most:
+            # Where a guess was wrong in a name or a number, its end may still be right.
+            rest = guessed[len(written) :]
+            chosen = self._next([*prompt, *written, *rest], known, len(prompt) + len(written))
+            right = common(chosen, rest, len(rest))
+            # The token after the last right one follows from it, unless that was the end.
+            written += chosen[: right if right and rest[right - 1] == self._end else right + 1]
+            known = len(prompt) + len(written) - 1
         ended = written[-1] == self._end
         text = self._tokenizer.decode(written[:-1] if ended else written)
         return Answer(
