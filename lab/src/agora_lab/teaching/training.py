@@ -142,7 +142,7 @@ class Training:
         total = 0.0
         for one in batch:
             loss = summed_loss(self.model, one) / count
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
         own = self._optimizer.param_groups[0]["params"]
         torch.nn.utils.clip_grad_norm_(own, 1.0)
