@@ -104,6 +104,7 @@ def train(
     Longer lessons than --most-tokens are left out.
     """
     try:
+        from agora_lab.teaching.card import write_record
         from agora_lab.teaching.student import load_student, save_student
         from agora_lab.teaching.training import Pace, Training, TrainingSettings
 
@@ -121,10 +122,40 @@ def train(
         with progress(tokens, training.progress.tokens, what="training") as tick:
             training.run(Pace(minutes=minutes), tick)
         save_student(student, out)
+        write_record(out, start=model, files=files, trained=training.record())
     except (AgoraError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     said = "all tokens read" if training.finished else "stopped; the same command goes on"
     click.echo(f"Student: {out} ({training.progress.tokens:,} tokens, {said})")
+
+
+@teach.command()
+@click.argument("student", type=_FOLDER)
+@click.argument("runs", nargs=-1, type=_FOLDER)
+@click.option(
+    "--out",
+    type=_NEW_FOLDER,
+    metavar="FOLDER",
+    help="Where to write card.json and card.md.  [default: the student's folder]",
+)
+def card(student: Path, runs: tuple[Path, ...], out: Path | None) -> None:
+    """Write what STUDENT was taught, and what it reached in RUNS.
+
+    Give the readers' runs of the same tasks too: the card then says what they reached.
+    """
+    from agora_lab.teaching.card import card as made
+    from agora_lab.teaching.card import markdown
+
+    try:
+        found = made(student, runs)
+    except AgoraError as error:
+        raise click.ClickException(str(error)) from error
+    folder = out or student
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(found, indent=1, sort_keys=True) + "\n"
+    (folder / "card.json").write_text(text, encoding="utf-8")
+    (folder / "card.md").write_text(markdown(found), encoding="utf-8")
+    click.echo(f"Card: {folder / 'card.md'}")
 
 
 @teach.command()

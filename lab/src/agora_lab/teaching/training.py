@@ -24,7 +24,7 @@ try:
 except ImportError as error:
     raise MissingExtraError(__name__, "judge", "agora-lab") from error
 
-CHECKPOINT, CURVE, SETTINGS = "checkpoint.pt", "curve.jsonl", "training.json"
+CHECKPOINT, CURVE = "checkpoint.pt", "curve.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +101,10 @@ class Training:
     def finished(self) -> bool:
         """Whether all tokens were read."""
         return self.progress.tokens >= self._settings.tokens
+
+    def record(self) -> dict[str, Any]:
+        """Return the settings and how far training has come, for the student's record."""
+        return {"settings": asdict(self._settings), "progress": asdict(self.progress)}
 
     def run(self, pace: Pace, tick: Callable[[int, str], None] | None = None) -> None:
         """Train until all tokens were read or the minutes are over, and write a checkpoint.
