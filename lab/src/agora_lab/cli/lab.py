@@ -7,7 +7,7 @@ import click
 
 from agora.cli.figures import json_option, write_json
 from agora.errors import AgoraError
-from agora_lab.cli.evaluate import COMMANDS
+from agora_lab.cli.evaluate import COMMANDS, read_shard
 from agora_lab.cli.fidelity_report import COMMANDS as FIDELITY
 from agora_lab.cli.progress import progress
 from agora_lab.cli.teach import teach
@@ -94,7 +94,7 @@ def play(
 
     A reader plays only the kinds of task it supports.
     """
-    index, count = _shard(shard)
+    index, count = read_shard(shard)
     try:
         from agora_lab.evaluation.grid import GRAMMAR, READER, BackboneEntry, MethodEntry, one_cell
         from agora_lab.evaluation.grid_player import LocalGridRun
@@ -259,13 +259,6 @@ def serve_llm(model: str, port: int, context: int, slots: int, threads: int, fet
         click.echo("stopped")
     except AgoraError as error:
         raise click.ClickException(str(error)) from error
-
-
-def _shard(text: str) -> tuple[int, int]:
-    index, _, count = text.partition("/")
-    if not (index.isdigit() and count.isdigit() and int(index) < int(count)):
-        raise click.BadParameter(f"{text!r} is not I/N with 0 <= I < N", param_hint="--shard")
-    return int(index), int(count)
 
 
 def _summary(folder: Path, json_out: str | None) -> None:
