@@ -13,7 +13,9 @@ from lab.harness.tiny_judge import PLAIN, tiny_model, tiny_tokenizer
 from transformers import AutoModelForCausalLM, GgufConfig
 
 from agora_lab.cli.lab import lab
+from agora_lab.episodes.run import read_episodes
 from agora_lab.fidelity.weights import WeightsError
+from agora_lab.teaching.card import write_record
 from agora_lab.teaching.gguf_export import Storage, export
 from agora_lab.teaching.lessons import Lesson, LessonError, Said, Target
 from agora_lab.teaching.player import TorchBackbone
@@ -275,6 +277,7 @@ def test_the_commands_train_export_and_refuse_a_folder_without_a_model(tmp_path:
         assert done.exit_code == code, done.output
         return done.output
 
+    assert "has no training.json" in said("card", start, code=1)
     train = ("train", lessons, "--model", start, "--out", out, "--tokens", 400)
     assert "the same command goes on" in said(*train, "--minutes", 0)
     assert "all tokens read" in said(*train)
@@ -283,3 +286,46 @@ def test_the_commands_train_export_and_refuse_a_folder_without_a_model(tmp_path:
     assert "holds no model" in said(
         "export", tmp_path, "--gguf", source, "--out", tmp_path / "no.gguf", code=1
     )
+
+
+def test_a_students_folder_plays_by_command_and_its_card_says_how_well(tmp_path: Path) -> None:
+    student = tmp_path / "pupil"
+    tiny_model("sdpa").save_pretrained(student)
+    tiny_tokenizer(PLAIN).save_pretrained(student)
+    lessons = tmp_path / "lessons.jsonl"
+    lessons.write_text(lesson("go").to_json() + "\n", encoding="utf-8")
+    taught = {
+        "settings": {"tokens": 9, "seed": 3},
+        "progress": {"tokens": 1_234, "minutes": 2.0, "cpu_minutes": 1.0},
+    }
+    write_record(student, start=tmp_path, files=[lessons], trained=taught)
+
+    def said(*arguments: object) -> str:
+        done = CliRunner().invoke(lab, [str(one) for one in arguments])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    grid = tmp_path / "grid.toml"
+    grid.write_text(
+        'name = "g"\nenvironments = ["desk"]\nmethods = ["none"]\ntasks = 1\nsteps = 2\n'
+        '[[backbones]]\nname = "reader"\n[[backbones]]\nname = "pupil"\n'
+        'make = "agora_lab.teaching.player:student"\n'
+        f'options = {{ folder = "{student}", world = "desk" }}\n',
+        encoding="utf-8",
+    )
+    said("grid", grid, "--workers", 0, "--out", tmp_path / "run")
+    desk = ("--env", "desk", "--tasks", 1, "--steps", 2)
+    said("play", *desk, "--backbone", student, "--out", tmp_path / "play")
+    said("teach", "card", student, tmp_path / "run", "--out", tmp_path / "card")
+
+    by_grid, by_play = (
+        next(one for one in read_episodes(tmp_path / run) if one.cell.backbone == "pupil")
+        for run in ("run", "play")
+    )
+    assert [move.answer for move in by_grid.moves] == [move.answer for move in by_play.moves]
+    (line,) = json.loads((tmp_path / "card" / "card.json").read_bytes())["played"]
+    assert (line["world"], line["split"], line["tasks"]) == ("desk", "test", 1)
+    assert (line["reward"], line["reader"]) == (0.0, 0.0)
+    page = (tmp_path / "card" / "card.md").read_text(encoding="utf-8")
+    assert "| 1 | 1 reader (w) | 1,234 | 2 | 1 | seed 3, tokens 9 |" in page
+    assert "| desk | test | none | 1 | 0.00 [0.00, 0.00] | 0.00 | 2.0 |" in page
