@@ -81,6 +81,20 @@ def test_a_student_is_told_what_the_teacher_would_have_done_in_its_place() -> No
     assert lesson.messages[2] == Said(role="assistant", content="one more")
 
 
+def test_nothing_is_asked_after_an_action_that_the_world_did_not_understand() -> None:
+    episode = counted("4", shorten=KeepAll())
+    first, second, *others = episode.moves
+    misled = replace(episode, moves=(first, replace(second, valid=False), *others))
+    student = Teacher(world=WORLD, reader=Namer(), split="train", by_reader=False)
+
+    (lesson,) = student.lessons(misled)
+    (own,) = replace(student, by_reader=True).lessons(misled)
+
+    assert [one.at for one in lesson.targets] == [2, 4]
+    assert len(lesson.messages) == 5
+    assert [one.at for one in own.targets] == [2, 4, 6, 8]
+
+
 def test_prompts_that_were_shortened_in_play_are_lessons_of_their_own() -> None:
     episode = counted("3", shorten=KeepNewest())
     teacher = Teacher(world=WORLD, reader=Namer(), split="train", by_reader=False)

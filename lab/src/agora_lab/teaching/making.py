@@ -1,8 +1,9 @@
 """Makes lessons of played episodes: at each history the world's reader is asked what it would do.
 
 Episodes of the reader itself show how a task is done; those of a student show the histories that
-it gets itself into, which is where it has to be told (DAgger). Whole histories share one sequence;
-a shortened prompt is a lesson of its own.
+it gets itself into, which is where it has to be told (DAgger), up to the first action that the
+world did not understand. Whole histories share one sequence; a shortened prompt is a lesson of its
+own.
 """
 
 import random
@@ -67,6 +68,10 @@ class Teacher:
                 shared.append(Target(at=len(whole), text=self._asked(shown)))
             else:
                 yield self._single(episode, move, shown, episode.cell.method)
+            if not self.by_reader and not episode.moves[move].valid:
+                # A reader never names what is not there, and after somebody who did it is no
+                # guide: it looks closer at the place that does not exist (docs/log.md).
+                break
         if shared:
             # What came back last is no part of any prompt.
             messages = episode.conversation(len(episode.moves))[: shared[-1].at + 1]
