@@ -122,7 +122,8 @@ def train(
         with progress(tokens, training.progress.tokens, what="training") as tick:
             training.run(Pace(minutes=minutes), tick)
         save_student(student, out)
-        write_record(out, start=model, files=files, trained=training.record())
+        trained = {**training.record(), "most_tokens": most_tokens}
+        write_record(out, start=model, files=files, trained=trained)
     except (AgoraError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     said = "all tokens read" if training.finished else "stopped; the same command goes on"
