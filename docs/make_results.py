@@ -15,6 +15,10 @@ FOLDER = Path(__file__).with_name("results")
 PAGE = Path(__file__).with_name("results.md")
 README = Path(__file__).parents[1] / "README.md"
 FILES = {
+    "player-card.json": (
+        "a small language model taught to play: its lessons, and what it reached on validation",
+        "agora lab teach card",
+    ),
     "coverage.json": ("is what the next call needs still in the prompt", "just bench-coverage"),
     "gateway.json": (
         "what the gateway promises, figure by figure",

@@ -43,7 +43,7 @@ WORDS = {
 }
 """What each package of the product is for, from the left to the right on its floor."""
 LAB_ORDER = (
-    *("cli", "fidelity", "training", "labelling", "evaluation"),
+    *("cli", "teaching", "fidelity", "training", "labelling", "evaluation"),
     *("bootstrap", "labels", "episodes", "methods"),
     *("journal", "halves", "chats", "backbones", "environments"),
 )

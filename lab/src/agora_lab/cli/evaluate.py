@@ -13,6 +13,8 @@ from agora_lab.cli.progress import progress
 if TYPE_CHECKING:
     from agora.core.prices import PriceSheet
     from agora_lab.evaluation.conversations import Conversation
+    from agora_lab.evaluation.grid_player import LocalGridRun
+    from agora_lab.evaluation.on_ray import RayGridRun
     from agora_lab.evaluation.results import Results
     from agora_lab.methods import Method
 
@@ -26,12 +28,22 @@ _SOURCE = click.Path(exists=True, path_type=Path)
     "--out", type=_FOLDER, required=True, metavar="RUN", help="Folder to write the run to."
 )
 @click.option(
-    "--workers", type=click.IntRange(1), default=2, show_default=True, help="Parallel processes."
+    "--workers",
+    type=click.IntRange(0),
+    default=2,
+    show_default=True,
+    help="Parallel processes; 0 plays in this one, without Ray.",
+)
+@click.option(
+    "--shard",
+    default="0/1",
+    show_default=True,
+    help="With --workers 0: play only part I of N of the tasks.",
 )
 @click.option(
     "--tasks", type=click.IntRange(1), help="Play fewer tasks than the file says, for a trial."
 )
-def grid(grid: Path, out: Path, workers: int, tasks: int | None) -> None:
+def grid(grid: Path, out: Path, workers: int, shard: str, tasks: int | None) -> None:
     """Play the cells of GRID on Ray. Stop it at any time; the same command resumes it.
 
     GRID is a TOML file: environments, backbones, methods, seeds, tasks. Cells
@@ -42,15 +54,24 @@ def grid(grid: Path, out: Path, workers: int, tasks: int | None) -> None:
         from dataclasses import replace
 
         from agora_lab.evaluation.grid import read_grid
-        from agora_lab.evaluation.on_ray import RayGridRun
 
         chosen = read_grid(grid.read_text(encoding="utf-8"))
         if tasks is not None:
             chosen = replace(chosen, tasks=min(tasks, chosen.tasks))
-        playing = RayGridRun(chosen, out, workers=workers)
+        playing: LocalGridRun | RayGridRun
+        if workers:
+            from agora_lab.evaluation import on_ray
+
+            playing = on_ray.RayGridRun(chosen, out, workers=workers)
+            done = len(playing.done)
+        else:
+            from agora_lab.evaluation import grid_player
+
+            playing = grid_player.LocalGridRun(chosen, out, shard=read_shard(shard))
+            done = playing.done
         failed: dict[str, str] = {}
         skipped: dict[str, str] = {}
-        with progress(playing.total, len(playing.done)) as tick:
+        with progress(playing.total, done) as tick:
             for outcome in playing.outcomes():
                 if outcome.skipped:
                     skipped[outcome.key.rsplit("|", 1)[0]] = outcome.skipped
@@ -64,6 +85,14 @@ def grid(grid: Path, out: Path, workers: int, tasks: int | None) -> None:
     for key, reason in list(failed.items())[:10]:
         click.echo(f"failed {key}: {reason}", err=True)
     click.echo(f"Run: {out}\nReport on it with: agora lab report {out}")
+
+
+def read_shard(text: str) -> tuple[int, int]:
+    """Return which part of how many `I/N` names."""
+    index, _, count = text.partition("/")
+    if not (index.isdigit() and count.isdigit() and int(index) < int(count)):
+        raise click.BadParameter(f"{text!r} is not I/N with 0 <= I < N", param_hint="--shard")
+    return int(index), int(count)
 
 
 @click.command()

@@ -7,9 +7,10 @@ import click
 
 from agora.cli.figures import json_option, write_json
 from agora.errors import AgoraError
-from agora_lab.cli.evaluate import COMMANDS
+from agora_lab.cli.evaluate import COMMANDS, read_shard
 from agora_lab.cli.fidelity_report import COMMANDS as FIDELITY
 from agora_lab.cli.progress import progress
+from agora_lab.cli.teach import teach
 
 if TYPE_CHECKING:
     from agora_lab.episodes.episode import Episode
@@ -22,7 +23,7 @@ def lab() -> None:
     """Compare ways to shorten prompts on real environments."""
 
 
-for _command in (*COMMANDS, *FIDELITY):
+for _command in (*COMMANDS, *FIDELITY, teach):
     lab.add_command(_command)
 
 
@@ -32,10 +33,16 @@ for _command in (*COMMANDS, *FIDELITY):
     "--backbone",
     default="reader",
     show_default=True,
-    metavar="reader|URL",
-    help="The environment's reader, or the base URL of an OpenAI-compatible server.",
+    metavar="reader|URL|FOLDER",
+    help="The environment's reader, the base URL of an OpenAI-compatible server, or a student's "
+    "folder (`agora lab teach`).",
 )
 @click.option("--model", default="", metavar="NAME", help="Model name to send to the server.")
+@click.option(
+    "--student",
+    is_flag=True,
+    help="The server's model was taught by `agora lab teach`: show it the format of its lessons.",
+)
 @click.option("--method", default="none", show_default=True, metavar="NAME")
 @click.option("--keep-ratio", type=click.FloatRange(0, 1), default=0.25, show_default=True)
 @click.option(
@@ -70,6 +77,7 @@ def play(
     environment: str,
     backbone: str,
     model: str,
+    student: bool,
     method: str,
     keep_ratio: float,
     bits_from: Path | None,
@@ -86,17 +94,26 @@ def play(
 
     A reader plays only the kinds of task it supports.
     """
-    index, count = _shard(shard)
+    index, count = read_shard(shard)
     try:
         from agora_lab.evaluation.grid import GRAMMAR, READER, BackboneEntry, MethodEntry, one_cell
         from agora_lab.evaluation.grid_player import LocalGridRun
 
-        name = f"{model or 'llm'}{GRAMMAR if held else ''}"
-        actor = (
-            BackboneEntry(name=READER)
-            if backbone == READER
-            else BackboneEntry(name=name, url=backbone, model=model or "llm", grammar=held)
-        )
+        actor = BackboneEntry(name=READER)
+        if Path(backbone).is_dir():
+            actor = BackboneEntry(
+                name=model or Path(backbone).resolve().name,
+                make="agora_lab.teaching.player:student",
+                options={"folder": backbone, "world": environment},
+            )
+        elif backbone != READER:
+            actor = BackboneEntry(
+                name=f"{model or 'llm'}{GRAMMAR if held else ''}",
+                url=backbone,
+                model=model or "llm",
+                grammar=held,
+                student=student,
+            )
         shortener = MethodEntry(
             name=method,
             method=method,
@@ -242,13 +259,6 @@ def serve_llm(model: str, port: int, context: int, slots: int, threads: int, fet
         click.echo("stopped")
     except AgoraError as error:
         raise click.ClickException(str(error)) from error
-
-
-def _shard(text: str) -> tuple[int, int]:
-    index, _, count = text.partition("/")
-    if not (index.isdigit() and count.isdigit() and int(index) < int(count)):
-        raise click.BadParameter(f"{text!r} is not I/N with 0 <= I < N", param_hint="--shard")
-    return int(index), int(count)
 
 
 def _summary(folder: Path, json_out: str | None) -> None:

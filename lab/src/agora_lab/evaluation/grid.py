@@ -47,10 +47,15 @@ class BackboneEntry:
     """The server's name for the model; defaults to `name`."""
     grammar: bool = False
     """Whether a llama.cpp server is restricted to the actions the environment allows."""
+    student: bool = False
+    """Whether it was taught by `agora lab teach`: its prompts have the format of its lessons, and
+    no examples."""
     max_tokens: int = 64
     concurrency: int = 4
     make: str = ""
     """`package.module:function` that returns any other backbone."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of that function."""
     environments: tuple[str, ...] = ()
     """The environments of the grid it plays; empty for all."""
     methods: tuple[str, ...] = ()

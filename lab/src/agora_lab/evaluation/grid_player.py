@@ -311,13 +311,14 @@ def write_origin(folder: Path) -> None:
 def make_backbone(entry: BackboneEntry, cell: Cell, chosen: World, folder: Path) -> Backbone:
     """Return the backbone of an entry: a reader, a server's model, or the caller's own."""
     if entry.make:
-        made: Backbone = imported(entry.make)()
+        made: Backbone = imported(entry.make)(**entry.options)
         return made
     if entry.reads:
         return readers.reader(cell.environment)
     from agora_lab.backbones.answers import Answers
     from agora_lab.backbones.openai_compatible import OpenAICompatible, Sampling
     from agora_lab.backbones.prompts import WithExamples
+    from agora_lab.backbones.student import Student
 
     asked = OpenAICompatible(
         entry.url,
@@ -326,6 +327,8 @@ def make_backbone(entry: BackboneEntry, cell: Cell, chosen: World, folder: Path)
         answers=Answers(folder / "answers"),
         concurrency=entry.concurrency,
     )
+    if entry.student:
+        return Student(asked, chosen.name, chosen.instructions)
     return WithExamples(asked, chosen.examples)
 
 

@@ -1,0 +1,60 @@
+"""The chat format of a student: a language model that was taught a world by its reader.
+
+What a world's instructions say is in a student's weights, so it is told the world's name only.
+Lessons are written and tasks are played in this one format; roles are those of the smallest chat
+templates, so calls of tools and their results are written as text.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agora_lab.backbones.base import Answer, Backbone, Chooser, Messages, message_text
+
+_ROLES = {"tool": "user", "developer": "system"}
+
+
+@dataclass(frozen=True, slots=True)
+class Student:
+    """A backbone that is shown prompts in the format of its lessons."""
+
+    backbone: Backbone
+    world: str
+    """The world's name."""
+    instructions: str
+    """What the world tells everyone else."""
+
+    def answer(self, messages: Messages) -> Answer:
+        """Return the answer to these messages."""
+        return self.backbone.answer(self._said(messages))
+
+    def choose(self, messages: Messages, grammar: str) -> Answer:
+        """Return the answer restricted to the grammar."""
+        if not isinstance(self.backbone, Chooser):
+            raise TypeError(f"{type(self.backbone).__name__} cannot be restricted to a grammar")
+        return self.backbone.choose(self._said(messages), grammar)
+
+    def _said(self, messages: Messages) -> Messages:
+        return student_messages(messages, world=self.world, instructions=self.instructions)
+
+
+def student_messages(messages: Messages, *, world: str, instructions: str) -> list[dict[str, str]]:
+    """Return the messages as a student reads them.
+
+    >>> student_messages(
+    ...     [{"role": "system", "content": "Long rules."}, {"role": "user", "content": "Find it."}],
+    ...     world="house",
+    ...     instructions="Long rules.",
+    ... )
+    [{'role': 'system', 'content': 'house'}, {'role': 'user', 'content': 'Find it.'}]
+    """
+    return [_written(message, world, instructions) for message in messages]
+
+
+def _written(message: Mapping[str, Any], world: str, instructions: str) -> dict[str, str]:
+    role = str(message["role"])
+    text = message_text(message)
+    if role == "system" and instructions:
+        # What a method added to the instructions stays.
+        text = text.replace(instructions, world, 1)
+    return {"role": _ROLES.get(role, role), "content": text}

@@ -1,0 +1,1 @@
+"""Teaching: a small language model learns to play from the readers' answers."""
