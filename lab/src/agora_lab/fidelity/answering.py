@@ -38,7 +38,7 @@ class Answering:
         tails = [list(choice[:-1]) for choice in choices]
         states = [last[0]] * len(choices)
         if any(tails):
-            hidden = self._side_by_side(tails).split([len(tail) for tail in tails])
+            hidden = torch.split(self._side_by_side(tails), [len(tail) for tail in tails])
             states = [torch.cat([last[0], own]) for own in hidden]
         return [
             float(-_logs(self._model, own).gather(1, torch.tensor(choice)[:, None]).sum())
@@ -48,7 +48,9 @@ class Answering:
     def _side_by_side(self, tails: Sequence[Sequence[int]]) -> torch.Tensor:
         """Return the states of texts that each follow what was read, as if alone."""
         past, lengths = len(self._read), [len(tail) for tail in tails]
-        sees = torch.block_diag(*[torch.ones(n, n).tril() for n in lengths]).bool()
+        whose = torch.arange(len(tails)).repeat_interleave(torch.tensor(lengths))
+        sees = torch.ones(len(whose), len(whose), dtype=torch.bool).tril()
+        sees &= whose[:, None] == whose[None, :]
         sees = torch.cat([torch.ones(len(sees), past, dtype=torch.bool), sees], dim=1)
         hidden: torch.Tensor = self._model.model(
             input_ids=torch.tensor([[token_id for tail in tails for token_id in tail]]),

@@ -115,8 +115,8 @@ def plan(folder: Path, *, half: str, probes: int, each: int, worded: int) -> lis
     found: list[Planned] = []
     for place in range(0, max((len(own) for own in by_source.values()), default=0), _BLOCK):
         for anchors in by_source.values():
-            for own in anchors[place : place + _BLOCK]:
-                found += own
+            for asked in anchors[place : place + _BLOCK]:
+                found += asked
     step = max(1, -(-min(probes, len(found)) // max(1, worded))) if worded else 0
     return [
         Planned(one.key, one.anchor, one.question, one.file, bool(step) and place % step == 0)
