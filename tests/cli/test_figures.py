@@ -23,6 +23,10 @@ WITHOUT = {
     "agora lab recorded-bill": "recorded-bill.json is in the folder",
     "agora lab report": "report.json is in the report's folder",
     "agora lab serve-llm": "it runs until it is stopped",
+    "agora lab teach card": "it writes card.json",
+    "agora lab teach export": "it prints a path",
+    "agora lab teach lessons": "it prints how many there are now",
+    "agora lab teach train": "curve.jsonl is in the student's folder",
     "agora train": "metrics.json is in the bundle",
 }
 """Commands without `--json`, and why."""
