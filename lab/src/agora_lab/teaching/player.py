@@ -17,7 +17,7 @@ from agora_lab.environments import world as world_of
 from agora_lab.fidelity import attention
 from agora_lab.fidelity.int8 import to_int8
 from agora_lab.fidelity.likelihood import common
-from agora_lab.teaching.sequences import END, START
+from agora_lab.teaching.sequences import ACTOR, END, turn
 from agora_lab.teaching.student import load_student
 
 try:
@@ -85,8 +85,7 @@ class TorchBackbone:
 
 def prompt_of(messages: Messages) -> str:
     """Return the messages in the chat format of lessons, up to where the answer begins."""
-    said = (f"{START}{one['role']}\n{one['content']}{END}\n" for one in messages)
-    return f"{''.join(said)}{START}assistant\n"
+    return "".join(turn(one["role"], one["content"]) for one in messages) + ACTOR
 
 
 @dataclass(frozen=True, slots=True)

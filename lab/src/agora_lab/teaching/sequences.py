@@ -8,10 +8,11 @@ itself, and has the positions that follow there: it costs its own tokens, not a 
 from dataclasses import dataclass
 from typing import Protocol
 
-from agora_lab.teaching.lessons import Lesson, Said
+from agora_lab.teaching.lessons import Lesson
 
 START, END = "<|im_start|>", "<|im_end|>"
-_ACTOR = f"{START}assistant\n"
+ACTOR = f"{START}assistant\n"
+"""Where an answer begins."""
 
 
 class Encoder(Protocol):
@@ -56,9 +57,9 @@ def sequence(lesson: Lesson, encoder: Encoder) -> TokenSequence:
     for at in range(max(len(said), *(one + 1 for one in wanted))):
         message = said.get(at)
         if at not in wanted:
-            ids += _ids(encoder, _written(message)) if message else []
+            ids += _ids(encoder, turn(message.role, message.content)) if message else []
             continue
-        ids += _ids(encoder, _ACTOR)
+        ids += _ids(encoder, ACTOR)
         target = _ids(encoder, wanted[at] + END)
         goes_on = message is not None and message.role == "assistant"
         if message is not None and goes_on and message.content != wanted[at]:
@@ -88,8 +89,9 @@ def sequence(lesson: Lesson, encoder: Encoder) -> TokenSequence:
     )
 
 
-def _written(message: Said) -> str:
-    return f"{START}{message.role}\n{message.content}{END}\n"
+def turn(role: str, content: str) -> str:
+    """Return a message as lessons and prompts write it."""
+    return f"{START}{role}\n{content}{END}\n"
 
 
 def _ids(encoder: Encoder, text: str) -> list[int]:
