@@ -93,6 +93,20 @@ def test_what_is_worth_more_for_its_tokens_comes_first() -> None:
     assert "item_id=A-200" not in decisions[0].skeleton
 
 
+def test_a_long_script_is_worth_more_than_a_result_of_its_size() -> None:
+    script = Call("bash", json.dumps({"command": "cat > run.py <<EOF\n" + "x = 1\n" * 60 + "EOF"}))
+    wrote = make_step(1, calls=(script,), observation="", tokens=460, action_tokens=440)
+    read = make_step(2, size=400)
+    newest = make_step(3)
+    equal = [StepWorth(0.5, 0.0), StepWorth(0.0, 0.5, 0.0), StepWorth(0.5, 0.5)]
+    room = newest.tokens + 700
+
+    first, second, _ = forms_of(planned(make_past(wrote, read, newest), equal), room)
+
+    assert first == "whole"
+    assert second != "whole"
+
+
 def test_with_all_the_room_everything_is_whole() -> None:
     past = make_past(*(make_step(n) for n in range(1, 6)))
 

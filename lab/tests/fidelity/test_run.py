@@ -11,6 +11,7 @@ from lab.harness.tiny_judge import tiny_tokenizer
 from agora_lab.fidelity import rows as table
 from agora_lab.fidelity.anchors import Anchor, anchors_of
 from agora_lab.fidelity.likelihood import Scored
+from agora_lab.fidelity.making import PromptMaker
 from agora_lab.fidelity.records import Prompts, Run, read_anchors, read_measured
 from agora_lab.fidelity.rendering import ModelTokens, Rendering
 from agora_lab.fidelity.rows import FIRST, GATE, LAB_METHODS, SECOND, Row, made
@@ -205,7 +206,7 @@ def test_a_method_that_cannot_run_is_skipped_and_one_that_fails_is_written_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from agora.errors import AgoraError
-    from agora_lab.fidelity import run as running
+    from agora_lab.fidelity import making
     from agora_lab.methods import SkipMethod
 
     def failing(row: Row, **_: Any) -> Any:
@@ -215,7 +216,7 @@ def test_a_method_that_cannot_run_is_skipped_and_one_that_fails_is_written_down(
             raise AgoraError("it broke")
         return made(row, **_)
 
-    monkeypatch.setattr(running, "made", failing)
+    monkeypatch.setattr(making, "made", failing)
     own = judging(tmp_path)
     go(own, Schedule({"made": anchors(1)}, first=FIRST[:3], second=()))
     lines = (tmp_path / "fidelity.jsonl").read_text().splitlines()
@@ -274,9 +275,9 @@ def test_a_method_that_has_to_send_more_than_the_share_sends_as_little_as_it_can
         cut = anchor.messages[:-1] if share is not None and share < 0.1 else anchor.messages
         return (cut if row.keep is not None else anchor.messages[:2]), ""
 
-    monkeypatch.setattr(Judging, "_shortened", everything)
+    monkeypatch.setattr(PromptMaker, "_shortened", everything)
     sizes = 1_000, 10
-    messages, error = own._fitted(anchor, Row("newest", 0.0), (10, 10))
+    messages, error = own.making.fitted(anchor, Row("newest", 0.0), (10, 10))
     assert (len(messages), error) == (len(anchor.messages) - 1, "")
-    assert own._fitted(anchor, Row("langchain", 0.25), sizes)[0] == anchor.messages
+    assert own.making.fitted(anchor, Row("langchain", 0.25), sizes)[0] == anchor.messages
     assert kept[-1] is None

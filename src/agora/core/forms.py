@@ -19,6 +19,11 @@ _PART_OF_A_DEED = 0.5
 """The share of an action's worth that its line carries when it had to be cut."""
 _FULL_DEED = 0.9
 """The share that a line carries which names all arguments."""
+_COPIED_TOKEN = 0.005
+"""What each token of a long action adds to its worth, as a share of it. Worth is a probability:
+once a script of 400 tokens is needed, more is copied from it than from a command."""
+_SHORT_TOKENS = 64
+"""So much of an action is copied for its names alone."""
 _LINE, _ACTION, _WHOLE = 1e-6, 2e-6, 3e-6
 """What each form is worth whatever the step is: nothing is forgotten while there is room."""
 _CODE = 5e-7
@@ -135,7 +140,13 @@ def plan(
 
 
 def _whole(step: Step, worth: StepWorth) -> Option:
-    return Option("whole", "", step.tokens, worth.action + worth.observation + _WHOLE)
+    action = _action_worth(worth, 1.0, step.action_tokens)
+    return Option("whole", "", step.tokens, action + worth.observation + _WHOLE)
+
+
+def _action_worth(worth: StepWorth, share: float, tokens: int) -> float:
+    """Return what so many tokens of an action are worth that carry this share of its names."""
+    return worth.action * (share + _COPIED_TOKEN * max(0, tokens - _SHORT_TOKENS))
 
 
 def _codes(steps: Sequence[Step], forms: Forms) -> Mapping[int, Sequence[int]]:
@@ -205,17 +216,19 @@ class _Shorter:
         if found and lines and self._says_nothing():
             return found
         deeds = self._deeds() if lines else {}
+        said = {done: _action_worth(worth, share, count(done)) for done, share in deeds.items()}
+        verbatim = _action_worth(worth, 1.0, step.action_tokens)
         for tell in dict.fromkeys(tells):
             brought = worth.observation * worth.named * tell.share
-            for done, share in deeds.items():
+            for done, value in said.items():
                 line = _line(done, went, tell.text)
                 tokens = count(f"\n{step.number} {line}")
-                found.append(Option("line", line, tokens, worth.action * share + _LINE + brought))
+                found.append(Option("line", line, tokens, value + _LINE + brought))
             if in_place or not removable:
                 line = _line(self.done.text, went, tell.text)
                 tokens = (step.action_tokens or step.residue_tokens) + 1
                 tokens += count(self.markers.mask(step.number, line))
-                found.append(Option("action", line, tokens, worth.action + _ACTION + brought))
+                found.append(Option("action", line, tokens, verbatim + _ACTION + brought))
         return found
 
     def _says_nothing(self) -> bool:

@@ -3,16 +3,12 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from agora.errors import AgoraError
 from agora_lab.cli.progress import progress
-
-if TYPE_CHECKING:
-    from agora_lab.fidelity.anchors import Anchor
-    from agora_lab.fidelity.rendering import Rendering
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -135,6 +131,7 @@ def run(
     """
     try:
         from agora_lab.fidelity import likelihood
+        from agora_lab.fidelity.queue import queue
         from agora_lab.fidelity.records import Prompts, Run, read_anchors
         from agora_lab.fidelity.rendering import ModelTokens, Rendering
         from agora_lab.fidelity.rows import FIRST, SECOND
@@ -163,7 +160,15 @@ def run(
         if prompts_of is not None:
             allowed = {one.anchor for one in read_anchors(prompts_of) if one.passed}
         queues = {
-            name: _queue(name, half, rendering, (most_tokens, limit_tokens), seed, played, allowed)
+            name: queue(
+                name,
+                half,
+                rendering,
+                (most_tokens, limit_tokens),
+                seed=seed,
+                played=played,
+                allowed=allowed,
+            )
             for name in names
         }
         judging = Judging(
@@ -219,40 +224,6 @@ def _fixed(sources: Sequence[str], most: int, limit: int) -> dict[str, Any]:
         "order": _ORDER.format(most=most, limit=limit, first=first, block=BLOCK),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-_LONG_CHARACTERS = 40_000
-
-
-def _queue(
-    name: str,
-    half: str,
-    rendering: "Rendering",
-    sizes: tuple[int, int],
-    seed: int,
-    played: Path | None,
-    allowed: set[str] | None,
-) -> "Sequence[Anchor]":
-    from agora_lab.fidelity.anchors import anchors_of, half_of
-    from agora_lab.fidelity.run import order
-    from agora_lab.fidelity.sources import SOURCES, recorded
-
-    if name not in SOURCES:
-        raise ValueError(f"unknown source {name!r}; use one of {', '.join(SOURCES)}")
-    drawn = [
-        anchor
-        for one in recorded(SOURCES[name], played=played)
-        if half_of(name, one.group) == half
-        for anchor in anchors_of(one)
-        if allowed is None or anchor.key in allowed
-    ]
-    return order(drawn, lambda one: _tokens(rendering, one), sizes, seed=seed)
-
-
-def _tokens(rendering: "Rendering", anchor: "Anchor") -> int:
-    text = rendering.prompt(anchor.messages, anchor.recorded.tools)
-    # Tokenising the longest prompts takes longer than all the rest, and they are left out anyway.
-    return len(text) // 2 if len(text) > _LONG_CHARACTERS else len(rendering.token_ids(text))
 
 
 COMMANDS: tuple[Any, ...] = (fidelity,)

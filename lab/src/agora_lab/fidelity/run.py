@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from agora.core.request import Observations
-from agora.errors import AgoraError
 from agora_lab.fidelity.anchors import Anchor, lot
+from agora_lab.fidelity.making import PromptMaker
 from agora_lab.fidelity.records import DrawnAnchor, Measured, Prompts
 from agora_lab.fidelity.rendering import ModelTokens, Rendering
-from agora_lab.fidelity.rows import EVERYTHING, FIRST, GATE, RELEASED, SECOND, Row, made
+from agora_lab.fidelity.rows import FIRST, GATE, SECOND, Row
 from agora_lab.fidelity.targets import marks
-from agora_lab.methods import Method, SkipMethod
 
 BLOCK = 6
 """Anchors per source after which the second methods get their turn."""
@@ -24,9 +22,6 @@ Two nats are a factor of seven in probability: well above what arithmetic and th
 token do to the sum over an action (a few tenths), and below what one missing id costs (five or
 more). Fixed before anything was measured.
 """
-_SHARES_TRIED = 6
-"""How often a method is asked for a prompt of the right size: the last two differ by 1.6 % of what
-is outside the floor at a share of .25."""
 Tick = Callable[[str], None]
 
 
@@ -100,15 +95,16 @@ class Judging:
     margin: float = MARGIN
     given: Prompts | None = None
     """Prompts of another run to measure instead of making them: the same for both models."""
-    _methods: dict[tuple[Row, Observations | None, float | None], Method] = field(
-        default_factory=dict
-    )
-    _skipped: dict[str, str] = field(default_factory=dict)
+    making: PromptMaker = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make prompts as the model counts them."""
+        self.making = PromptMaker(self.rendering, self.counter, self.given)
 
     @property
     def skipped(self) -> Mapping[str, str]:
         """The methods that cannot run here, and why."""
-        return self._skipped
+        return self.making.skipped
 
     def gate(self, anchor: Anchor) -> DrawnAnchor:
         """Measure everything and the floor at an anchor, and say whether it can tell anything."""
@@ -147,11 +143,11 @@ class Judging:
         target = self.rendering.target(whole, anchor.target, tools)
         ids, spans = self.rendering.pieces(target)
         marked = marks(target, anchor.target, anchor.needed, spans)
-        sizes = self._sizes(anchor)
+        sizes = self.making.sizes(anchor)
         sent: dict[str, Any] = {}
         for row in missing:
-            messages, error = self._fitted(anchor, row, sizes)
-            if row.method in self._skipped:
+            messages, error = self.making.fitted(anchor, row, sizes)
+            if row.method in self.skipped:
                 continue
             blank: dict[str, Any] = {
                 "anchor": anchor.key,
@@ -171,7 +167,7 @@ class Judging:
             if error:
                 self.run.add(Measured(**blank, error=error[:300]))
                 continue
-            prompt = self._token_ids(anchor, messages)
+            prompt = self.making.token_ids(anchor, messages)
             scored = self.scorer.score(prompt, ids)
             blank |= {
                 "tokens_sent": len(prompt),
@@ -186,62 +182,6 @@ class Judging:
             self.run.add(Measured(**blank, pieces=pieces))
             sent[row.label] = messages
         self.prompts.add(anchor.key, whole=whole, tools=tools, target=target, sent=sent)
-
-    def _sizes(self, anchor: Anchor) -> tuple[int, int]:
-        """Return the tokens of the whole prompt and of the floor, as the model reads them."""
-        found = []
-        for row in GATE:
-            messages, error = self._shortened(anchor, row)
-            found.append(0 if error else len(self._token_ids(anchor, messages)))
-        return found[0], found[1]
-
-    def _fitted(self, anchor: Anchor, row: Row, sizes: tuple[int, int]) -> tuple[Any, str]:
-        """Return the longest prompt of a method that the row's share allows.
-
-        Methods count differently: some pay for their markers, some do not, and whole steps seldom
-        fit exactly. So each is asked with several shares, and what counts is what would be sent.
-        """
-        if row.keep is None or row.method in RELEASED or self.given is not None:
-            return self._shortened(anchor, row)
-        whole, floor = sizes
-        most = floor + row.keep * (whole - floor)
-        low, high = 0.0, min(1.0, 2 * row.keep)
-        tried: list[tuple[int, Any]] = []
-        share = row.keep
-        for _ in range(_SHARES_TRIED):
-            messages, error = self._shortened(anchor, row, share)
-            if error:
-                return messages, error
-            size = len(self._token_ids(anchor, messages))
-            tried.append((size, messages))
-            low, high = (share, high) if size <= most else (low, share)
-            share = (low + high) / 2
-        fitting = [one for one in tried if one[0] <= most]
-        # One that has to keep more than the share keeps as little as it can.
-        return (max(fitting, key=_size) if fitting else min(tried, key=_size))[1], ""
-
-    def _token_ids(self, anchor: Anchor, messages: Any) -> Sequence[int]:
-        return self.rendering.token_ids(self.rendering.prompt(messages, anchor.recorded.tools))
-
-    def _shortened(self, anchor: Anchor, row: Row, share: float | None = None) -> tuple[Any, str]:
-        if row.method == EVERYTHING:
-            return anchor.messages, ""
-        if self.given is not None:
-            sent = (self.given.read(anchor.key) or {"sent": {}})["sent"].get(row.label)
-            return sent, "" if sent else "the other run has no such prompt"
-        observations = anchor.recorded.observations
-        key = row, observations, share
-        try:
-            if key not in self._methods:
-                self._methods[key] = made(
-                    row, counter=self.counter, observations=observations, share=share
-                )
-            return list(self._methods[key].shorten(anchor.messages).messages), ""
-        except SkipMethod as reason:
-            self._skipped[row.method] = str(reason)
-            return [], str(reason)
-        except AgoraError as error:
-            return [], str(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,10 +254,6 @@ def go(judging: Judging, schedule: Schedule) -> None:
     """Do all jobs of a schedule, one after the other."""
     while (job := schedule.next()) is not None:
         schedule.done(job, work(judging, job))
-
-
-def _size(one: tuple[int, Any]) -> int:
-    return one[0]
 
 
 def _same(messages: Any) -> str:
