@@ -59,7 +59,7 @@ def test_there_are_three_hundred_tasks_in_three_splits() -> None:
     assert {name: len(tasks) for name, tasks in splits.items()} == {
         "train": 180,
         "validation": 60,
-        "test": 60,
+        "test": 100,
     }
 
 
