@@ -143,13 +143,16 @@ class Chains:
         """Stop the simulator."""
         self._house.close()
 
-    def wanted(self) -> Item | None:
-        """Return the thing that this request is about, as it was before, if that can be said."""
-        request = self.requests[self.at]
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The things that the newest request is about, if what was said does not tell where."""
+        request = self.requests[min(self.at, len(self.requests) - 1)]
         if request.to is not None:
-            return self.carried.get(request.to)
-        named = [item for item in self._before.values() if item.name == request.thing]
-        return named[0] if named else None
+            return (self.carried[request.to].name,) if request.to in self.carried else ()
+        if any(one.thing == request.thing for one in self.requests[: self.at]):
+            return ()
+        names = {item.name for item in self._before.values()}
+        return tuple(sorted(name for name in names if is_of(request.thing, name)))
 
     def _said(self) -> Outcome:
         now = items(self._house.tree())
