@@ -133,7 +133,7 @@ class _Carrier(Agent):
         if found := _CARRY.search(text):
             return self._carry(found[1], _Spot(found[3], found[2]))
         if found := _CHOOSE.search(text):
-            return self._choose(found[1], _Spot(found[3], found[2]))
+            return self._one_of(found[1], _Spot(found[3], found[2]))
         if found := _AGAIN.search(text):
             return self._again(found[1], int(found[2]) - 1, _Spot(found[4], found[3]))
         if found := _BACK.search(text):
@@ -219,7 +219,7 @@ class _Carrier(Agent):
             action.removeprefix(_GO) for _, action in self._visit.actions if action.startswith(_GO)
         }
 
-    def _choose(self, kind: str, spot: _Spot) -> str:
+    def _one_of(self, kind: str, spot: _Spot) -> str:
         """Have one thing of a kind at a place: the one that was picked up, else the nearest."""
         taken = self._visit.taken(kind)
         if taken:
@@ -244,7 +244,7 @@ class _Carrier(Agent):
             return self._carry(left[0], spot)
         if put.room and self._scene.room != put.room and put.room not in self._arrivals():
             return self._walk(put.room)
-        return self._choose(kind, spot)
+        return self._one_of(kind, spot)
 
     def _back(self, to: int) -> str:
         what = self._thing_of(to)
