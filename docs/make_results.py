@@ -187,7 +187,7 @@ def _lines() -> Iterator[str]:
 
 RUNS = {
     "readers": ("all methods, 300 tasks a world, the goals, the paper's findings", "readers"),
-    "long": ("long conversations: desk, shop_orders, households; see the guide", "desk"),
+    "long": ("long conversations: desk, shop_orders, chains, households; see the guide", "desk"),
     "short_worlds": ("forms at every call in the three short worlds", "short_worlds"),
     "remedies": ("what was tried against the newest steps, on validation tasks", "remedies"),
     "ablations": ("one part taken away at a time", "ablations"),
@@ -315,7 +315,10 @@ def _long() -> Iterator[str]:
     if "households" in found:
         yield ""
         yield from _households(found["households"])
-    for world in ("desk", "shop_orders", "households"):
+    if "chains" in found:
+        yield ""
+        yield from _chains(found["chains"])
+    for world in ("desk", "shop_orders", "chains", "households"):
         if world in {cell["environment"] for cell in _long_cells()}:
             yield ""
             yield from _long_table(world)
@@ -331,6 +334,18 @@ def _households(found: dict[str, Any]) -> Iterator[str]:
         f"{end['most']:,} tokens; for {goals['share']:.0%} of {goals['of']} goals a thing that "
         f"would do was seen before, and stands only outside the floor ({found['tasks']} "
         f"{found['split']} tasks)."
+    )
+
+
+def _chains(found: dict[str, Any]) -> Iterator[str]:
+    requests, end = found["requests"], found["prompt_tokens_at_the_end"]
+    lost = found["requests that need what nothing shows again"]
+    yield (
+        f"`chains`: 16 to 30 requests in one house of ScienceWorld, {end['least']:,} to "
+        f"{end['most']:,} tokens (half of them {end['half']:,} or less); {requests['share']:.0%} "
+        f"[{requests['low']:.0%}, {requests['high']:.0%}] of {requests['of']} requests need what "
+        f"stands only outside the floor, {lost['share']:.0%} what nothing in the house shows again "
+        f"({found['tasks']} {found['split']} tasks)."
     )
 
 

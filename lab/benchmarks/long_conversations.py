@@ -3,9 +3,10 @@
 Readers play with everything sent. At the desk a call's values are its arguments and, where it does
 what was asked for, whatever the request needs of earlier ones; in the shop they are what an order
 that points back needs, at its first call; in a household a thing that would do for a goal, at its
-first call, if one was seen before. The environments know them. A value is old when it
-stands in the prompt but nowhere in its floor: instructions, everything that was said, the two
-newest calls. Sizes of results stand beside those of recorded airline and retail conversations.
+first call, if one was seen before; in a chain of requests a look that shows where a thing is or
+was. The environments know them. A value is old when it stands in the prompt but nowhere in its
+floor: instructions, everything that was said, the two newest calls. Sizes of results stand
+beside those of recorded airline and retail conversations.
 
     AGORA_DATA=folder python -m lab.benchmarks.long_conversations --out docs/results/long-needs.json
 
@@ -33,7 +34,7 @@ from agora_lab.environments.desk import WORLD, Desk
 from agora_lab.episodes.episode import Cell, Episode
 from agora_lab.episodes.run import read_episodes
 from agora_lab.evaluation.episode_player import Player
-from agora_lab.labelling.needs import CallNeeds, goals_of, needs_of, orders_of
+from agora_lab.labelling.needs import CallNeeds, carries_of, goals_of, needs_of, orders_of
 from agora_lab.methods import method
 
 RECORDED = {
@@ -59,7 +60,7 @@ def main() -> None:
     found = json.loads(given.out.read_text(encoding="utf-8")) if there else {}
     before = {one.key: one for one in read_episodes(given.run)} if given.run else {}
     for name in given.world or sorted(WORLDS):
-        if name == "desk" or (data_folder() / NEEDS[name]).exists():
+        if name not in NEEDS or (data_folder() / NEEDS[name]).exists():
             tasks = world(name).splits()[given.split][: given.tasks]
             found[name] = {"split": given.split, "tasks": len(tasks), **WORLDS[name](tasks, before)}
     print(json.dumps(found, indent=1))
@@ -121,7 +122,32 @@ def households(tasks: Sequence[str], before: Mapping[str, Episode]) -> dict[str,
     }
 
 
+def chains(tasks: Sequence[str], before: Mapping[str, Episode]) -> dict[str, Any]:
+    """Return what requests in a house of ScienceWorld need."""
+    from agora_lab.environments.chains import Chains
+
+    chosen = world("chains")
+    environment = chosen.make()
+    assert isinstance(environment, Chains)
+    episodes, requests = played(
+        chosen, environment, tasks, before, lambda one: carries_of(one, environment)
+    )
+    environment.close()
+    back = [one for one in requests if one.kind == "back"]
+    return {
+        "reward": round(sum(one.reward for one in episodes) / len(episodes), 4),
+        "prompt_tokens_at_the_end": spread([one.moves[-1].tokens_whole for one in episodes]),
+        "requests": share(requests),
+        "requests that need what nothing shows again": share(
+            requests, [bool(one.lost) for one in requests]
+        ),
+        "requests that put back": share(back),
+        "steps_ago_of_old_values": spread([one.steps_ago for one in requests if one.old]),
+    }
+
+
 WORLDS: Mapping[str, Callable[[Sequence[str], Mapping[str, Episode]], dict[str, Any]]] = {
+    "chains": chains,
     "desk": desk,
     "households": households,
     "shop_orders": shop_orders,

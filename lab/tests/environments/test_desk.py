@@ -53,13 +53,13 @@ def test_a_task_is_the_same_every_time_and_unlike_another() -> None:
     assert other.script != again.script
 
 
-def test_there_are_three_hundred_tasks_in_three_splits() -> None:
+def test_there_are_three_hundred_and_forty_tasks_in_three_splits() -> None:
     splits = world("desk").splits()
 
     assert {name: len(tasks) for name, tasks in splits.items()} == {
         "train": 180,
         "validation": 60,
-        "test": 60,
+        "test": 100,
     }
 
 

@@ -184,4 +184,4 @@ def test_what_an_order_that_points_back_needs_is_known() -> None:
 def test_its_tasks_are_apart() -> None:
     splits = world("shop_orders").splits()
 
-    assert [len(splits[name]) for name in ("train", "validation", "test")] == [180, 60, 60]
+    assert [len(splits[name]) for name in ("train", "validation", "test")] == [180, 60, 100]

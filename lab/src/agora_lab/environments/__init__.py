@@ -7,7 +7,15 @@ from agora_lab.environments.base import Environment, Outcome, Start, World
 
 __all__ = ["NAMES", "Environment", "Outcome", "Start", "World", "imported", "world"]
 
-NAMES = ("alfworld", "desk", "households", "scienceworld", "shop_orders", "webshop")
+NAMES = (
+    "alfworld",
+    "chains",
+    "desk",
+    "households",
+    "scienceworld",
+    "shop_orders",
+    "webshop",
+)
 
 
 def world(name: str) -> World:

@@ -105,6 +105,15 @@ class ScienceWorld:
         self._env.load(name, int(variation), self._simplification, True)
         return tuple(self._env.get_gold_action_sequence())
 
+    def look(self) -> str:
+        """Return what `look around` would show now, without a moment passing."""
+        return _tidy(self._env.look())
+
+    def tree(self) -> Mapping[str, Any]:
+        """Return everything there is: each thing with its properties and its `contents`."""
+        found: Mapping[str, Any] = self._env.getObjectTree()
+        return found
+
     def close(self) -> None:
         """Stop the JVM and wait until it has ended."""
         process: Any = self._env._gateway.java_process

@@ -13,16 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 from agora_lab.backbones import prompt_text
 from agora_lab.environments.desk.script import Script, Wish
-from agora_lab.episodes.episode import Episode
+from agora_lab.episodes.episode import Episode, Move
 from agora_lab.methods.in_place import Places
 
 if TYPE_CHECKING:
-    # They need WebShop's search engine and ALFWorld's games, which the desk does not.
+    # They need simulators and WebShop's search engine, which the desk does not.
+    from agora_lab.environments.chains import Chains
     from agora_lab.environments.households import Households
     from agora_lab.environments.shop_orders import ShopOrders
 
 _LEAST_CHARACTERS = 4
 """Shorter values, such as a state, stand somewhere by accident."""
+K_RECENT = 2
+"""How many of the newest steps are in the floor."""
+_LOOK = " is called the "
+"""What ScienceWorld says of a room and of nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +146,56 @@ def goals_of(episode: Episode, house: "Households") -> Iterator[CallNeeds]:
         first = not move.called
         request += not move.called
         house.step(move.action)
+
+
+def carries_of(episode: Episode, house: "Chains") -> Iterator[CallNeeds]:
+    """Yield what each request in a house needs at its first call: a look that shows a place.
+
+    It shows where a thing is or, of one that has to go back, where it was before it was picked up.
+    Of a thing that was chosen before any step with its name will do. One that was carried before
+    needs none: what was said tells where it is. The house has to be at the beginning of the same
+    conversation.
+    """
+    first, request = True, 0
+    taken: dict[tuple[int, str], int] = {}
+    for at, move in enumerate(episode.moves):
+        asked = house.requests[min(request, len(house.requests) - 1)]
+        if move.called and first:
+            names = house.wanted
+            until = at
+            if asked.kind == "back" and asked.to is not None and names:
+                until = taken.get((asked.to, names[0]), 0)
+            steps = [n for n in range(until) if _shows(episode.moves[n], names, asked.kind)]
+            newest = [n for n in range(at) if episode.moves[n].called][-K_RECENT:]
+            old = names if steps and steps[-1] not in newest else ()
+            yield CallNeeds(
+                task=episode.task,
+                step=at + 1,
+                request=request,
+                kind=asked.kind,
+                deed=False,
+                points_back=asked.to is not None,
+                needed=names,
+                old=old,
+                lost=old if asked.kind == "back" else (),
+                steps_ago=at - steps[-1] if old else 0,
+            )
+        if move.called and '"pick up ' in move.action:
+            name = str(json.loads(move.action.partition(" ")[2])["command"])
+            taken[request, name.removeprefix("pick up ")] = at
+        first = not move.called
+        request += not move.called
+        house.step(move.action)
+
+
+def _shows(move: Move, names: Sequence[str], kind: str) -> bool:
+    """Tell whether a step shows where one of some things is, or names the one that was chosen."""
+    told = move.observation
+    if kind == "again":
+        told = f"{move.action}\n{told}"
+    elif _LOOK not in told:
+        return False
+    return move.called and any(stands_in(name, told) for name in names)
 
 
 def floor_text(messages: Sequence[dict[str, Any]]) -> str:

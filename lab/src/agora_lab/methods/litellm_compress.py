@@ -45,7 +45,8 @@ class LiteLLMCompress:
         elif self.keep_ratio is not None:
             chat = read(messages, self.counter)
             options = {"keep": chat.room(self.keep_ratio) / chat.tokens}
-        plain = [dict(m) for m in messages]
+        # It counts a call's missing text as if it were one, and fails.
+        plain = [{**m, "content": m.get("content") or ""} for m in messages]
         if not has_calls(messages):
             plain = [{"role": m.get("role", "user"), "content": text_of(m)} for m in messages]
         answer = self._peer.ask({"messages": plain, "options": options})

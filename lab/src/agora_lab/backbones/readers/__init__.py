@@ -12,7 +12,15 @@ from agora_lab.backbones.base import Answer, Messages, prompt_text
 
 __all__ = ["NAMES", "Reader", "ReaderBackbone", "claims", "reader"]
 
-NAMES = ("alfworld", "desk", "households", "scienceworld", "shop_orders", "webshop")
+NAMES = (
+    "alfworld",
+    "chains",
+    "desk",
+    "households",
+    "scienceworld",
+    "shop_orders",
+    "webshop",
+)
 
 
 class Reader(Protocol):
