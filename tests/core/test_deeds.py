@@ -26,6 +26,8 @@ def spoken(action: str, observation: str = "") -> Step:
         ({"ids": ["A-1", "A-2"], "all": True}, "get ids=A-1 ids=A-2"),
         ({"command": "cd /app && ls -l"}, "get ls -l"),
         ({"command": ["bash", "-lc", "ls"]}, "get bash -lc ls"),
+        ({"action": "click[features]"}, "get click[features]"),
+        ({"action": "left_click", "ref": "r-12"}, "get left_click ref=r-12"),
         ({"text": "Please do tell them about order W4073673 at once"}, "get text=W4073673"),
         ({"text": "please do tell them to wait"}, "get"),
         ({"text": "It is the Great Art Fair that they have to see"}, "get"),

@@ -23,7 +23,7 @@ _VALUE_CHARACTERS = 60
 _SHORT_CHARACTERS = 48
 """A text that an agent gave as an argument is repeated up to here, if it is no sentence."""
 
-_COMMAND_KEYS = frozenset({"command", "cmd", "script", "bash_command", "shell_command"})
+_COMMAND_KEYS = frozenset({"action", "command", "cmd", "script", "bash_command", "shell_command"})
 _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
 """A tool's name, and an argument's: the caller's words and not a result's."""
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
