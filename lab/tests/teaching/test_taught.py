@@ -18,16 +18,18 @@ from agora_lab.fidelity.weights import WeightsError
 from agora_lab.teaching.card import write_record
 from agora_lab.teaching.gguf_export import Storage, export
 from agora_lab.teaching.lessons import Lesson, LessonError, Said, Target
-from agora_lab.teaching.player import TorchBackbone
+from agora_lab.teaching.player import TorchBackbone, token_bytes
 from agora_lab.teaching.sequences import TokenSequence, sequence
 from agora_lab.teaching.training import (
     CURVE,
+    FrozenStates,
     Pace,
     Training,
     TrainingSettings,
     mask_of,
     summed_loss,
 )
+from agora_lab.teaching.wording import wording
 
 ROOM = Said(role="user", content="a desk, a lamp")
 
@@ -91,6 +93,22 @@ def test_a_branch_is_learnt_as_if_it_stood_in_a_prompt_of_its_own() -> None:
         together = float(summed_loss(model, found))
         single = [float(summed_loss(model, each)) for each in apart]
     assert together == pytest.approx(sum(single), rel=1e-4)
+
+
+@pytest.mark.parametrize("room", [0, 10_000])
+@pytest.mark.parametrize("frozen", [0, 1, 2])
+def test_what_frozen_layers_said_can_be_kept(frozen: int, room: int) -> None:
+    model = tiny_model("sdpa")
+    states = FrozenStates(model, frozen, room=room)
+    one = tokens(lesson("go", "a mug", "look", wanted={3: "take mug"}))
+
+    with torch.no_grad():
+        whole = float(summed_loss(model, one))
+        found = [float(states.summed_loss(one)) for _ in range(2)]
+
+    assert found == pytest.approx([whole, whole], rel=1e-6)
+    assert len(model.model.layers) == 2
+    assert states.room == max(0, room - len(one.token_ids))
 
 
 def toy() -> list[TokenSequence]:
@@ -158,6 +176,31 @@ def test_a_guess_changes_nothing_about_the_answer(guess: str) -> None:
 
     assert student.answer(prompt, guess=guess).text == alone.text
     assert student.answer(prompt, guess=alone.text).text == alone.text
+
+
+@pytest.mark.parametrize("guess", ["", "go to desk 1", "go to desk 3", "look", "nothing", "é"])
+def test_a_student_held_to_its_wording_says_the_best_of_it_whatever_is_guessed(guess: str) -> None:
+    prompt = [{"role": "user", "content": "a desk 1, a lamp 22, a lamp 2"}]
+    held = wording("alfworld", prompt)
+    assert held is not None
+    alone = TorchBackbone(tiny_model(), tiny_tokenizer(PLAIN)).answer(prompt, wording=held)
+
+    student = TorchBackbone(tiny_model(), tiny_tokenizer(PLAIN))
+
+    assert student.answer(prompt, guess=guess, wording=held) == alone
+    assert held.allows(alone.text.encode())
+    assert alone.finish == "stop"
+
+
+def test_the_tokens_of_a_text_write_its_bytes() -> None:
+    tokenizer = tiny_tokenizer(PLAIN)
+    table = token_bytes(tokenizer)
+    text = "click[Größe 3½] 🙂"
+
+    ids = tokenizer.encode(text, add_special_tokens=False)
+
+    assert b"".join(table[one] for one in ids) == text.encode()
+    assert table.keys().isdisjoint(tokenizer.all_special_ids)
 
 
 def test_a_student_answers_what_it_learnt_and_stops_whatever_is_guessed(tmp_path: Path) -> None:
