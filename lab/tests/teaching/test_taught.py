@@ -19,7 +19,7 @@ from agora_lab.teaching.card import write_record
 from agora_lab.teaching.gguf_export import Storage, export
 from agora_lab.teaching.lessons import Lesson, LessonError, Said, Target
 from agora_lab.teaching.player import TorchBackbone, token_bytes
-from agora_lab.teaching.sequences import TokenSequence, sequence
+from agora_lab.teaching.sequences import TokenSequence, packed, sequence, together
 from agora_lab.teaching.training import (
     CURVE,
     FrozenStates,
@@ -93,6 +93,33 @@ def test_a_branch_is_learnt_as_if_it_stood_in_a_prompt_of_its_own() -> None:
         together = float(summed_loss(model, found))
         single = [float(summed_loss(model, each)) for each in apart]
     assert together == pytest.approx(sum(single), rel=1e-4)
+
+
+def test_prompts_of_an_episode_are_learnt_together_as_if_each_stood_alone() -> None:
+    model = tiny_model("sdpa")
+    one = lesson("go", "a mug", "take mug", "taken", "put mug")
+    prompts = [tokens(own_prompt(one, target)) for target in one.targets]
+
+    found = together(prompts)
+
+    assert len(found.token_ids) < sum(len(each.token_ids) for each in prompts)
+    with torch.no_grad():
+        single = sum(float(summed_loss(model, each)) for each in prompts)
+        assert float(summed_loss(model, found)) == pytest.approx(single, rel=1e-4)
+
+
+def test_prompts_are_packed_up_to_a_length_and_none_is_lost() -> None:
+    one = lesson("go", "a mug", "take mug", "taken", "put mug")
+    prompts = [tokens(own_prompt(one, target)) for target in one.targets]
+    most = max(len(together(prompts[:2]).token_ids), len(prompts[2].token_ids))
+
+    found = list(packed(prompts, most))
+
+    assert len(found) == 2
+    assert all(len(each.token_ids) <= most for each in found)
+    assert [label for each in found for label in each.labels] == [
+        label for each in prompts for label in each.labels
+    ]
 
 
 @pytest.mark.parametrize("room", [0, 10_000])

@@ -18,7 +18,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 _NEW_FOLDER = click.Path(file_okay=False, path_type=Path)
-METHODS = ("floor_matched", "agora_forms_worth", "observation_mask")
+METHODS = ("floor_matched", "agora_forms_worth", "mask_results")
 
 
 @click.group()
@@ -42,7 +42,13 @@ def teach() -> None:
     show_default=True,
     help="The methods to draw from, with --compressed.",
 )
-@click.option("--keep-ratio", type=click.FloatRange(0, 1), default=0.25, show_default=True)
+@click.option(
+    "--keep-ratio",
+    type=click.FloatRange(0, 1),
+    default=0.25,
+    show_default=True,
+    help="Which share of the tokens outside the floor they keep.",
+)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
     "--straight",
@@ -241,9 +247,9 @@ def _lot(
     from agora_lab.teaching.making import Lot
 
     settings: dict[str, Any] = {
-        "keep_ratio": keep_ratio,
         "observations": "none" if calls else "user",
         "seed": seed,
+        "options": {"share": keep_ratio},
     }
     methods = {name: method(name, MethodSettings(**settings)) for name in names}
     return Lot(methods=methods, share=share, seed=seed)

@@ -61,8 +61,11 @@ class Teacher:
             yield from self._whole(episode)
             return
         for move, name in self.lot.draw(episode):
-            shortened = self.lot.methods[name].shorten(episode.conversation(move))
-            yield self._single(episode, move, shortened.messages, name)
+            whole = episode.conversation(move)
+            sent = self.lot.methods[name].shorten(whole).messages
+            # What nothing was left out of is in the lessons of whole episodes.
+            if list(sent) != whole:
+                yield self._single(episode, move, sent, name)
 
     def _whole(self, episode: Episode) -> Iterator[Lesson]:
         kind = "reader" if self.by_reader else "student"
