@@ -17,6 +17,11 @@ def told(*lines: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": line} for line in lines]
 
 
+def said_by_turns(*turns: str) -> list[dict[str, str]]:
+    roles = ("user", "assistant")
+    return [{"role": roles[n % 2], "content": one} for n, one in enumerate(turns)]
+
+
 def of(name: str, *lines: str) -> Wording:
     found = wording(name, told(*lines))
     assert found is not None
@@ -78,6 +83,36 @@ def test_clicks_are_on_the_last_page_and_searches_are_free() -> None:
     for not_there in (b"click[Search]", b"click[]", b"search[]", b"search[a] b", b"look"):
         assert not found.allows(not_there)
     assert found.completed(b"search[a c") == b""
+
+
+def test_what_led_to_nothing_cannot_be_said_again_until_something_else_is_seen() -> None:
+    def after(*turns: str) -> Wording:
+        found = wording("alfworld", said_by_turns(*turns))
+        assert found is not None
+        return found
+
+    room, desk = ("You see a desk 1.", "go to desk 1")
+    nothing = "Nothing happens."
+    stuck = after(room, desk, "On it a pen 1.", "use pen 1", nothing, "look", nothing)
+
+    assert stuck.spent == {b"go to desk 1", b"use pen 1", b"look"}
+    assert not stuck.allows(b"look")
+    assert not stuck.begins(b"loo")
+    assert stuck.begins(b"")
+    assert stuck.completed(b"go to ") == b"go to pen 1"
+    assert after(room, "look", nothing, desk, "On it a pen 1.").allows(b"look")
+
+
+def test_an_option_is_chosen_once_but_pages_can_be_turned_again() -> None:
+    item, first, second = "red [SEP] Buy Now", "Page 1 [SEP] Next >", "Page 2 [SEP] Next >"
+    chosen = wording("webshop", said_by_turns(first, "click[B0]", item, "click[red]", item))
+    turned = wording("webshop", said_by_turns(first, "click[Next >]", second))
+
+    assert chosen is not None
+    assert chosen.spent == {b"click[red]"}
+    assert chosen.allows(b"click[Buy Now]")
+    assert turned is not None
+    assert turned.allows(b"click[Next >]")
 
 
 def test_other_worlds_are_not_worded() -> None:

@@ -70,6 +70,7 @@ def lessons(
     those of a student show it the way back from its own mistakes. Episodes whose lessons are in
     the file already are passed over.
     """
+
     def lot(*, calls: bool) -> "Lot | None":
         return _lot(methods.split(","), compressed, keep_ratio, seed, calls=calls)
 

@@ -2,13 +2,15 @@
 
 A small model that has learnt how a world's actions look still makes up names: the fridge with
 the next number, where there is one fridge. Held to its wording it can name only what it was told.
-Only the prompt decides, as the student reads it: a name that a method left out cannot be named,
-and whether an action is possible is not said.
+An action that has just led to nothing cannot be said again until something else is seen, or a
+small model repeats it to the end. Only the prompt decides, as the student reads it: a name that a
+method left out cannot be named, and whether an action is possible is not said.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from agora_lab.backbones import Messages
 
@@ -18,6 +20,7 @@ Template = tuple[Choices, ...]
 
 _BRACKETS = re.compile(rb"[\[\]\n]")
 _NAME = re.compile(r"(?<![\w-])[a-z]{2,20} [0-9]{1,3}(?!\w)")
+_NOTHING = "Nothing happens."
 _NO_NAME = ("step ", "steps ")
 """Begin markers of what was left out."""
 _PART = re.compile(r" \[SEP\] |\n")
@@ -26,22 +29,26 @@ _PART = re.compile(r" \[SEP\] |\n")
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The actions of some templates."""
+    """The actions of some templates, without those that are spent."""
 
     templates: tuple[Template, ...]
+    spent: frozenset[bytes] = frozenset()
 
     def begins(self, text: bytes) -> bool:
         """Whether an action begins with this text."""
-        return any(_begins(one, text) for one in self.templates)
+        some = [one for one in self.templates if _begins(one, text)]
+        if not any(one.startswith(text) for one in self.spent):
+            return bool(some)
+        return any(None in one for one in some) or bool(self.completed(text))
 
     def allows(self, text: bytes) -> bool:
         """Whether this text is an action."""
-        return any(b"" in _after(one, text) for one in self.templates)
+        return text not in self.spent and any(b"" in _after(one, text) for one in self.templates)
 
     def completed(self, text: bytes) -> bytes:
         """Return an action that begins with this text, or nothing where words are free."""
         found = (one for template in self.templates for one in _completed(template, text))
-        return next(found, b"")
+        return next((one for one in found if one not in self.spent), b"")
 
 
 def wording(world: str, messages: Messages) -> Wording | None:
@@ -54,16 +61,25 @@ def wording(world: str, messages: Messages) -> Wording | None:
     return None
 
 
-def _household(said: Iterable[tuple[str, str]]) -> Wording:
-    """Return ALFWorld's actions with all names of the prompt."""
+def _household(said: Sequence[tuple[str, str]]) -> Wording:
+    """Return ALFWorld's actions with all names of the prompt.
+
+    Doing the same thing twice in a row never does anything there.
+    """
     found = (name for _, text in said for name in _NAME.findall(text))
     names = _choices(name for name in found if not name.startswith(_NO_NAME))
     one = ("go to ", "open ", "close ", "use ", "examine ")
-    two = (("take ", " from "), ("put ", " in/on "))
-    two += tuple((f"{verb} ", " with ") for verb in ("clean", "heat", "cool"))
-    named = [(_choices([verb]), names) for verb in one]
+    two = [("take ", " from "), ("put ", " in/on ")]
+    two += [(f"{verb} ", " with ") for verb in ("clean", "heat", "cool")]
+    named: list[Template] = [(_choices([verb]), names) for verb in one]
     named += [(_choices([verb]), names, _choices([joint]), names) for verb, joint in two]
-    return Wording(((_choices(["look", "inventory"]),), *(named if names else ())))
+    spent = set()
+    for action, seen in _steps(said):
+        spent.add(action)
+        if seen != _NOTHING:
+            break
+    bare: Template = (_choices(["look", "inventory"]),)
+    return Wording((bare, *(named if names else ())), frozenset(spent))
 
 
 def _shop(said: Sequence[tuple[str, str]]) -> Wording:
@@ -71,7 +87,21 @@ def _shop(said: Sequence[tuple[str, str]]) -> Wording:
     page = next((text for role, text in reversed(said) if role == "user"), "")
     shown = _choices(part.strip() for part in _PART.split(page))
     search: Template = (b"search[",), None, (b"]",)
-    return Wording((search, ((b"click[",), shown, (b"]",))))
+    click: Template = (b"click[",), shown, (b"]",)
+    spent = set()
+    steps = list(_steps(said))
+    for (action, seen), (_, before) in pairwise(steps):
+        if seen != before:
+            break
+        spent.add(action)
+    return Wording((search, click), frozenset(spent))
+
+
+def _steps(said: Sequence[tuple[str, str]]) -> Iterator[tuple[bytes, str]]:
+    """Yield actions with what was seen after them, the newest first."""
+    for at in range(len(said) - 1, 0, -1):
+        if said[at][0] == "user" and said[at - 1][0] == "assistant":
+            yield said[at - 1][1].encode(), said[at][1]
 
 
 def _choices(texts: Iterable[str]) -> tuple[bytes, ...]:
