@@ -55,6 +55,9 @@ def teach() -> None:
     is_flag=True,
     help="Leave out detours: what lies between two visits of one page. Only for worlds of pages.",
 )
+@click.option(
+    "--first", is_flag=True, help="With --straight: only ways that take the first product listed."
+)
 def lessons(
     runs: tuple[Path, ...],
     out: Path,
@@ -63,6 +66,7 @@ def lessons(
     keep_ratio: float,
     seed: int,
     straight: bool,
+    first: bool,
 ) -> None:
     """Write lessons of the episodes in RUNS: at each history, what the reader would do.
 
@@ -75,7 +79,7 @@ def lessons(
         return _lot(methods.split(","), compressed, keep_ratio, seed, calls=calls)
 
     try:
-        made = sum(_write(run, out, lot, straight=straight) for run in runs)
+        made = sum(_write(run, out, lot, straight=straight, first=first) for run in runs)
     except (AgoraError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"{made:,} lessons added to {out}")
@@ -197,7 +201,9 @@ def export(student: Path, gguf: Path, out: Path, storage: str) -> None:
     click.echo(f"Written: {out}")
 
 
-def _write(run: Path, out: Path, lot: Callable[..., "Lot | None"], *, straight: bool) -> int:
+def _write(
+    run: Path, out: Path, lot: Callable[..., "Lot | None"], *, straight: bool, first: bool
+) -> int:
     """Append the lessons of a run's episodes that the file does not have yet."""
     from agora_lab.backbones import readers
     from agora_lab.environments import world
@@ -227,6 +233,7 @@ def _write(run: Path, out: Path, lot: Callable[..., "Lot | None"], *, straight: 
                     by_reader=cell.reads,
                     lot=lot(calls=chosen.calls),
                     straight_in=places.get(chosen.name),
+                    first=first,
                 )
                 lines = [one.to_json() for one in teacher.lessons(episode)]
                 if lines:

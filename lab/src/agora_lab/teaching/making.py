@@ -17,7 +17,7 @@ from agora_lab.environments import Environment, World
 from agora_lab.episodes.episode import Episode
 from agora_lab.methods import Method
 from agora_lab.teaching.lessons import Lesson, Said, Target
-from agora_lab.teaching.straight import straight
+from agora_lab.teaching.straight import straight, takes_the_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,8 @@ class Teacher:
     lot: Lot | None = None
     straight_in: Environment | None = None
     """Where to walk the episode without its detours, if that is what is to be learnt."""
+    first: bool = False
+    """Whether of these only ways that take the first product listed are lessons."""
 
     def lessons(self, episode: Episode) -> Iterator[Lesson]:
         """Yield the lessons of an episode."""
@@ -95,7 +97,7 @@ class Teacher:
 
     def _straight(self, episode: Episode, environment: Environment) -> Iterator[Lesson]:
         moves = straight(episode, environment)
-        if not moves:
+        if not moves or (self.first and not takes_the_first(moves)):
             return
         shorter = replace(episode, moves=moves)
         yield Lesson(

@@ -5,8 +5,14 @@ is short, and a lesson that a small model can learn. That holds only for worlds 
 that is the same is the same place, so the way is walked once more in the world.
 """
 
+import re
+from itertools import pairwise
+
 from agora_lab.environments import Environment
 from agora_lab.episodes.episode import Episode, Move
+
+_OPENED = re.compile(r"click\[([A-Z0-9]{10})\]")
+_CODE = re.compile(r"(?<=\[SEP\] )[A-Z0-9]{10}(?= \[SEP\])")
 
 
 def straight(episode: Episode, environment: Environment) -> tuple[Move, ...]:
@@ -20,6 +26,16 @@ def straight(episode: Episode, environment: Environment) -> tuple[Move, ...]:
             return ()
         reward = outcome.reward
     return moves if reward == episode.reward else ()
+
+
+def takes_the_first(moves: tuple[Move, ...]) -> bool:
+    """Whether each product that is opened is the first that its page lists.
+
+    What comes first is the easiest choice to learn, and where the search is good a good one.
+    """
+    pairs = [(before.observation, move.action) for before, move in pairwise(moves)]
+    opened = [(page, found[1]) for page, action in pairs if (found := _OPENED.fullmatch(action))]
+    return all(_CODE.findall(page)[:1] == [code] for page, code in opened)
 
 
 def without_detours(opening: str, moves: tuple[Move, ...]) -> tuple[Move, ...]:
