@@ -8,7 +8,7 @@ from lab.tests.evaluation.counting import WORLD, KeepAll, make_player
 
 from agora_lab.episodes.episode import Move
 from agora_lab.teaching.making import Teacher
-from agora_lab.teaching.straight import straight, without_detours
+from agora_lab.teaching.straight import straight, takes_the_first, without_detours
 
 PAGES = st.lists(st.sampled_from("abcd"), max_size=12)
 
@@ -81,3 +81,16 @@ def test_a_straight_lesson_is_what_was_done_and_not_what_the_reader_says() -> No
         one.text for one in lesson.targets
     ]
     assert lesson.messages[-1].role == "assistant"
+
+
+def test_only_ways_that_take_the_first_of_a_list_are_kept_if_asked() -> None:
+    def way(*told: tuple[str, str]) -> tuple[Move, ...]:
+        blank = moves_to("x")[0]
+        return tuple(replace(blank, action=action, observation=page) for action, page in told)
+
+    page = "Next > [SEP] B000000001 [SEP] A CUP [SEP] $3 [SEP] B000000002 [SEP] A PAN [SEP] $4"
+    first = way(("search[cup]", page), ("click[B000000001]", "cup"), ("click[Buy Now]", ""))
+    second = way(("search[cup]", page), ("click[B000000002]", "pan"), ("click[Buy Now]", ""))
+
+    assert takes_the_first(first)
+    assert not takes_the_first(second)
