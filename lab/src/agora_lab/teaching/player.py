@@ -128,7 +128,7 @@ class TorchBackbone:
 
 def token_bytes(tokenizer: Any) -> dict[int, bytes]:
     """Return what each token of a tokenizer of bytes writes, without special tokens."""
-    signs = bytes_to_unicode()
+    signs = bytes_to_unicode()  # type: ignore[no-untyped-call]
     byte_of = {sign: byte for byte, sign in signs.items()}
     special = set(tokenizer.all_special_ids)
     return {
