@@ -103,6 +103,20 @@ def test_what_led_to_nothing_cannot_be_said_again_until_something_else_is_seen()
     assert after(room, "look", nothing, desk, "On it a pen 1.").allows(b"look")
 
 
+def test_what_brought_the_same_twice_is_not_said_a_third_time() -> None:
+    there, back = ("go to desk 1", "A pen 1."), ("go to bed 1", "Nothing.")
+    once, twice = (
+        wording("alfworld", said_by_turns("A desk 1, a bed 1.", *there, *back, *more))
+        for more in ((), (*there, *back))
+    )
+
+    assert once is not None
+    assert once.allows(b"go to desk 1")
+    assert twice is not None
+    assert not twice.allows(b"go to desk 1")
+    assert twice.allows(b"use pen 1")
+
+
 def test_an_option_is_chosen_once_but_pages_can_be_turned_again() -> None:
     item, first, second = "red [SEP] Buy Now", "Page 1 [SEP] Next >", "Page 2 [SEP] Next >"
     chosen = wording("webshop", said_by_turns(first, "click[B0]", item, "click[red]", item))

@@ -2,12 +2,13 @@
 
 A small model that has learnt how a world's actions look still makes up names: the fridge with
 the next number, where there is one fridge. Held to its wording it can name only what it was told.
-An action that has just led to nothing cannot be said again until something else is seen, or a
-small model repeats it to the end. Only the prompt decides, as the student reads it: a name that a
+An action that has just led to nothing cannot be said again until something else is seen, nor one
+that has brought the same twice a third time, or a small model repeats it to the end. Only the prompt decides, as the student reads it: a name that a
 method left out cannot be named, and whether an action is possible is not said.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -79,7 +80,7 @@ def _household(said: Sequence[tuple[str, str]]) -> Wording:
         if seen != _NOTHING:
             break
     bare: Template = (_choices(["look", "inventory"]),)
-    return Wording((bare, *(named if names else ())), frozenset(spent))
+    return Wording((bare, *(named if names else ())), frozenset(spent | _worn(said)))
 
 
 def _shop(said: Sequence[tuple[str, str]]) -> Wording:
@@ -94,7 +95,7 @@ def _shop(said: Sequence[tuple[str, str]]) -> Wording:
         if seen != before:
             break
         spent.add(action)
-    return Wording((search, click), frozenset(spent))
+    return Wording((search, click), frozenset(spent | _worn(said)))
 
 
 def _steps(said: Sequence[tuple[str, str]]) -> Iterator[tuple[bytes, str]]:
@@ -102,6 +103,11 @@ def _steps(said: Sequence[tuple[str, str]]) -> Iterator[tuple[bytes, str]]:
     for at in range(len(said) - 1, 0, -1):
         if said[at][0] == "user" and said[at - 1][0] == "assistant":
             yield said[at - 1][1].encode(), said[at][1]
+
+
+def _worn(said: Sequence[tuple[str, str]]) -> set[bytes]:
+    """Return the actions that have brought the same more than once."""
+    return {action for (action, _), times in Counter(_steps(said)).items() if times > 1}
 
 
 def _choices(texts: Iterable[str]) -> tuple[bytes, ...]:
