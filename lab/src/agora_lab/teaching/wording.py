@@ -2,9 +2,10 @@
 
 A small model that has learnt how a world's actions look still makes up names: the fridge with
 the next number, where there is one fridge. Held to its wording it can name only what it was told.
-An action that has just led to nothing cannot be said again until something else is seen, nor one
-that has brought the same twice a third time, or a small model repeats it to the end. Only the prompt decides, as the student reads it: a name that a
-method left out cannot be named, and whether an action is possible is not said.
+It also says the same thing over and over, so an action that has just led to nothing cannot be said
+again until something else is seen, nor one that has brought the same twice a third time. Only the
+prompt decides, as the student reads it: a name that a method left out cannot be named, and whether
+an action is possible is not said.
 """
 
 import re
