@@ -4,7 +4,7 @@ import pytest
 from lab.tests.evaluation.counting import WORLD
 
 from agora_lab.backbones import Answer, Messages
-from agora_lab.backbones.student import Student, student_messages
+from agora_lab.backbones.student import Student, StudentFormat
 from agora_lab.episodes.episode import Cell
 from agora_lab.evaluation.grid import BackboneEntry
 from agora_lab.evaluation.grid_player import make_backbone
@@ -18,7 +18,7 @@ class Heard:
 
 
 def test_a_student_is_told_the_worlds_name_and_what_a_method_added() -> None:
-    student = Student(Heard(), "counting", "Say: one more")
+    student = Student(Heard(), StudentFormat("counting", "Say: one more"))
 
     said = student.answer(
         [
@@ -33,13 +33,11 @@ def test_a_student_is_told_the_worlds_name_and_what_a_method_added() -> None:
 def test_calls_and_results_are_written_as_text() -> None:
     call = {"id": "1", "type": "function", "function": {"name": "act", "arguments": '{"a": 1}'}}
 
-    said = student_messages(
+    said = StudentFormat("desk", "").said(
         [
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "1", "content": "ok"},
-        ],
-        world="desk",
-        instructions="",
+        ]
     )
 
     assert said == [
@@ -50,7 +48,7 @@ def test_calls_and_results_are_written_as_text() -> None:
 
 def test_a_student_that_cannot_be_held_to_a_grammar_says_so() -> None:
     with pytest.raises(TypeError, match="Heard cannot be restricted to a grammar"):
-        Student(Heard(), "counting", "").choose([], 'root ::= "one more"')
+        Student(Heard(), StudentFormat("counting", "")).choose([], 'root ::= "one more"')
 
 
 def test_a_grids_student_behind_a_server_is_shown_no_examples(tmp_path: Path) -> None:
@@ -60,4 +58,4 @@ def test_a_grids_student_behind_a_server_is_shown_no_examples(tmp_path: Path) ->
     made = make_backbone(entry, cell, WORLD, tmp_path)
 
     assert isinstance(made, Student)
-    assert (made.world, made.instructions) == ("counting", WORLD.instructions)
+    assert made.format == StudentFormat("counting", WORLD.instructions)

@@ -18,16 +18,18 @@ from agora_lab.fidelity.weights import WeightsError
 from agora_lab.teaching.card import write_record
 from agora_lab.teaching.gguf_export import Storage, export
 from agora_lab.teaching.lessons import Lesson, LessonError, Said, Target
-from agora_lab.teaching.player import TorchBackbone
-from agora_lab.teaching.sequences import TokenSequence, sequence
+from agora_lab.teaching.player import TorchBackbone, token_bytes
+from agora_lab.teaching.sequences import TokenSequence, packed, sequence, together
 from agora_lab.teaching.training import (
     CURVE,
+    FrozenStates,
     Pace,
     Training,
     TrainingSettings,
     mask_of,
     summed_loss,
 )
+from agora_lab.teaching.wording import wording
 
 ROOM = Said(role="user", content="a desk, a lamp")
 
@@ -91,6 +93,49 @@ def test_a_branch_is_learnt_as_if_it_stood_in_a_prompt_of_its_own() -> None:
         together = float(summed_loss(model, found))
         single = [float(summed_loss(model, each)) for each in apart]
     assert together == pytest.approx(sum(single), rel=1e-4)
+
+
+def test_prompts_of_an_episode_are_learnt_together_as_if_each_stood_alone() -> None:
+    model = tiny_model("sdpa")
+    one = lesson("go", "a mug", "take mug", "taken", "put mug")
+    prompts = [tokens(own_prompt(one, target)) for target in one.targets]
+
+    found = together(prompts)
+
+    assert len(found.token_ids) < sum(len(each.token_ids) for each in prompts)
+    with torch.no_grad():
+        single = sum(float(summed_loss(model, each)) for each in prompts)
+        assert float(summed_loss(model, found)) == pytest.approx(single, rel=1e-4)
+
+
+def test_prompts_are_packed_up_to_a_length_and_none_is_lost() -> None:
+    one = lesson("go", "a mug", "take mug", "taken", "put mug")
+    prompts = [tokens(own_prompt(one, target)) for target in one.targets]
+    most = max(len(together(prompts[:2]).token_ids), len(prompts[2].token_ids))
+
+    found = list(packed(prompts, most))
+
+    assert len(found) == 2
+    assert all(len(each.token_ids) <= most for each in found)
+    assert [label for each in found for label in each.labels] == [
+        label for each in prompts for label in each.labels
+    ]
+
+
+@pytest.mark.parametrize("room", [0, 10_000])
+@pytest.mark.parametrize("frozen", [0, 1, 2])
+def test_what_frozen_layers_said_can_be_kept(frozen: int, room: int) -> None:
+    model = tiny_model("sdpa")
+    states = FrozenStates(model, frozen, room=room)
+    one = tokens(lesson("go", "a mug", "look", wanted={3: "take mug"}))
+
+    with torch.no_grad():
+        whole = float(summed_loss(model, one))
+        found = [float(states.summed_loss(one)) for _ in range(2)]
+
+    assert found == pytest.approx([whole, whole], rel=1e-6)
+    assert len(model.model.layers) == 2
+    assert states.room == max(0, room - len(one.token_ids))
 
 
 def toy() -> list[TokenSequence]:
@@ -158,6 +203,31 @@ def test_a_guess_changes_nothing_about_the_answer(guess: str) -> None:
 
     assert student.answer(prompt, guess=guess).text == alone.text
     assert student.answer(prompt, guess=alone.text).text == alone.text
+
+
+@pytest.mark.parametrize("guess", ["", "go to desk 1", "go to desk 3", "look", "nothing", "é"])
+def test_a_student_held_to_its_wording_says_the_best_of_it_whatever_is_guessed(guess: str) -> None:
+    prompt = [{"role": "user", "content": "a desk 1, a lamp 22, a lamp 2"}]
+    held = wording("alfworld", prompt)
+    assert held is not None
+    alone = TorchBackbone(tiny_model(), tiny_tokenizer(PLAIN)).answer(prompt, wording=held)
+
+    student = TorchBackbone(tiny_model(), tiny_tokenizer(PLAIN))
+
+    assert student.answer(prompt, guess=guess, wording=held) == alone
+    assert held.allows(alone.text.encode())
+    assert alone.finish == "stop"
+
+
+def test_the_tokens_of_a_text_write_its_bytes() -> None:
+    tokenizer = tiny_tokenizer(PLAIN)
+    table = token_bytes(tokenizer)
+    text = "click[Größe 3½] 🙂"
+
+    ids = tokenizer.encode(text, add_special_tokens=False)
+
+    assert b"".join(table[one] for one in ids) == text.encode()
+    assert table.keys().isdisjoint(tokenizer.all_special_ids)
 
 
 def test_a_student_answers_what_it_learnt_and_stops_whatever_is_guessed(tmp_path: Path) -> None:

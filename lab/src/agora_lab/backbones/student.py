@@ -15,40 +15,41 @@ _ROLES = {"tool": "user", "developer": "system"}
 
 
 @dataclass(frozen=True, slots=True)
-class Student:
-    """A backbone that is shown prompts in the format of its lessons."""
+class StudentFormat:
+    """How a student of a world reads messages.
 
-    backbone: Backbone
+    >>> StudentFormat("house", "Long rules.").said(
+    ...     [{"role": "system", "content": "Long rules."}, {"role": "user", "content": "Find it."}]
+    ... )
+    [{'role': 'system', 'content': 'house'}, {'role': 'user', 'content': 'Find it.'}]
+    """
+
     world: str
     """The world's name."""
     instructions: str
     """What the world tells everyone else."""
 
+    def said(self, messages: Messages) -> list[dict[str, str]]:
+        """Return the messages as the student reads them."""
+        return [_written(message, self.world, self.instructions) for message in messages]
+
+
+@dataclass(frozen=True, slots=True)
+class Student:
+    """A backbone that is shown prompts in the format of its lessons."""
+
+    backbone: Backbone
+    format: StudentFormat
+
     def answer(self, messages: Messages) -> Answer:
         """Return the answer to these messages."""
-        return self.backbone.answer(self._said(messages))
+        return self.backbone.answer(self.format.said(messages))
 
     def choose(self, messages: Messages, grammar: str) -> Answer:
         """Return the answer restricted to the grammar."""
         if not isinstance(self.backbone, Chooser):
             raise TypeError(f"{type(self.backbone).__name__} cannot be restricted to a grammar")
-        return self.backbone.choose(self._said(messages), grammar)
-
-    def _said(self, messages: Messages) -> Messages:
-        return student_messages(messages, world=self.world, instructions=self.instructions)
-
-
-def student_messages(messages: Messages, *, world: str, instructions: str) -> list[dict[str, str]]:
-    """Return the messages as a student reads them.
-
-    >>> student_messages(
-    ...     [{"role": "system", "content": "Long rules."}, {"role": "user", "content": "Find it."}],
-    ...     world="house",
-    ...     instructions="Long rules.",
-    ... )
-    [{'role': 'system', 'content': 'house'}, {'role': 'user', 'content': 'Find it.'}]
-    """
-    return [_written(message, world, instructions) for message in messages]
+        return self.backbone.choose(self.format.said(messages), grammar)
 
 
 def _written(message: Mapping[str, Any], world: str, instructions: str) -> dict[str, str]:

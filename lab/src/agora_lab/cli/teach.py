@@ -1,7 +1,7 @@
 """The `agora lab teach` commands: lessons of played episodes, a student trained on them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +11,14 @@ from agora.errors import AgoraError
 from agora_lab.cli.progress import progress
 
 if TYPE_CHECKING:
+    from agora_lab.environments import Environment
     from agora_lab.teaching.making import Lot
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 _NEW_FOLDER = click.Path(file_okay=False, path_type=Path)
-METHODS = ("floor_matched", "agora_forms_worth", "observation_mask")
+METHODS = ("floor_matched", "agora_forms_worth", "mask_results")
 
 
 @click.group()
@@ -41,8 +42,22 @@ def teach() -> None:
     show_default=True,
     help="The methods to draw from, with --compressed.",
 )
-@click.option("--keep-ratio", type=click.FloatRange(0, 1), default=0.25, show_default=True)
+@click.option(
+    "--keep-ratio",
+    type=click.FloatRange(0, 1),
+    default=0.25,
+    show_default=True,
+    help="Which share of the tokens outside the floor they keep.",
+)
 @click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--straight",
+    is_flag=True,
+    help="Leave out detours: what lies between two visits of one page. Only for worlds of pages.",
+)
+@click.option(
+    "--first", is_flag=True, help="With --straight: only ways that take the first product listed."
+)
 def lessons(
     runs: tuple[Path, ...],
     out: Path,
@@ -50,6 +65,8 @@ def lessons(
     methods: str,
     keep_ratio: float,
     seed: int,
+    straight: bool,
+    first: bool,
 ) -> None:
     """Write lessons of the episodes in RUNS: at each history, what the reader would do.
 
@@ -57,10 +74,12 @@ def lessons(
     those of a student show it the way back from its own mistakes. Episodes whose lessons are in
     the file already are passed over.
     """
+
+    def lot(*, calls: bool) -> "Lot | None":
+        return _lot(methods.split(","), compressed, keep_ratio, seed, calls=calls)
+
     try:
-        made = sum(
-            _write(run, out, compressed, methods.split(","), keep_ratio, seed) for run in runs
-        )
+        made = sum(_write(run, out, lot, straight=straight, first=first) for run in runs)
     except (AgoraError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"{made:,} lessons added to {out}")
@@ -183,42 +202,38 @@ def export(student: Path, gguf: Path, out: Path, storage: str) -> None:
 
 
 def _write(
-    run: Path,
-    out: Path,
-    compressed: float | None,
-    names: Sequence[str],
-    keep_ratio: float,
-    seed: int,
+    run: Path, out: Path, lot: Callable[..., "Lot | None"], *, straight: bool, first: bool
 ) -> int:
     """Append the lessons of a run's episodes that the file does not have yet."""
     from agora_lab.backbones import readers
     from agora_lab.environments import world
-    from agora_lab.episodes.played_cells import cells_of
-    from agora_lab.episodes.run import read_episodes
     from agora_lab.journal import Journal, read_lines
     from agora_lab.teaching.making import Teacher
+    from agora_lab.teaching.played import played
 
-    cells = {(one.environment, one.backbone, one.method): one for one in cells_of(run)}
     out.parent.mkdir(parents=True, exist_ok=True)
     done = {json.loads(line)["episode"] for line in read_lines(out)} if out.exists() else set()
     made = 0
     journal = Journal(out)
+    places: dict[str, Environment] = {}
     try:
-        episodes = list(read_episodes(run))
+        episodes = list(played(run))
         with progress(len(episodes), 0, what="asking") as tick:
-            for episode in episodes:
+            for episode, cell in episodes:
                 tick(1, "")
                 if episode.key in done:
                     continue
-                played = episode.cell
-                cell = cells[(played.environment, played.backbone, played.method)]
-                chosen = world(played.environment)
+                chosen = world(cell.environment)
+                if straight and chosen.name not in places:
+                    places[chosen.name] = chosen.make()
                 teacher = Teacher(
                     world=chosen,
-                    reader=readers.reader(played.environment),
+                    reader=readers.reader(cell.environment),
                     split=cell.split,
                     by_reader=cell.reads,
-                    lot=_lot(names, compressed, keep_ratio, seed, calls=chosen.calls),
+                    lot=lot(calls=chosen.calls),
+                    straight_in=places.get(chosen.name),
+                    first=first,
                 )
                 lines = [one.to_json() for one in teacher.lessons(episode)]
                 if lines:
@@ -226,6 +241,8 @@ def _write(
                 made += len(lines)
     finally:
         journal.close()
+        for place in places.values():
+            place.close()
     return made
 
 
@@ -238,9 +255,9 @@ def _lot(
     from agora_lab.teaching.making import Lot
 
     settings: dict[str, Any] = {
-        "keep_ratio": keep_ratio,
         "observations": "none" if calls else "user",
         "seed": seed,
+        "options": {"share": keep_ratio},
     }
     methods = {name: method(name, MethodSettings(**settings)) for name in names}
     return Lot(methods=methods, share=share, seed=seed)

@@ -318,7 +318,7 @@ def make_backbone(entry: BackboneEntry, cell: Cell, chosen: World, folder: Path)
     from agora_lab.backbones.answers import Answers
     from agora_lab.backbones.openai_compatible import OpenAICompatible, Sampling
     from agora_lab.backbones.prompts import WithExamples
-    from agora_lab.backbones.student import Student
+    from agora_lab.backbones.student import Student, StudentFormat
 
     asked = OpenAICompatible(
         entry.url,
@@ -328,7 +328,7 @@ def make_backbone(entry: BackboneEntry, cell: Cell, chosen: World, folder: Path)
         concurrency=entry.concurrency,
     )
     if entry.student:
-        return Student(asked, chosen.name, chosen.instructions)
+        return Student(asked, StudentFormat(chosen.name, chosen.instructions))
     return WithExamples(asked, chosen.examples)
 
 

@@ -11,9 +11,8 @@ import numpy as np
 
 import agora
 from agora_lab.bootstrap import interval, task_counts
-from agora_lab.episodes.played_cells import cells_of
-from agora_lab.episodes.run import read_episodes
 from agora_lab.teaching.lessons import LessonError, read_lessons
+from agora_lab.teaching.played import played
 
 RECORD = "training.json"
 _RESAMPLES = 2_000
@@ -60,12 +59,9 @@ def card(folder: Path, runs: Iterable[Path]) -> dict[str, Any]:
     rewards: dict[tuple[str, str, str, str], dict[str, float]] = defaultdict(dict)
     steps: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
     for run in runs:
-        cells = {(one.environment, one.backbone, one.method): one for one in cells_of(run)}
-        for episode in read_episodes(run):
-            cell = episode.cell
-            played = cells[(cell.environment, cell.backbone, cell.method)]
-            backbone = "reader" if played.reads else cell.backbone
-            key = (cell.environment, played.split, backbone, cell.method)
+        for episode, cell in played(run):
+            backbone = "reader" if cell.reads else cell.backbone
+            key = (cell.environment, cell.split, backbone, cell.method)
             rewards[key][episode.task] = episode.reward
             steps[key].append(len(episode.moves))
     lines = []

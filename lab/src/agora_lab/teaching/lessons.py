@@ -55,7 +55,8 @@ class Lesson:
     world: str
     split: str
     kind: str
-    """`reader` for its own episodes, `student` for a student's, or the method that shortened."""
+    """`reader` for its own episodes, `straight` for those without detours, `student` for a
+    student's, or the method that shortened."""
     messages: tuple[Said, ...]
     targets: tuple[Target, ...]
 

@@ -8,15 +8,16 @@ own.
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agora_lab.backbones import Backbone
-from agora_lab.backbones.student import student_messages
-from agora_lab.environments import World
+from agora_lab.backbones.student import StudentFormat
+from agora_lab.environments import Environment, World
 from agora_lab.episodes.episode import Episode
 from agora_lab.methods import Method
 from agora_lab.teaching.lessons import Lesson, Said, Target
+from agora_lab.teaching.straight import straight, takes_the_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +49,25 @@ class Teacher:
     by_reader: bool
     """Whether the episodes are the reader's own."""
     lot: Lot | None = None
+    straight_in: Environment | None = None
+    """Where to walk the episode without its detours, if that is what is to be learnt."""
+    first: bool = False
+    """Whether of these only ways that take the first product listed are lessons."""
 
     def lessons(self, episode: Episode) -> Iterator[Lesson]:
         """Yield the lessons of an episode."""
+        if self.straight_in is not None:
+            yield from self._straight(episode, self.straight_in)
+            return
         if self.lot is None:
             yield from self._whole(episode)
             return
         for move, name in self.lot.draw(episode):
-            shortened = self.lot.methods[name].shorten(episode.conversation(move))
-            yield self._single(episode, move, shortened.messages, name)
+            whole = episode.conversation(move)
+            sent = self.lot.methods[name].shorten(whole).messages
+            # What nothing was left out of is in the lessons of whole episodes.
+            if list(sent) != whole:
+                yield self._single(episode, move, sent, name)
 
     def _whole(self, episode: Episode) -> Iterator[Lesson]:
         kind = "reader" if self.by_reader else "student"
@@ -84,6 +95,24 @@ class Teacher:
                 targets=tuple(shared),
             )
 
+    def _straight(self, episode: Episode, environment: Environment) -> Iterator[Lesson]:
+        moves = straight(episode, environment)
+        if not moves or (self.first and not takes_the_first(moves)):
+            return
+        shorter = replace(episode, moves=moves)
+        yield Lesson(
+            episode=episode.key,
+            world=self.world.name,
+            split=self.split,
+            kind="straight",
+            messages=self._said(shorter.conversation(len(moves))[:-1]),
+            # The reader itself would go on comparing: what it did in the end is to be learnt.
+            targets=tuple(
+                Target(at=len(shorter.conversation(n)), text=move.answer)
+                for n, move in enumerate(moves)
+            ),
+        )
+
     def _single(
         self, episode: Episode, move: int, shown: Sequence[Mapping[str, Any]], method: str
     ) -> Lesson:
@@ -101,7 +130,5 @@ class Teacher:
         return self.reader.answer(messages).text
 
     def _said(self, messages: Sequence[Mapping[str, Any]]) -> tuple[Said, ...]:
-        written = student_messages(
-            messages, world=self.world.name, instructions=self.world.instructions
-        )
+        written = StudentFormat(self.world.name, self.world.instructions).said(messages)
         return tuple(Said(**one) for one in written)

@@ -5,6 +5,7 @@ stand at the end of the sequence as a branch. A branch sees the conversation up 
 itself, and has the positions that follow there: it costs its own tokens, not a second reading.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -80,6 +81,50 @@ def sequence(lesson: Lesson, encoder: Encoder) -> TokenSequence:
         ids += target[:-1]
         positions += range(after, after + len(target) - 1)
         branches.append(Branch(start=start, end=end, after=after))
+    return TokenSequence(
+        token_ids=tuple(ids),
+        positions=tuple(positions),
+        branches=tuple(branches),
+        predicts=tuple(predicts),
+        labels=tuple(labels),
+    )
+
+
+def packed(prompts: Sequence[TokenSequence], most_tokens: int) -> Iterator[TokenSequence]:
+    """Yield prompts of one episode in as few sequences of at most `most_tokens` as fit in order."""
+    some: list[TokenSequence] = []
+    for one in prompts:
+        if some and len(together([*some, one]).token_ids) > most_tokens:
+            yield together(some)
+            some = []
+        some.append(one)
+    if some:
+        yield together(some)
+
+
+def together(prompts: Sequence[TokenSequence]) -> TokenSequence:
+    """Return sequences without branches as one that reads their common beginning once.
+
+    Each of them goes on as a branch. What is predicted in the common beginning is predicted
+    once for each.
+    """
+    shared = min(len(one.token_ids) for one in prompts)
+    for one in prompts[1:]:
+        pairs = zip(one.token_ids, prompts[0].token_ids, strict=False)
+        alike = next((at for at, (a, b) in enumerate(pairs) if a != b), shared)
+        shared = min(shared, alike)
+    ids = list(prompts[0].token_ids[:shared])
+    positions = list(range(shared))
+    branches = []
+    predicts: list[int] = []
+    labels: list[int] = []
+    for one in prompts:
+        start = len(ids)
+        predicts += [at if at < shared else at - shared + start for at in one.predicts]
+        labels += one.labels
+        ids += one.token_ids[shared:]
+        positions += one.positions[shared:]
+        branches.append(Branch(start=start, end=len(ids), after=shared))
     return TokenSequence(
         token_ids=tuple(ids),
         positions=tuple(positions),

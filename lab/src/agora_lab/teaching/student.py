@@ -8,7 +8,7 @@ from typing import Any
 from agora.errors import MissingExtraError
 from agora_lab.fidelity.weights import WeightsError
 from agora_lab.teaching.lessons import read_lessons
-from agora_lab.teaching.sequences import END, START, TokenSequence, sequence
+from agora_lab.teaching.sequences import END, START, TokenSequence, packed, sequence
 
 try:
     import torch
@@ -29,11 +29,22 @@ class TaughtModel:
     ) -> list[TokenSequence]:
         """Return the lessons of files that are not longer than `most_tokens`.
 
+        Prompts of one episode stand together in one sequence, as many as fit.
+
         Raises:
             LessonError: a file holds no lessons of that split.
         """
-        found = [sequence(one, self.tokenizer) for one in read_lessons(files, split=split)]
-        return [one for one in found if len(one.token_ids) <= most_tokens]
+        found: list[TokenSequence] = []
+        prompts: dict[str, list[TokenSequence]] = {}
+        for lesson in read_lessons(files, split=split):
+            one = sequence(lesson, self.tokenizer)
+            if len(one.token_ids) > most_tokens:
+                continue
+            if lesson.step is None:
+                found.append(one)
+            else:
+                prompts.setdefault(lesson.episode, []).append(one)
+        return [*found, *(one for own in prompts.values() for one in packed(own, most_tokens))]
 
 
 def load_student(folder: Path, *, threads: int = 1, attention: str = "sdpa") -> TaughtModel:

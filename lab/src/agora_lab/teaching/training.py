@@ -4,6 +4,7 @@ Which lesson comes when follows from the seed, and the learning rate from how ma
 read, so a run that was stopped and resumed ends with the weights of one that was not.
 """
 
+import copy
 import json
 import os
 import random
@@ -50,6 +51,9 @@ class Pace:
     minutes: float | None = None
     checkpoint_minutes: float = 5.0
     validate_minutes: float = 10.0
+    remembered_tokens: int = 400_000
+    """For how many tokens of lessons what the frozen layers make of them is kept in memory: from
+    the second epoch on only the others are computed."""
 
 
 @dataclass(slots=True)
@@ -92,9 +96,10 @@ class Training:
         freeze(model, settings.frozen_layers)
         own = [one for one in model.parameters() if one.requires_grad]
         self._optimizer = torch.optim.AdamW(
-            own, lr=settings.rate, betas=(0.9, 0.98), weight_decay=0.01
+            own, lr=settings.rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
         )
         self._order = _Order(len(lessons), settings.seed)
+        self._states = FrozenStates(model, settings.frozen_layers)
         self._load()
 
     @property
@@ -112,6 +117,7 @@ class Training:
         `tick` is called after each update with the tokens read and a note.
         """
         began = saved = validated = time.monotonic()
+        self._states.room = pace.remembered_tokens
         clock = _Clock(self.progress)
         self.model.train()
         with Curve(self._folder, self.progress.step) as curve:
@@ -145,7 +151,7 @@ class Training:
             group["lr"] = rate_at(self.progress.tokens / settings.tokens, settings)
         total = 0.0
         for one in batch:
-            loss = summed_loss(self.model, one) / count
+            loss = self._states.summed_loss(one) / count
             loss.backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
         own = self._optimizer.param_groups[0]["params"]
@@ -205,13 +211,59 @@ def summed_loss(model: Any, one: TokenSequence) -> torch.Tensor:
 
     Logits are computed only there: those of every token would take longer than a layer.
     """
-    states = model.model(
-        input_ids=torch.tensor([one.token_ids]),
+    states = _read(model.model, one, input_ids=torch.tensor([one.token_ids]))
+    return _loss(model, states, one)
+
+
+class FrozenStates:
+    """What the frozen layers of a model make of lessons, which stays the same while it learns."""
+
+    def __init__(self, model: Any, layers: int, *, room: int = 0) -> None:
+        self._model = model
+        self._lower = part_of(model.model, slice(layers), ends=False)
+        self._upper = part_of(model.model, slice(layers, None), ends=True)
+        self.room = room
+        """Tokens whose states may still be kept."""
+        self._kept: dict[int, torch.Tensor] = {}
+
+    def summed_loss(self, one: TokenSequence) -> torch.Tensor:
+        """Return the loss of a sequence, which has to live as long as this."""
+        states = self._kept.get(id(one))
+        if states is None:
+            with torch.no_grad():
+                states = _read(self._lower, one, input_ids=torch.tensor([one.token_ids]))
+            if len(one.token_ids) <= self.room:
+                self.room -= len(one.token_ids)
+                self._kept[id(one)] = states
+        return _loss(self._model, _read(self._upper, one, inputs_embeds=states), one)
+
+
+def part_of(body: Any, layers: slice, *, ends: bool) -> Any:
+    """Return some layers of a model as a model that shares their weights.
+
+    Only one that `ends` the whole normalises what comes out.
+    """
+    part = copy.copy(body)
+    # The copy shares its table of modules with the whole until it has its own.
+    part._modules = dict(body._modules)
+    part.layers = body.layers[layers]
+    if not ends:
+        part.norm = torch.nn.Identity()
+    return part
+
+
+def _read(body: Any, one: TokenSequence, **given: torch.Tensor) -> torch.Tensor:
+    states: torch.Tensor = body(
         position_ids=torch.tensor([one.positions]),
         attention_mask=mask_of(one),
         use_cache=False,
-    ).last_hidden_state[0]
-    logits = model.lm_head(states[torch.tensor(one.predicts)])
+        **given,
+    ).last_hidden_state
+    return states
+
+
+def _loss(model: Any, states: torch.Tensor, one: TokenSequence) -> torch.Tensor:
+    logits = model.lm_head(states[0][torch.tensor(one.predicts)])
     return torch.nn.functional.cross_entropy(logits, torch.tensor(one.labels), reduction="sum")
 
 
