@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from agora_lab.fidelity.anchors import Anchor, Half, anchors_of, half_of
+from agora_lab.fidelity.anchors import Anchor, anchors_of, half_of
 from agora_lab.fidelity.rendering import Rendering
 from agora_lab.fidelity.run import order
 from agora_lab.fidelity.sources import SOURCES, recorded
@@ -13,7 +13,7 @@ _LONG_CHARACTERS = 40_000
 
 def queue(
     name: str,
-    half: Half,
+    half: str,
     rendering: Rendering,
     sizes: tuple[int, int],
     *,
