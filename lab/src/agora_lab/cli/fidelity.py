@@ -159,16 +159,9 @@ def run(
         allowed = None
         if prompts_of is not None:
             allowed = {one.anchor for one in read_anchors(prompts_of) if one.passed}
+        sizes = most_tokens, limit_tokens
         queues = {
-            name: queue(
-                name,
-                half,
-                rendering,
-                (most_tokens, limit_tokens),
-                seed=seed,
-                played=played,
-                allowed=allowed,
-            )
+            name: queue(name, half, rendering, sizes, seed=seed, played=played, allowed=allowed)
             for name in names
         }
         judging = Judging(
