@@ -15,8 +15,12 @@ FOLDER = Path(__file__).with_name("results")
 PAGE = Path(__file__).with_name("results.md")
 README = Path(__file__).parents[1] / "README.md"
 FILES = {
+    "player-card-webshop.json": (
+        "the same, taught WebShop",
+        "agora lab teach card",
+    ),
     "player-card.json": (
-        "a small language model taught to play: its lessons, and what it reached on validation",
+        "a small language model taught to play ALFWorld: its lessons, and what it reached",
         "agora lab teach card",
     ),
     "coverage.json": ("is what the next call needs still in the prompt", "just bench-coverage"),
