@@ -16,7 +16,7 @@ PAGE = Path(__file__).with_name("results.md")
 README = Path(__file__).parents[1] / "README.md"
 FILES = {
     "player-card-webshop.json": (
-        "the same, taught WebShop",
+        "a small language model taught to play WebShop: its lessons, and what it reached",
         "agora lab teach card",
     ),
     "player-card.json": (
