@@ -6,9 +6,7 @@ earlier request was worked on. Some requests point back: to the wire that the ag
 where a thing was before, which nothing in the house shows any more.
 """
 
-import json
 import random
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +15,7 @@ from agora_lab.environments.base import Outcome, Start, World
 from agora_lab.environments.data import read_splits
 from agora_lab.environments.scienceworld import ScienceWorld, canonical
 from agora_lab.environments.scienceworld import extract as extract_action
+from agora_lab.environments.tool_calls import CallError, OneTool
 
 NAME = "chains"
 LEAST_REQUESTS, MOST_REQUESTS = 16, 30
@@ -36,7 +35,7 @@ KINDS = ("wire", "light bulb", "book")
 """Kinds of which the agent may choose one."""
 PLACES = frozenset("table,counter,chair,couch,bed,bathtub,sink,fire pit,book shelf".split(","))
 """Where things are put: open, and never moved."""
-_CALL = re.compile(r"act (\{.*\})", re.DOTALL)
+TOOL = OneTool("act", "command")
 GREETING = "Hello, I have some things for you to carry about in this house."
 FAREWELL = "Thank you, that is all."
 
@@ -123,13 +122,12 @@ class Chains:
 
     def step(self, action: str) -> Outcome:
         """Act in the house, or hear the next request."""
-        found = _CALL.fullmatch(action)
-        if found is None:
-            return self._said()
         try:
-            command = str(json.loads(found[1])["command"])
-        except (ValueError, KeyError, TypeError):
-            return self._outcome('Error: the call is act {"command": "COMMAND"}', valid=False)
+            command = TOOL.given(action)
+        except CallError as error:
+            return self._outcome(f"Error: {error}", valid=False)
+        if command is None:
+            return self._said()
         self._used += 1
         if self._used > STEPS_A_REQUEST:
             return self._outcome("Error: no steps are left for this request", valid=False)
@@ -338,19 +336,13 @@ def splits() -> Mapping[str, Sequence[str]]:
     return read_splits(NAME)
 
 
-def extract(text: str) -> str:
-    """Return the call in an answer: its first line that is one; else all that was said."""
-    lines = [line.strip().strip("`") for line in text.splitlines()]
-    return next((line for line in lines if _CALL.fullmatch(line)), text.strip())
-
-
 WORLD = World(
     name=NAME,
     make=Chains,
     instructions=INSTRUCTIONS,
     examples="",
     splits=splits,
-    extract=extract,
+    extract=TOOL.extract,
     canonical=canonical,
     most_steps=MOST_REQUESTS * (STEPS_A_REQUEST + 1),
     calls=True,

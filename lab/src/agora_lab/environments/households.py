@@ -5,7 +5,6 @@ the game's kinds one after the other: put a thing somewhere, clean, hot or cold 
 possible. Where a thing is was mostly seen while an earlier goal was worked on.
 """
 
-import json
 import random
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -16,6 +15,7 @@ from agora_lab.environments.alfworld import extract as extract_action
 from agora_lab.environments.alfworld_games import Facts, Player
 from agora_lab.environments.base import Outcome, Start, World
 from agora_lab.environments.data import read_splits
+from agora_lab.environments.tool_calls import CallError, OneTool, canonical
 
 NAME = "households"
 GOALS = 40
@@ -29,7 +29,7 @@ _TREATMENTS: Mapping[str, tuple[str, str, str]] = {
 """By its word in a goal: what a thing has to be for it, what it is afterwards, and where."""
 _TREATED = 0.4
 """How often a goal asks for a treatment where one is possible."""
-_CALL = re.compile(r"act (\{.*\})", re.DOTALL)
+TOOL = OneTool("act", "command")
 _ARRIVAL = re.compile(r"You arrive at loc [0-9]+\. ")
 GREETING = "Hello, I have some things for you to do in this room."
 FAREWELL = "Thank you, that is all."
@@ -109,13 +109,12 @@ class Households:
 
     def step(self, action: str) -> Outcome:
         """Act in the house, or hear the next goal."""
-        found = _CALL.fullmatch(action)
-        if found is None:
-            return self._said()
         try:
-            command = str(json.loads(found[1])["command"])
-        except (ValueError, KeyError, TypeError):
-            return self._outcome('Error: the call is act {"command": "COMMAND"}', valid=False)
+            command = TOOL.given(action)
+        except CallError as error:
+            return self._outcome(f"Error: {error}", valid=False)
+        if command is None:
+            return self._said()
         self._used += 1
         if self._used > STEPS_A_GOAL:
             return self._outcome("Error: no steps are left for this task", valid=False)
@@ -206,24 +205,13 @@ def splits() -> Mapping[str, Sequence[str]]:
     return read_splits("alfworld")
 
 
-def extract(text: str) -> str:
-    """Return the call in an answer: its first line that is one; else all that was said."""
-    lines = [line.strip().strip("`") for line in text.splitlines()]
-    return next((line for line in lines if _CALL.fullmatch(line)), text.strip())
-
-
-def canonical(action: str) -> str:
-    """Return the one form of an action: words in lower case, with single spaces."""
-    return " ".join(action.lower().split())
-
-
 WORLD = World(
     name=NAME,
     make=Households,
     instructions=INSTRUCTIONS,
     examples="",
     splits=splits,
-    extract=extract,
+    extract=TOOL.extract,
     canonical=canonical,
     most_steps=GOALS * (STEPS_A_GOAL + 1),
     calls=True,

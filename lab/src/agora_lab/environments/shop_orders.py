@@ -5,7 +5,6 @@ back asks for what was bought or looked at for an earlier one, so what it needs 
 results of that order and nowhere else: the customer does not say it.
 """
 
-import json
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from agora_lab.environments.base import Outcome, Start, World
 from agora_lab.environments.data import data_folder, read_splits
+from agora_lab.environments.tool_calls import CallError, OneTool, canonical
 from agora_lab.environments.webshop import Catalogue, Search, Shop, loaded
 from agora_lab.environments.webshop import extract as extract_action
 from agora_lab.environments.webshop.products import Goal
@@ -23,7 +23,7 @@ STEPS_AN_ORDER = 30
 _POINTING_BACK = 0.5
 _LOOKING = 0.3
 """How often an order that does not point back is only to look at something."""
-_CALL = re.compile(r"shop (\{.*\})", re.DOTALL)
+TOOL = OneTool("shop", "action")
 _AMOUNT = re.compile(r"\$([0-9]{1,7}(?:\.[0-9]{1,4})?)")
 FAREWELL = "Thank you, that is all."
 
@@ -93,13 +93,12 @@ class ShopOrders:
 
     def step(self, action: str) -> Outcome:
         """Act in the shop, or hear the next order."""
-        found = _CALL.fullmatch(action)
-        if found is None:
-            return self._said()
         try:
-            inner = str(json.loads(found[1])["action"])
-        except (ValueError, KeyError, TypeError):
-            return self._outcome('Error: the call is shop {"action": "ACTION"}', valid=False)
+            inner = TOOL.given(action)
+        except CallError as error:
+            return self._outcome(f"Error: {error}", valid=False)
+        if inner is None:
+            return self._said()
         self._used += 1
         if self._used > STEPS_AN_ORDER:
             return self._outcome("Error: no steps are left for this order", valid=False)
@@ -235,17 +234,6 @@ def splits() -> Mapping[str, Sequence[str]]:
     return read_splits(NAME)
 
 
-def extract(text: str) -> str:
-    """Return the call in an answer: its first line that is one; else all that was said."""
-    lines = [line.strip().strip("`") for line in text.splitlines()]
-    return next((line for line in lines if _CALL.fullmatch(line)), text.strip())
-
-
-def canonical(action: str) -> str:
-    """Return the one form of an action: words in lower case, with single spaces."""
-    return " ".join(action.lower().split())
-
-
 def _make() -> ShopOrders:
     return ShopOrders(*loaded(str(data_folder())))
 
@@ -256,7 +244,7 @@ WORLD = World(
     instructions=INSTRUCTIONS,
     examples="",
     splits=splits,
-    extract=extract,
+    extract=TOOL.extract,
     canonical=canonical,
     most_steps=MOST_ORDERS * (STEPS_AN_ORDER + 1),
     calls=True,

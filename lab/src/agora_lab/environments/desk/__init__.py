@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agora_lab.environments import tool_calls
 from agora_lab.environments.base import Outcome, Start, World
 from agora_lab.environments.data import read_splits
 from agora_lab.environments.desk.catalogue import SERVICES, TODAY
@@ -182,8 +183,7 @@ def extract(text: str) -> str:
     >>> extract('I look it up.\nget_order {"order_id": "#W1"}')
     'get_order {"order_id": "#W1"}'
     """
-    lines = [line.strip().strip("`") for line in text.splitlines()]
-    return next((line for line in lines if _CALL.fullmatch(line)), text.strip())
+    return tool_calls.first_call(text, _CALL)
 
 
 def canonical(action: str) -> str:
@@ -194,7 +194,7 @@ def canonical(action: str) -> str:
     """
     found = _CALL.fullmatch(action)
     if found is None:
-        return " ".join(action.lower().split())
+        return tool_calls.canonical(action)
     try:
         arguments: Any = json.loads(found[2])
     except ValueError:

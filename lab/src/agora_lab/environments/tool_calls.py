@@ -1,0 +1,62 @@
+"""How an agent's calls of tools are read, in worlds where all else that it says is talk."""
+
+import json
+import re
+from dataclasses import dataclass
+
+
+class CallError(ValueError):
+    """A tool was called, but not as it has to be; the text says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneTool:
+    """The one tool by which a world is acted in, and the name of its one argument."""
+
+    name: str
+    argument: str
+
+    def extract(self, text: str) -> str:
+        r"""Return the call in an answer: its first line that is one; else all that was said.
+
+        >>> OneTool("act", "command").extract('I look.\n`act {"command": "look"}`')
+        'act {"command": "look"}'
+        """
+        return first_call(text, self._call)
+
+    def given(self, action: str) -> str | None:
+        """Return what the tool is given for its argument; None where it is not called.
+
+        >>> OneTool("act", "command").given('act {"command": "look"}')
+        'look'
+
+        Raises:
+            CallError: what follows the tool's name is no JSON, or lacks the argument.
+        """
+        found = self._call.fullmatch(action)
+        if found is None:
+            return None
+        try:
+            return str(json.loads(found[1])[self.argument])
+        except (ValueError, KeyError, TypeError) as error:
+            form = f'{self.name} {{"{self.argument}": "{self.argument.upper()}"}}'
+            raise CallError(f"the call is {form}") from error
+
+    @property
+    def _call(self) -> re.Pattern[str]:
+        return re.compile(rf"{self.name} (\{{.*\}})", re.DOTALL)
+
+
+def first_call(text: str, call: re.Pattern[str]) -> str:
+    """Return the first line of an answer that is a call; else all that was said."""
+    lines = [line.strip().strip("`") for line in text.splitlines()]
+    return next((line for line in lines if call.fullmatch(line)), text.strip())
+
+
+def canonical(action: str) -> str:
+    """Return the one form of an action: words in lower case, with single spaces.
+
+    >>> canonical("That  is Done.")
+    'that is done.'
+    """
+    return " ".join(action.lower().split())
