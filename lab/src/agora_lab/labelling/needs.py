@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agora_lab.backbones import prompt_text
+from agora_lab.chats import K_RECENT
 from agora_lab.environments.desk.script import Script, Wish
 from agora_lab.episodes.episode import Episode, Move
 from agora_lab.methods.in_place import Places
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 _LEAST_CHARACTERS = 4
 """Shorter values, such as a state, stand somewhere by accident."""
-K_RECENT = 2
-"""How many of the newest steps are in the floor."""
 _LOOK = " is called the "
 """What ScienceWorld says of a room and of nothing else."""
 
