@@ -19,7 +19,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -43,6 +43,7 @@ RECORDED = {
 }
 NEEDS = {"households": "alfworld", "shop_orders": "webshop"}
 """Whose data a world plays with."""
+Kind = TypeVar("Kind", bound=Environment)
 _COUNTER = EstimatedTokens()
 _RESAMPLES = 2_000
 
@@ -70,14 +71,11 @@ def main() -> None:
 
 def desk(tasks: Sequence[str], before: Mapping[str, Episode]) -> dict[str, Any]:
     """Return what the desk's calls need, and how large its results are."""
-    environment = Desk()
     episodes, calls = played(
-        WORLD, environment, tasks, before, lambda one: needs_of(one, environment.script)
+        "desk", Desk, lambda one, there: needs_of(one, there.script), tasks, before
     )
-    environment.close()
     return {
-        "reward": round(sum(one.reward for one in episodes) / len(episodes), 4),
-        "prompt_tokens_at_the_end": spread([one.moves[-1].tokens_whole for one in episodes]),
+        **ends(episodes),
         "calls_a_task": spread([sum(m.called for m in one.moves) for one in episodes]),
         "needs": summary(calls),
         "by_kind": by_kind(calls),
@@ -89,60 +87,31 @@ def shop_orders(tasks: Sequence[str], before: Mapping[str, Episode]) -> dict[str
     """Return what orders that point back need."""
     from agora_lab.environments.shop_orders import ShopOrders
 
-    chosen = world("shop_orders")
-    environment = chosen.make()
-    assert isinstance(environment, ShopOrders)
-    episodes, back = played(
-        chosen, environment, tasks, before, lambda one: orders_of(one, environment)
-    )
-    return {
-        "reward": round(sum(one.reward for one in episodes) / len(episodes), 4),
-        "prompt_tokens_at_the_end": spread([one.moves[-1].tokens_whole for one in episodes]),
-        "orders that point back": share(back),
-        "steps_ago_of_old_values": spread([one.steps_ago for one in back if one.old]),
-    }
+    episodes, back = played("shop_orders", ShopOrders, orders_of, tasks, before)
+    return {**ends(episodes), "orders that point back": share(back), **ages(back)}
 
 
 def households(tasks: Sequence[str], before: Mapping[str, Episode]) -> dict[str, Any]:
     """Return what goals in a house need."""
     from agora_lab.environments.households import Households
 
-    chosen = world("households")
-    environment = chosen.make()
-    assert isinstance(environment, Households)
-    episodes, goals = played(
-        chosen, environment, tasks, before, lambda one: goals_of(one, environment)
-    )
-    environment.close()
-    return {
-        "reward": round(sum(one.reward for one in episodes) / len(episodes), 4),
-        "prompt_tokens_at_the_end": spread([one.moves[-1].tokens_whole for one in episodes]),
-        "goals": share(goals),
-        "steps_ago_of_old_values": spread([one.steps_ago for one in goals if one.old]),
-    }
+    episodes, goals = played("households", Households, goals_of, tasks, before)
+    return {**ends(episodes), "goals": share(goals), **ages(goals)}
 
 
 def chains(tasks: Sequence[str], before: Mapping[str, Episode]) -> dict[str, Any]:
     """Return what requests in a house of ScienceWorld need."""
     from agora_lab.environments.chains import Chains
 
-    chosen = world("chains")
-    environment = chosen.make()
-    assert isinstance(environment, Chains)
-    episodes, requests = played(
-        chosen, environment, tasks, before, lambda one: carries_of(one, environment)
-    )
-    environment.close()
-    back = [one for one in requests if one.kind == "back"]
+    episodes, requests = played("chains", Chains, carries_of, tasks, before)
     return {
-        "reward": round(sum(one.reward for one in episodes) / len(episodes), 4),
-        "prompt_tokens_at_the_end": spread([one.moves[-1].tokens_whole for one in episodes]),
+        **ends(episodes),
         "requests": share(requests),
         "requests that need what nothing shows again": share(
             requests, [bool(one.lost) for one in requests]
         ),
-        "requests that put back": share(back),
-        "steps_ago_of_old_values": spread([one.steps_ago for one in requests if one.old]),
+        "requests that put back": share([one for one in requests if one.kind == "back"]),
+        **ages(requests),
     }
 
 
@@ -155,23 +124,27 @@ WORLDS: Mapping[str, Callable[[Sequence[str], Mapping[str, Episode]], dict[str, 
 
 
 def played(
-    chosen: World,
-    environment: Environment,
+    name: str,
+    kind: type[Kind],
+    needs: Callable[[Episode, Kind], Iterable[CallNeeds]],
     tasks: Sequence[str],
     before: Mapping[str, Episode],
-    needs: Callable[[Episode], Iterable[CallNeeds]],
 ) -> tuple[list[Episode], list[CallNeeds]]:
-    """Return the episodes of some tasks, and what is needed in them.
+    """Return the episodes of some tasks in a world, and what is needed in them.
 
     `needs` finds the environment at the beginning of the episode's conversation.
     """
+    chosen = world(name)
+    environment = chosen.make()
+    assert isinstance(environment, kind)
     player = player_of(chosen, environment)
     episodes: list[Episode] = []
     found: list[CallNeeds] = []
     for task in tasks:
         episodes.append(before.get(player.cell.key(task)) or player.play(task)[0])
         environment.reset(task)
-        found += needs(episodes[-1])
+        found += needs(episodes[-1], environment)
+    environment.close()
     return episodes, found
 
 
@@ -186,6 +159,19 @@ def player_of(chosen: World, environment: Environment) -> Player:
     )
 
 
+def ends(episodes: Sequence[Episode]) -> dict[str, Any]:
+    """Return what the episodes came to, and how long their prompts were at the end."""
+    return {
+        "reward": round(sum(one.reward for one in episodes) / len(episodes), 4),
+        "prompt_tokens_at_the_end": spread([one.moves[-1].tokens_whole for one in episodes]),
+    }
+
+
+def ages(calls: Sequence[CallNeeds]) -> dict[str, Any]:
+    """Return how many steps ago old values were last seen."""
+    return {"steps_ago_of_old_values": spread([one.steps_ago for one in calls if one.old])}
+
+
 def summary(calls: Sequence[CallNeeds]) -> dict[str, Any]:
     """Return how often what is needed is old."""
     deeds = [one for one in calls if one.deed]
@@ -195,7 +181,7 @@ def summary(calls: Sequence[CallNeeds]) -> dict[str, Any]:
         "deeds": share(deeds),
         "deeds that point back": share(back),
         "deeds that need what no tool shows again": share(deeds, [bool(one.lost) for one in deeds]),
-        "steps_ago_of_old_values": spread([one.steps_ago for one in calls if one.old]),
+        **ages(calls),
     }
 
 
