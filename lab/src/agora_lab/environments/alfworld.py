@@ -67,10 +67,8 @@ class AlfWorld:
     def step(self, action: str) -> Outcome:
         """Do what the action says; the game wants its own grammar, to the letter."""
         feedback, self._won = self._player.act(action)
-        arrival = _ARRIVAL.match(feedback)
-        observation = feedback[arrival.end() :] if arrival else feedback
         return Outcome(
-            observation=observation,
+            observation=without_location(feedback),
             reward=float(self._won),
             terminated=self._won,
             valid=feedback != NOTHING,
@@ -83,6 +81,16 @@ class AlfWorld:
     def close(self) -> None:
         """Give back the planner's library."""
         self._player.close()
+
+
+def without_location(feedback: str) -> str:
+    """Return what the game tells, without the number of the location that one arrives at.
+
+    >>> without_location("You arrive at loc 3. On the desk 1, you see a mug 1.")
+    'On the desk 1, you see a mug 1.'
+    """
+    arrival = _ARRIVAL.match(feedback)
+    return feedback[arrival.end() :] if arrival else feedback
 
 
 def splits() -> Mapping[str, Sequence[str]]:

@@ -6,11 +6,10 @@ possible. Where a thing is was mostly seen while an earlier goal was worked on.
 """
 
 import random
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from agora_lab.environments.alfworld import NOTHING
+from agora_lab.environments.alfworld import NOTHING, without_location
 from agora_lab.environments.alfworld import extract as extract_action
 from agora_lab.environments.alfworld_games import Facts, Player
 from agora_lab.environments.base import Outcome, Start, World
@@ -30,7 +29,6 @@ _TREATMENTS: Mapping[str, tuple[str, str, str]] = {
 _TREATED = 0.4
 """How often a goal asks for a treatment where one is possible."""
 TOOL = OneTool("act", "command")
-_ARRIVAL = re.compile(r"You arrive at loc [0-9]+\. ")
 GREETING = "Hello, I have some things for you to do in this room."
 FAREWELL = "Thank you, that is all."
 
@@ -119,9 +117,7 @@ class Households:
         if self._used > STEPS_A_GOAL:
             return self._outcome("Error: no steps are left for this task", valid=False)
         feedback, _ = self._player.act(extract_action(command))
-        arrival = _ARRIVAL.match(feedback)
-        told = feedback[arrival.end() :] if arrival else feedback
-        return self._outcome(told, valid=feedback != NOTHING)
+        return self._outcome(without_location(feedback), valid=feedback != NOTHING)
 
     def close(self) -> None:
         """Give back the planner's library."""
