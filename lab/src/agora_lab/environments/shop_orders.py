@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from agora_lab.environments.base import Outcome, Start, World
 from agora_lab.environments.data import data_folder, read_splits
 from agora_lab.environments.tool_calls import CallError, OneTool, canonical
-from agora_lab.environments.webshop import Catalogue, Search, Shop, loaded
+from agora_lab.environments.webshop import ACTIONS, Catalogue, Search, Shop, loaded
 from agora_lab.environments.webshop import extract as extract_action
 from agora_lab.environments.webshop.products import Goal
 
@@ -35,13 +35,7 @@ plain words: the customer then gives you the next order. Some orders point back 
 
 Answer with one call of the tool, on a line of its own: shop {{"action": "ACTION"}}
 A page is shown as its parts with [SEP] between them. Actions:
-search[words] - only on the page that ends with Search
-click[text] - where text is one of these, if the page shows it:
-  a product's code in a list of results, such as B000000000
-  Next > and < Prev, to leaf through pages; < Prev also leads from a product back to the results
-  a value of an option, such as a colour or a size; it stays chosen until you leave the product
-  Description, Features, Reviews, to read more about a product
-  Back to Search, for another search
+{ACTIONS}
   Buy Now, which ends the order"""
 
 

@@ -21,7 +21,17 @@ from agora_lab.environments.webshop.products import Catalogue, Product, read_cat
 from agora_lab.environments.webshop.reward import reward
 from agora_lab.environments.webshop.search import Search
 
-__all__ = ["WORLD", "Catalogue", "Product", "Search", "Shop", "canonical", "extract", "loaded"]
+__all__ = [
+    "ACTIONS",
+    "WORLD",
+    "Catalogue",
+    "Product",
+    "Search",
+    "Shop",
+    "canonical",
+    "extract",
+    "loaded",
+]
 
 _STEPS = 30
 _VERBS = ("search", "click")
@@ -155,19 +165,23 @@ def loaded(folder: str) -> tuple[Catalogue, Search]:  # noqa: ARG001 - what it i
     return catalogue, Search(documents)
 
 
-_INSTRUCTIONS = f"""\
-You are shopping on a website for the customer whose instruction is given. Find a product that is \
-what they ask for, choose the options they name, and buy it. You have at most {_STEPS} steps and \
-can buy once; what was not bought brings nothing.
-
-A page is shown as its parts with [SEP] between them. Answer with one action:
+ACTIONS = """\
 search[words] - only on the page that ends with Search
 click[text] - where text is one of these, if the page shows it:
   a product's code in a list of results, such as B000000000
   Next > and < Prev, to leaf through pages; < Prev also leads from a product back to the results
   a value of an option, such as a colour or a size; it stays chosen until you leave the product
   Description, Features, Reviews, to read more about a product
-  Back to Search, for another search
+  Back to Search, for another search"""
+"""What can be done in the shop, but for buying: what that ends differs."""
+
+_INSTRUCTIONS = f"""\
+You are shopping on a website for the customer whose instruction is given. Find a product that is \
+what they ask for, choose the options they name, and buy it. You have at most {_STEPS} steps and \
+can buy once; what was not bought brings nothing.
+
+A page is shown as its parts with [SEP] between them. Answer with one action:
+{ACTIONS}
   Buy Now, which ends the visit"""
 
 _EXAMPLES = """\
