@@ -324,3 +324,21 @@ def test_of_many_codes_two_come_first() -> None:
     assert found.options[0][1].line == (
         "cancel_order n=N-100 -> ok code=CR-1306693 item_1_id=I-1000; +8"
     )
+
+
+def test_where_a_thing_was_before_it_was_used_is_told_before_what_other_steps_brought() -> None:
+    room = "This is the kitchen.\n" + "x" * 400 + "\nIn the cupboard is: a metal pot, a tin cup."
+    steps = [
+        make_step(1),
+        make_step(2, observation=room, calls=(Call("go", '{"to": "kitchen"}'),)),
+        make_step(3, calls=(Call("act", '{"command": "pick up metal pot"}'),)),
+        make_step(4),
+    ]
+
+    found = planned(make_past(*steps))
+
+    decided = [found.decide(budget) for budget in range(0, 2_000, 20)]
+    others = [one for one in decided if "A-100" in one[0].skeleton or one[0].form == "whole"]
+    assert others
+    for one in others:
+        assert one[1].form == "whole" or 'cupboard|"metal pot"' in one[1].skeleton

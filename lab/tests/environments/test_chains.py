@@ -232,20 +232,41 @@ def test_the_reader_takes_a_thing_back_to_where_a_look_had_shown_it() -> None:
     assert "move lighter to table" in READER.act(told(*asked))
 
 
-def test_the_reader_guesses_the_floor_where_only_the_room_is_left() -> None:
-    line = "[step 1 elided by the context compressor, not the user]\n1 act go to kitchen -> ok"
-    first, _, _, *rest = carried()
-    asked = (
-        (first[0], f"{first[1]}\n\n{line}"),
-        *rest,
-        ("assistant", DONE),
-        BACK,
-        *TAKEN,
-        called("go to kitchen"),
-        ("tool", "You move to the kitchen.\nThis room is called the kitchen. In it, you see:"),
-    )
+EMPTY = "You move to the kitchen.\nThis room is called the kitchen. In it, you see:"
 
-    assert "put down lighter" in READER.act(told(*asked))
+
+def shortened(line: str, *after: tuple[str, str]) -> str:
+    """Return the prompt in which the way into the kitchen is a line."""
+    first, _, _, *rest = carried()
+    marked = f"{first[1]}\n\n[step 1 elided by the context compressor, not the user]\n{line}"
+    return told((first[0], marked), *rest, ("assistant", DONE), *after)
+
+
+def test_the_reader_guesses_the_floor_where_only_the_room_is_left() -> None:
+    there = (BACK, *TAKEN, called("go to kitchen"), ("tool", EMPTY))
+
+    asked = shortened("1 act go to kitchen -> ok", *there)
+    assert "put down lighter" in READER.act(asked)
+
+
+@pytest.mark.parametrize("said", ["cupboard|lighter", 'stove cupboard|lighter "tin cup"; +3'])
+def test_the_reader_takes_a_thing_back_to_where_a_line_says_it_was(said: str) -> None:
+    there = (BACK, *TAKEN, called("go to kitchen"), ("tool", EMPTY))
+
+    asked = shortened(f"1 act go to kitchen -> ok {said}", *there)
+    assert "move lighter to cupboard" in READER.act(asked)
+
+
+def test_the_reader_looks_for_a_thing_where_a_line_or_a_note_mentions_it() -> None:
+    request = ("user", "Request 2. Put the tin cup on the bed in the bedroom.")
+    noted = '[step 1: result elided by the context compressor] ok cupboard|"tin cup"'
+    back = (called("go to hallway"), ("tool", f"You move to the hallway.\n{HALLWAY}"))
+    first, way, _, *rest = carried()
+
+    by_line = shortened('1 act go to kitchen -> ok cupboard|"tin cup"', request, *back)
+    by_note = told(first, way, ("tool", noted), *rest, ("assistant", DONE), request, *back)
+    assert "go to kitchen" in READER.act(by_line)
+    assert "go to kitchen" in READER.act(by_note)
 
 
 def test_the_reader_gives_up_what_the_prompt_does_not_say() -> None:

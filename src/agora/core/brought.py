@@ -132,6 +132,11 @@ facts = Memo(_facts, 4_000_000, name="facts")
 """What could be told of an observation, remembered for a while."""
 
 
+def is_prose(text: str) -> bool:
+    """Tell whether a text is neither data nor code."""
+    return text.lstrip()[:1] not in _OPENING and not _CODE_LINE.search(text[:_READ_CHARACTERS])
+
+
 def _of_json(text: str) -> tuple[Fact, ...] | None:
     """Return the facts of one or more JSON values, or None if it is no JSON."""
     at = 0
@@ -456,7 +461,8 @@ def told(
     return _Telling.of(found, _new(found, known, said), said=said, asked=asked).told(most)
 
 
-_Ways = tuple[str, frozenset[str], frozenset[str], tuple[int, ...], tuple[int, ...]]
+_Places = tuple[int, ...]
+_Ways = tuple[str, frozenset[str], frozenset[str], _Places, _Places, tuple[Fact, ...]]
 _ways: Store[_Ways, tuple[Told, ...]]
 _ways = Store(4_000_000, name="ways_to_tell")
 
@@ -468,15 +474,17 @@ def ways_to_tell(
     said: frozenset[str],
     asked: frozenset[str],
     codes: tuple[int, ...] = (),
+    shown: tuple[Fact, ...] = (),
 ) -> tuple[Told, ...]:
     """Return what could be told of an observation: in few names, in more, in as many as may be.
 
     The facts at the places in `codes`, new ones, are told each time, and at first they alone.
+    Those in `shown` come to what the observation itself says.
     Remembered for a while: between two edits the same is told of a step at every call.
     """
-    found = facts(observation)
+    found = (*facts(observation), *shown)
     new = tuple(_new(found, known, said))
-    key = (observation, said, asked, new, codes)
+    key = (observation, said, asked, new, codes, shown)
     ways = _ways.get(key)
     if ways is None:
         telling = _Telling.of(found, new, said=said, asked=asked, sure=codes)

@@ -11,6 +11,7 @@ from agora.core.compression import Decision, Form
 from agora.core.deeds import Deed, changes, deed, full_deed, status
 from agora.core.elide import ARROW, Markers, names_in
 from agora.core.past import Past
+from agora.core.shown import USED, phrases, spoken_of
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Step
 from agora.core.worth import StepWorth
@@ -107,6 +108,8 @@ def plan(
     """
     known = names_in(_standing(past, held))
     asked = frozenset().union(words(past.anchor.task), *(words(one.text) for one in past.said))
+    told = phrases(past.anchor.task).union(*(phrases(one.text) for one in past.said))
+    shows = spoken_of(past.steps, told)
     codes = _codes([step for step in past.steps if step.number not in held], forms)
     options: list[Sequence[Option]] = []
     coded: list[int] = []
@@ -118,10 +121,14 @@ def plan(
             continue
         done = deed(step)
         said = frozenset(done.text.replace("=", " ").split())
-        found = facts(step.observation)
-        own = [place for place in codes.get(step.number, ()) if found[place].tells not in known]
+        brought, shown = facts(step.observation), tuple(shows.get(step.number, ()))
+        found = (*brought, *shown)
+        used = [place for place, fact in enumerate(shown, len(brought)) if fact.weight == USED]
+        own = [one for one in (*codes.get(step.number, ()), *used) if found[one].tells not in known]
         own = [place for place in own if found[place].tells not in said][:_MOST_CODES]
-        tells = ways_to_tell(step.observation, known, said=said, asked=asked, codes=tuple(own))
+        tells = ways_to_tell(
+            step.observation, known, said=said, asked=asked, codes=tuple(own), shown=shown
+        )
         known.update([fact.tells for fact in found])
         shorter = _Shorter(step, done, worth, forms, markers, counter)
         options.append(_rising([*shorter.options(tells, coded=bool(own)), _whole(step, worth)]))

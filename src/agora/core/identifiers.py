@@ -416,6 +416,16 @@ def no_sentence(text: str) -> bool:
     return text.isprintable() and '"' not in text and not words & _SENTENCE
 
 
+def builds_sentences(word: str) -> bool:
+    """Tell whether a word builds sentences or gives orders."""
+    return word.lower() in _SENTENCE
+
+
+def too_common(word: str) -> bool:
+    """Tell whether a word is too common to be a name alone."""
+    return word.lower() in _COMMON
+
+
 def _capped(url: str) -> str:
     """Return the URL, without its query when that is too long, or nothing."""
     url = url.rstrip(_RIGHT)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from agora_lab.backbones.base import prompt_blocks
-from agora_lab.backbones.readers.left import Apart, Line, apart
+from agora_lab.backbones.readers.left import NOTHING, Apart, Line, Told, apart, note
 from agora_lab.backbones.readers.scienceworld.plans import Agent
 from agora_lab.backbones.readers.scienceworld.scene import INVENTORY, LOOK, Scene, best, read
 
@@ -40,6 +40,15 @@ class _Spot:
 
     room: str
     name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mention:
+    """A thing that is said to have been at a place, and how many blocks stand before that."""
+
+    name: str
+    spot: _Spot
+    at: int
 
 
 @dataclass(slots=True)
@@ -71,6 +80,33 @@ class _Prompt:
 
     blocks: list[str] = field(default_factory=list)
     visits: list[_Visit] = field(default_factory=list)
+    mentions: list[_Mention] = field(default_factory=list)
+    """What lines and notes say of results that are left out."""
+    _room: str = ""
+
+    def did(self, action: str) -> None:
+        """Note an action of the newest request; an empty one where nothing is left of it."""
+        self.visits[-1].actions.append((len(self.blocks), action))
+        if not action:
+            self._room = ""
+        elif action.startswith(_GO):
+            self._room = action.removeprefix(_GO)
+
+    def told(self, told: Told) -> None:
+        """Note what is left of the result of the action before."""
+        if told.status != "error" and self._room:
+            self.mentions += [
+                _Mention(name, _Spot(self._room, under), len(self.blocks))
+                for under, name in told.places
+            ]
+
+    def mentioned(self, what: str, before: int | None = None) -> list[_Spot]:
+        """Return where a thing is said to have been, up to a block, newest first."""
+        return [
+            one.spot
+            for one in reversed(self.mentions)
+            if one.name == what and (before is None or one.at <= before)
+        ]
 
     def room(self, to: int, what: str) -> str:
         """Return the room in which a thing was picked up, as far as the way there is known."""
@@ -182,7 +218,9 @@ class _Carrier(Agent):
         place = scene.place(what)
         if place and place != scene.room:
             return self._walk(place)
-        return self._look_for()
+        arrivals = {scene.room, *self._arrivals()}
+        said = (spot.room for spot in self._seen.mentioned(what) if spot.room not in arrivals)
+        return next(map(self._walk, said), "") or self._look_for()
 
     def _look_for(self) -> str:
         """Look into what is closed here, then through the other rooms."""
@@ -281,6 +319,9 @@ class _Carrier(Agent):
         room = self._seen.room(to, what) or before.place(what)
         if thing := best(what, before.seen.get(room, ())):
             return _Spot(room, thing.within[-1] if thing.within else "")
+        said = self._seen.mentioned(what, taken[0] if taken else visit.start)
+        if spot := next((one for one in said if not room or one.room == room), None):
+            return spot
         # Of the room alone something may be left: then its floor is the best guess.
         return _Spot(room) if room else None
 
@@ -296,7 +337,7 @@ def _read(prompt: str) -> _Prompt:
             call = _CALL.fullmatch(parts.own)
             if call and visit:
                 command = _command(call[1])
-                visit.actions.append((len(seen.blocks), command))
+                seen.did(command)
                 seen.blocks.append(f"[ASSISTANT]\n{command}")
             elif visit:
                 visit.done = parts.own == DONE
@@ -306,22 +347,26 @@ def _read(prompt: str) -> _Prompt:
                 seen.visits.append(visit)
             if visit:
                 visit.newest = parts.own if role == "TOOL" else ""
+                if role == "TOOL" and (told := note(parts.own)):
+                    seen.told(told)
             seen.blocks.append(f"[USER]\n{parts.own}")
         if parts.marks and seen.blocks:
             if visit:
                 visit.newest = ""
-                visit.actions += [(len(seen.blocks), one) for one in _left(parts)]
+                for action, told in _left(parts):
+                    seen.did(action)
+                    seen.told(told)
             # In a block of its own, so that the house can be read up to it; the first line of a
             # block is never a marker.
             seen.blocks.append(f"[USER]\n.\n\n{_marked(parts)}")
     return seen
 
 
-def _left(parts: Apart) -> Iterator[str]:
-    """Yield the actions that markers stand for; an empty one where nothing is left of it."""
+def _left(parts: Apart) -> Iterator[tuple[str, Told]]:
+    """Yield what markers stand for; an empty action where nothing is left of one."""
     for mark in parts.marks:
-        yield from [""] * (mark.steps - len(mark.lines))
-        yield from map(_done, mark.lines)
+        yield from [("", NOTHING)] * (mark.steps - len(mark.lines))
+        yield from ((_done(line), line.told) for line in mark.lines)
 
 
 def _marked(parts: Apart) -> str:

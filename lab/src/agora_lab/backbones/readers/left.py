@@ -7,8 +7,9 @@ written down here once, for all readers. It is that of `agora.core.elide`, `deed
     3 get_card id=card_6276 -> ok balance=113; id=card_7480,card_7481; +2
 
 Of 0.1's skeletons, which have no keys, the names are bare; so are those of lists and of rows as a
-database gives them, `car_makers,car_names` and `Id|int,Model|text`. What stands in no such form is
-not seen, and nothing is made up for it.
+database gives them, `car_makers,car_names` and `Id|int,Model|text`. A thing that a plain text shows
+has a bar behind what it is in or on, `cupboard|"metal pot"`. What stands in no such form is not
+seen, and nothing is made up for it.
 """
 
 import re
@@ -27,7 +28,7 @@ _STATUS = re.compile(r"(ok|error|exit -?\d{1,10})(?: |$)")
 _MORE = re.compile(r"(?:^|; )\+(\d{1,7})$")
 _WORD = re.compile(
     r'(?P<next>; )|(?:"(?P<phrase>[^"\n]{1,200})"|(?P<key>[A-Za-z_][\w.:-]{0,80}))='
-    r'(?:"(?P<quoted>[^"\n]{0,400})"|(?P<plain>[^\s";]{1,400}))|(?P<bare>[^\s;]{1,400})'
+    r'(?:"(?P<quoted>[^"\n]{0,400})"|(?P<plain>[^\s";]{1,400}))|(?P<bare>(?:[^\s;"]|"[^"\n]{0,200}"|"){1,400})'
 )
 
 _LISTED = re.compile(r"[,|](?![0-9]{3}(?:[,.]|$))")
@@ -54,6 +55,15 @@ class Told:
     def names(self) -> tuple[str, ...]:
         """The names without keys."""
         return self.values("")
+
+    @property
+    def places(self) -> tuple[tuple[str, str], ...]:
+        """The things that a text showed, each behind what it is in or on.
+
+        >>> read_told('ok lighter cupboard|"metal pot"; +2').places
+        (('', 'lighter'), ('cupboard', 'metal pot'))
+        """
+        return _placed(self.text)
 
     def values(self, key: str) -> tuple[str, ...]:
         """Return what stands under a key in any record, also under `price` as `visit.price`."""
@@ -214,6 +224,13 @@ def read_told(text: str) -> Told:
         records=tuple(record for record in records if record),
         more=int(more[1]) if more else 0,
     )
+
+
+@lru_cache(maxsize=8_192)
+def _placed(text: str) -> tuple[tuple[str, str], ...]:
+    words = [found["bare"] for found in _WORD.finditer(text) if found["bare"]]
+    parted = [word.replace('"', "").rpartition("|") for word in words if "," not in word]
+    return tuple((under, name) for under, _, name in parted if not name.startswith("+"))
 
 
 def _parted(values: str) -> tuple[str, ...]:
