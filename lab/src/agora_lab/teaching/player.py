@@ -19,7 +19,7 @@ from agora_lab.fidelity.int8 import to_int8
 from agora_lab.fidelity.likelihood import common
 from agora_lab.teaching.sequences import ACTOR, END, turn
 from agora_lab.teaching.student import load_student
-from agora_lab.teaching.wording import Wording, wording
+from agora_lab.teaching.wording import Beginnings, Wording, wording
 
 try:
     import torch
@@ -104,12 +104,13 @@ class TorchBackbone:
         if wording is None:
             return int(row.argmax())
         said = self._said(written)
+        begins = Beginnings(wording, said)
         for count in (_CANDIDATES, len(row)):
             for token in row.topk(min(count, len(row))).indices.tolist():
                 if token == self._end:
                     if wording.allows(said):
                         return self._end
-                elif (more := self._bytes.get(token)) and wording.begins(said + more):
+                elif (more := self._bytes.get(token)) and begins(more):
                     return int(token)
         return self._end
 
