@@ -29,7 +29,7 @@ from agora_lab.teaching.training import (
     mask_of,
     summed_loss,
 )
-from agora_lab.teaching.wording import wording
+from agora_lab.teaching.wording import Wording, wording
 
 ROOM = Said(role="user", content="a desk, a lamp")
 
@@ -217,6 +217,19 @@ def test_a_student_held_to_its_wording_says_the_best_of_it_whatever_is_guessed(g
     assert student.answer(prompt, guess=guess, wording=held) == alone
     assert held.allows(alone.text.encode())
     assert alone.finish == "stop"
+
+
+def test_a_search_without_end_is_closed_where_the_answer_is_cut_off() -> None:
+    prompt = [{"role": "user", "content": "a red cup [SEP] Search"}]
+    found = wording("webshop", prompt)
+    assert found is not None
+    searches = Wording(found.templates[:1])
+
+    for most in (9, 12, 20):
+        student = TorchBackbone(tiny_model(), tiny_tokenizer(PLAIN), most_tokens=most)
+        answer = student.answer(prompt, wording=searches)
+        assert answer.finish == "length"
+        assert searches.allows(answer.text.encode())
 
 
 def test_the_tokens_of_a_text_write_its_bytes() -> None:

@@ -122,6 +122,15 @@ def test_clicks_are_on_the_last_page_and_searches_are_free() -> None:
     assert found.completed(b"search[a c") == b""
 
 
+def test_free_words_can_be_closed_anywhere_and_nothing_else_can() -> None:
+    found = of("webshop", "cup\n\nWebShop [SEP] Search")
+
+    assert found.closed("search[a grö".encode()) == "search[a grö]".encode()
+    for text in (b"", b"search", b"search[", b"click[Sea", b"search[a]"):
+        assert found.closed(text) == b""
+    assert Wording(found.templates, frozenset({b"search[a]"})).closed(b"search[a") == b""
+
+
 def test_what_led_to_nothing_cannot_be_said_again_until_something_else_is_seen() -> None:
     def after(*turns: str) -> Wording:
         found = wording("alfworld", said_by_turns(*turns))

@@ -68,6 +68,10 @@ class TorchBackbone:
                 rest = self._completion(written, wording) or rest
             known = len(prompt) + len(written) - 1
         ended = written[-1] == self._end
+        if wording is not None and not ended:
+            # A search that goes in circles would never become an action, and be begun again.
+            said = self._said(written)
+            written += self._ids(wording.closed(said)[len(said) :].decode())
         text = self._tokenizer.decode(written[:-1] if ended else written)
         return Answer(
             text=text,

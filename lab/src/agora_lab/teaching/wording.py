@@ -52,6 +52,16 @@ class Wording:
         found = (one for template in self.templates for one in _completed(template, text))
         return next((one for one in found if one not in self.spent), b"")
 
+    def closed(self, text: bytes) -> bytes:
+        """Return the action whose free words end with this text, or nothing if there is none."""
+        for template in self.templates:
+            if None in template:
+                rest = template[template.index(None) + 1 :]
+                whole = text + b"".join(one[0] for one in rest if one)
+                if self.allows(whole):
+                    return whole
+        return b""
+
 
 class Beginnings:
     """Which continuations of a text begin an action, for asking about a whole vocabulary.
