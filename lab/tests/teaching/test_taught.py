@@ -399,13 +399,17 @@ def test_a_students_folder_plays_by_command_and_its_card_says_how_well(tmp_path:
     said("grid", grid, "--workers", 0, "--out", tmp_path / "run")
     desk = ("--env", "desk", "--tasks", 1, "--steps", 2)
     said("play", *desk, "--backbone", student, "--out", tmp_path / "play")
-    said("teach", "card", student, tmp_path / "run", "--out", tmp_path / "card")
+    # Two runs with the same episode count it once.
+    runs = (tmp_path / "run", tmp_path / "play")
+    said("teach", "card", student, *runs, "--player", "pupil", "--out", tmp_path / "card")
+    said("teach", "card", student, *runs, "--player", "nobody", "--out", tmp_path / "nobody")
 
     by_grid, by_play = (
         next(one for one in read_episodes(tmp_path / run) if one.cell.backbone == "pupil")
         for run in ("run", "play")
     )
     assert [move.answer for move in by_grid.moves] == [move.answer for move in by_play.moves]
+    assert json.loads((tmp_path / "nobody" / "card.json").read_bytes())["played"] == []
     (line,) = json.loads((tmp_path / "card" / "card.json").read_bytes())["played"]
     assert (line["world"], line["split"], line["tasks"]) == ("desk", "test", 1)
     assert (line["reward"], line["reader"]) == (0.0, 0.0)
