@@ -20,7 +20,7 @@ FILES = {
         "agora lab teach card",
     ),
     "player-card-short.json": (
-        "the same, taught shortened prompts too: its lessons, and validation games",
+        "ALFWorld's, taught shortened prompts too: its lessons, and validation games",
         "agora lab teach card",
     ),
     "player-card.json": (
