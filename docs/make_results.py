@@ -19,6 +19,10 @@ FILES = {
         "a small language model taught to play WebShop: its lessons, and what it reached",
         "agora lab teach card",
     ),
+    "player-card-short.json": (
+        "ALFWorld's, taught shortened prompts too: its lessons, and validation games",
+        "agora lab teach card",
+    ),
     "player-card.json": (
         "a small language model taught to play ALFWorld: its lessons, and what it reached",
         "agora lab teach card",
@@ -137,6 +141,8 @@ def _lines() -> Iterator[str]:
     yield ""
     yield from _long()
     yield ""
+    yield from _player()
+    yield ""
     yield from _scorers()
     yield ""
     yield from _worth()
@@ -198,6 +204,7 @@ RUNS = {
     "sensitivity": ("one setting at a time, with pictures", "sensitivity"),
     "peers": ("released peers from their own packages", "peers"),
     "llm": ("a language model of 1.5 billion weights", "llm"),
+    "player": ("a language model of 135 million weights that was taught to play", "player"),
 }
 """Folders of reports: what each compares, and the grid it was played from."""
 SHOWN = (
@@ -378,12 +385,14 @@ def _tokens_a_call(world: str) -> dict[str, float]:
 
 
 @cache
-def _rows(world: str, report: str = "long") -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the episodes of a world in a report, by method and task."""
+def _rows(
+    world: str, report: str = "long", backbone: str = "reader"
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return a backbone's episodes of a world in a report, by method and task."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     with gzip.open(FOLDER / report / "rows.jsonl.gz", "rt", encoding="utf-8") as file:
         for row in map(json.loads, file):
-            if row.get("environment") == world:
+            if (row.get("environment"), row.get("backbone")) == (world, backbone):
                 found.setdefault(row["method"], {})[row["task"]] = row
     return found
 
@@ -448,6 +457,60 @@ def _resampled(values: list[float], *, sign: str = "+") -> str:
 def _bracketed(figure: dict[str, float], digits: int) -> str:
     value, low, high = (f"{figure[name]:.{digits}f}" for name in ("value", "low", "high"))
     return f"{value} [{low}, {high}]"
+
+
+PLAYERS = ("student",)
+
+
+def _player() -> Iterator[str]:
+    cells = json.loads(_read("player/report.json"))["cells"]
+    yield "## A language model that plays"
+    yield ""
+    yield (
+        "ALFWorld, test games, a language model of 135 million weights that was "
+        "[taught to play](guides/player.md) from whole histories. At every call a quarter of what "
+        "lies outside the floor is kept ([report](results/player/report.md)). Fixed before the "
+        "run: forms against the newest steps, and against everything. What keeps the player from "
+        "repeating itself reads turns, and lines are no turns: see the guide."
+    )
+    yield ""
+    yield "| player | method | games won | steps | fewer tokens, call by call |"
+    yield "|---|---|---|---|---|"
+    for player in PLAYERS:
+        for cell in (one for one in cells if one["backbone"] == player):
+            figures = [_bracketed(cell["reward"], 2), _bracketed(cell["steps"], 1)]
+            figures += [_bracketed(cell["compression_by_call"], 2)]
+            name = f"`{cell['method']}`, n = {cell['reward']['n']}"
+            yield f"| `{player}` | {name} | {' | '.join(figures)} |"
+    yield ""
+    yield "Differences in games won, on those that both methods have played:"
+    yield ""
+    yield "| | " + " | ".join(f"`{player}`" for player in PLAYERS) + " |"
+    yield "|---|" + "---|" * len(PLAYERS)
+    for one, other in _FIRST_AND_SECOND:
+        found = [_apart(_rows("alfworld", "player", player), one, other) for player in PLAYERS]
+        if any(found):
+            yield f"| `{one}` minus `{other}` | {' | '.join(found)} |"
+
+
+_FIRST_AND_SECOND = (
+    (FORMS, NEWEST),
+    (FORMS, ALL),
+    (NEWEST, ALL),
+    ("mask_results", ALL),
+    ("floor", ALL),
+    ("agora_paper", ALL),
+    (FORMS, "mask_results"),
+)
+
+
+def _apart(rows: dict[str, dict[str, dict[str, Any]]], one: str, other: str) -> str:
+    """Return the difference of two methods in reward, with the number of tasks."""
+    tasks = sorted(rows.get(one, {}).keys() & rows.get(other, {}).keys())
+    if len(tasks) < 2:
+        return ""
+    more = _resampled([rows[one][task]["reward"] - rows[other][task]["reward"] for task in tasks])
+    return f"{more}, n = {len(tasks)}"
 
 
 def _scorers() -> Iterator[str]:

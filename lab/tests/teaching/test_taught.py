@@ -29,7 +29,7 @@ from agora_lab.teaching.training import (
     mask_of,
     summed_loss,
 )
-from agora_lab.teaching.wording import wording
+from agora_lab.teaching.wording import Wording, wording
 
 ROOM = Said(role="user", content="a desk, a lamp")
 
@@ -219,6 +219,19 @@ def test_a_student_held_to_its_wording_says_the_best_of_it_whatever_is_guessed(g
     assert alone.finish == "stop"
 
 
+def test_a_search_without_end_is_closed_where_the_answer_is_cut_off() -> None:
+    prompt = [{"role": "user", "content": "a red cup [SEP] Search"}]
+    found = wording("webshop", prompt)
+    assert found is not None
+    searches = Wording(found.templates[:1])
+
+    for most in (9, 12, 20):
+        student = TorchBackbone(tiny_model(), tiny_tokenizer(PLAIN), most_tokens=most)
+        answer = student.answer(prompt, wording=searches)
+        assert answer.finish == "length"
+        assert searches.allows(answer.text.encode())
+
+
 def test_the_tokens_of_a_text_write_its_bytes() -> None:
     tokenizer = tiny_tokenizer(PLAIN)
     table = token_bytes(tokenizer)
@@ -386,13 +399,17 @@ def test_a_students_folder_plays_by_command_and_its_card_says_how_well(tmp_path:
     said("grid", grid, "--workers", 0, "--out", tmp_path / "run")
     desk = ("--env", "desk", "--tasks", 1, "--steps", 2)
     said("play", *desk, "--backbone", student, "--out", tmp_path / "play")
-    said("teach", "card", student, tmp_path / "run", "--out", tmp_path / "card")
+    # Two runs with the same episode count it once.
+    runs = (tmp_path / "run", tmp_path / "play")
+    said("teach", "card", student, *runs, "--player", "pupil", "--out", tmp_path / "card")
+    said("teach", "card", student, *runs, "--player", "nobody", "--out", tmp_path / "nobody")
 
     by_grid, by_play = (
         next(one for one in read_episodes(tmp_path / run) if one.cell.backbone == "pupil")
         for run in ("run", "play")
     )
     assert [move.answer for move in by_grid.moves] == [move.answer for move in by_play.moves]
+    assert json.loads((tmp_path / "nobody" / "card.json").read_bytes())["played"] == []
     (line,) = json.loads((tmp_path / "card" / "card.json").read_bytes())["played"]
     assert (line["world"], line["split"], line["tasks"]) == ("desk", "test", 1)
     assert (line["reward"], line["reader"]) == (0.0, 0.0)

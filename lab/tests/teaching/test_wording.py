@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from agora_lab.backbones import readers
 from agora_lab.environments import world
 from agora_lab.methods import MethodSettings, method
-from agora_lab.teaching.wording import Wording, wording
+from agora_lab.teaching.wording import Beginnings, Wording, wording
 
 WORDS = st.text(alphabet="abé 1", min_size=1, max_size=4).map(str.encode)
 CHOICES = st.lists(WORDS, min_size=1, max_size=4).map(tuple)
@@ -43,6 +43,43 @@ def test_every_beginning_of_an_action_begins_one_and_only_actions_are_allowed(
     whole = found.completed(action[:cut])
     assert whole.startswith(action[:cut])
     assert found.allows(whole)
+
+
+@given(
+    templates=st.lists(
+        st.lists(CHOICES | st.none(), min_size=1, max_size=3).map(tuple), min_size=1, max_size=3
+    ),
+    spent=st.frozensets(WORDS | st.just(b"a[b]"), max_size=3),
+    text=WORDS | st.just(b""),
+    more=st.lists(st.text(alphabet="abé 1[]", min_size=1, max_size=4).map(str.encode), max_size=9),
+)
+def test_asking_about_many_continuations_answers_as_asking_about_each(
+    templates: list[tuple[tuple[bytes, ...] | None, ...]],
+    spent: frozenset[bytes],
+    text: bytes,
+    more: list[bytes],
+) -> None:
+    found = Wording(tuple(templates), spent)
+    begins = Beginnings(found, text)
+
+    assert [begins(one) for one in more] == [found.begins(text + one) for one in more]
+
+
+def test_a_whole_vocabulary_takes_few_questions_where_little_can_be_said() -> None:
+    asked = []
+
+    class Counting(Wording):
+        def begins(self, text: bytes) -> bool:
+            asked.append(text)
+            return super().begins(text)
+
+    found = of("webshop", "Back to Search [SEP] B01 [SEP] B02")
+    letters = [bytes([one]) for one in range(32, 127)]
+    vocabulary = [a + b + c for a in letters[:40] for b in letters for c in letters[:20]]
+    begins = Beginnings(Counting(found.templates, found.spent), b"click[B0")
+
+    assert not any(map(begins, vocabulary))
+    assert len(asked) < len(vocabulary) / 100
 
 
 def test_only_places_that_the_prompt_names_can_be_gone_to() -> None:
@@ -83,6 +120,15 @@ def test_clicks_are_on_the_last_page_and_searches_are_free() -> None:
     for not_there in (b"click[Search]", b"click[]", b"search[]", b"search[a] b", b"look"):
         assert not found.allows(not_there)
     assert found.completed(b"search[a c") == b""
+
+
+def test_free_words_can_be_closed_anywhere_and_nothing_else_can() -> None:
+    found = of("webshop", "cup\n\nWebShop [SEP] Search")
+
+    assert found.closed("search[a grö".encode()) == "search[a grö]".encode()
+    for text in (b"", b"search", b"search[", b"click[Sea", b"search[a]"):
+        assert found.closed(text) == b""
+    assert Wording(found.templates, frozenset({b"search[a]"})).closed(b"search[a") == b""
 
 
 def test_what_led_to_nothing_cannot_be_said_again_until_something_else_is_seen() -> None:

@@ -158,7 +158,8 @@ def train(
     metavar="FOLDER",
     help="Where to write card.json and card.md.  [default: the student's folder]",
 )
-def card(student: Path, runs: tuple[Path, ...], out: Path | None) -> None:
+@click.option("--player", default="", metavar="NAME", help="Only what this backbone has played.")
+def card(student: Path, runs: tuple[Path, ...], out: Path | None, player: str) -> None:
     """Write what STUDENT was taught, and what it reached in RUNS.
 
     Give the readers' runs of the same tasks too: the card then says what they reached.
@@ -167,7 +168,7 @@ def card(student: Path, runs: tuple[Path, ...], out: Path | None) -> None:
     from agora_lab.teaching.card import markdown
 
     try:
-        found = made(student, runs)
+        found = made(student, runs, player=player)
     except AgoraError as error:
         raise click.ClickException(str(error)) from error
     folder = out or student

@@ -43,11 +43,11 @@ def taught(folder: Path) -> dict[str, Any] | None:
     return found
 
 
-def card(folder: Path, runs: Iterable[Path]) -> dict[str, Any]:
+def card(folder: Path, runs: Iterable[Path], *, player: str = "") -> dict[str, Any]:
     """Return the card of a student, with a line for each cell of the runs.
 
-    Where the reader played the same tasks in one of the runs with everything sent, a line says
-    which share of its reward the student reached.
+    With `player`, only for the cells of the backbone of that name. Where the reader played the
+    same tasks in one of the runs with everything sent, a line says what it reached.
 
     Raises:
         LessonError: the folder holds no student.
@@ -57,17 +57,17 @@ def card(folder: Path, runs: Iterable[Path]) -> dict[str, Any]:
     if record is None:
         raise LessonError(str(folder), f"has no {RECORD}; `agora lab teach train` writes it")
     rewards: dict[tuple[str, str, str, str], dict[str, float]] = defaultdict(dict)
-    steps: dict[tuple[str, str, str, str], list[int]] = defaultdict(list)
+    steps: dict[tuple[str, str, str, str], dict[str, int]] = defaultdict(dict)
     for run in runs:
         for episode, cell in played(run):
             backbone = "reader" if cell.reads else cell.backbone
             key = (cell.environment, cell.split, backbone, cell.method)
             rewards[key][episode.task] = episode.reward
-            steps[key].append(len(episode.moves))
+            steps[key][episode.task] = len(episode.moves)
     lines = []
     for key, by_task in rewards.items():
         world, split, backbone, method = key
-        if backbone == "reader":
+        if backbone == "reader" or (player and backbone != player):
             continue
         line: dict[str, Any] = {
             "world": world,
@@ -75,7 +75,7 @@ def card(folder: Path, runs: Iterable[Path]) -> dict[str, Any]:
             "backbone": backbone,
             "method": method,
             **_mean(list(by_task.values())),
-            "steps": float(np.mean(steps[key])),
+            "steps": float(np.mean(list(steps[key].values()))),
         }
         reader = rewards.get((world, split, "reader", "none"), {})
         if by_task.keys() <= reader.keys():

@@ -19,7 +19,7 @@ from agora_lab.fidelity.int8 import to_int8
 from agora_lab.fidelity.likelihood import common
 from agora_lab.teaching.sequences import ACTOR, END, turn
 from agora_lab.teaching.student import load_student
-from agora_lab.teaching.wording import Wording, wording
+from agora_lab.teaching.wording import Beginnings, Wording, wording
 
 try:
     import torch
@@ -68,6 +68,10 @@ class TorchBackbone:
                 rest = self._completion(written, wording) or rest
             known = len(prompt) + len(written) - 1
         ended = written[-1] == self._end
+        if wording is not None and not ended:
+            # A search that goes in circles would never become an action, and be begun again.
+            said = self._said(written)
+            written += self._ids(wording.closed(said)[len(said) :].decode())
         text = self._tokenizer.decode(written[:-1] if ended else written)
         return Answer(
             text=text,
@@ -104,12 +108,13 @@ class TorchBackbone:
         if wording is None:
             return int(row.argmax())
         said = self._said(written)
+        begins = Beginnings(wording, said)
         for count in (_CANDIDATES, len(row)):
             for token in row.topk(min(count, len(row))).indices.tolist():
                 if token == self._end:
                     if wording.allows(said):
                         return self._end
-                elif (more := self._bytes.get(token)) and wording.begins(said + more):
+                elif (more := self._bytes.get(token)) and begins(more):
                     return int(token)
         return self._end
 

@@ -52,6 +52,38 @@ class Wording:
         found = (one for template in self.templates for one in _completed(template, text))
         return next((one for one in found if one not in self.spent), b"")
 
+    def closed(self, text: bytes) -> bytes:
+        """Return the action whose free words end with this text, or nothing if there is none."""
+        for template in self.templates:
+            if None in template:
+                rest = template[template.index(None) + 1 :]
+                whole = text + b"".join(one[0] for one in rest if one)
+                if self.allows(whole):
+                    return whole
+        return b""
+
+
+class Beginnings:
+    """Which continuations of a text begin an action, for asking about a whole vocabulary.
+
+    Whatever begins an action does so byte by byte, so what begins with a wrong byte is not looked
+    at further: some hundred questions to the wording answer fifty thousand.
+    """
+
+    def __init__(self, wording: Wording, text: bytes) -> None:
+        self._wording = wording
+        self._text = text
+        self._known: dict[bytes, bool] = {}
+
+    def __call__(self, more: bytes) -> bool:
+        """Whether an action begins with the text and this after it."""
+        return all(self._begins(more[:end]) for end in range(1, len(more) + 1))
+
+    def _begins(self, more: bytes) -> bool:
+        if more not in self._known:
+            self._known[more] = self._wording.begins(self._text + more)
+        return self._known[more]
+
 
 def wording(world: str, messages: Messages) -> Wording | None:
     """Return what a student may say to messages in its format; None where it may say anything."""
