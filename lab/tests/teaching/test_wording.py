@@ -163,6 +163,17 @@ def test_what_brought_the_same_twice_is_not_said_a_third_time() -> None:
     assert twice.allows(b"use pen 1")
 
 
+def test_lines_of_steps_that_were_left_out_count_as_steps() -> None:
+    lines = "1 go to desk 1\n2 go to shelf 1 -> mug 1\n3 take mug 2 from desk 1 -> error"
+    again = "4 go to desk 1 -> pen 1\n5 take mug 2 from desk 1 -> error"
+    seen = f"A desk 1, a shelf 1, a mug 2.\n\n[steps 1-5 elided]\n{lines}\n{again}"
+    found = of("alfworld", seen)
+
+    assert found.allows(b"go to shelf 1")
+    assert not found.allows(b"go to desk 1")
+    assert not found.allows(b"take mug 2 from desk 1")
+
+
 def test_an_option_is_chosen_once_but_pages_can_be_turned_again() -> None:
     item, first, second = "red [SEP] Buy Now", "Page 1 [SEP] Next >", "Page 2 [SEP] Next >"
     chosen = wording("webshop", said_by_turns(first, "click[B0]", item, "click[red]", item))

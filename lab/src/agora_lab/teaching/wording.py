@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from agora_lab.backbones import Messages
+from agora_lab.backbones.readers.left import apart
 
 Choices = tuple[bytes, ...] | None
 """What may stand at a place of a template; None is any text in brackets, at least a letter."""
@@ -139,8 +140,18 @@ def _steps(said: Sequence[tuple[str, str]]) -> Iterator[tuple[bytes, str]]:
 
 
 def _worn(said: Sequence[tuple[str, str]]) -> set[bytes]:
-    """Return the actions that have brought the same more than once."""
-    return {action for (action, _), times in Counter(_steps(said)).items() if times > 1}
+    """Return the actions that have brought the same more than once.
+
+    What several steps brought is told by the newest line alone, so of an action that was done
+    again a line without names, or with an error, says that it brought nothing else.
+    """
+    steps = Counter(_steps(said))
+    worn = {action for (action, _), times in steps.items() if times > 1}
+    lines = [line for _, text in said for line in apart(text).lines]
+    often = Counter([line.done.encode() for line in lines])
+    often.update({action for action, _ in steps})
+    bare = {line.done.encode() for line in lines if not line.told.records}
+    return worn | {action for action in bare if often[action] > 1}
 
 
 def _choices(texts: Iterable[str]) -> tuple[bytes, ...]:
