@@ -334,8 +334,8 @@ def _long() -> Iterator[str]:
             yield ""
             yield from _long_table(world)
             yield from _headline(world)
-            if world == "desk":
-                yield from _fourfold()
+            if world in FIRST_UNREAD:
+                yield from _unread(world)
 
 
 def _households(found: dict[str, Any]) -> Iterator[str]:
@@ -426,24 +426,32 @@ def _headline(world: str) -> Iterator[str]:
         )
 
 
-FIRST_UNREAD = "test-006"
-"""The losses that led to codes being told first were read in the desk's tasks before this one."""
+FIRST_UNREAD = {"desk": "test-006", "shop_orders": "test-020", "chains": "test-010"}
+"""In tasks before these, losses were read that forms or a reader were changed after."""
+PAIRS = ((FORMS, NEWEST), ("agora_forms_4x", f"{NEWEST}_4x"))
 
 
-def _fourfold() -> Iterator[str]:
-    found = _rows("desk")
-    ours, theirs = (
-        {task: row["reward"] for task, row in found[f"{name}_4x"].items() if task >= FIRST_UNREAD}
-        for name in ("agora_forms", NEWEST)
-    )
-    tasks = sorted(ours.keys() & theirs.keys())
-    more = _resampled([ours[task] - theirs[task] for task in tasks])
-    means = [_resampled([own[task] for task in tasks], sign="") for own in (ours, theirs)]
-    yield ""
-    yield (
-        f"`agora_forms_4x` and `{NEWEST}_4x` on the {len(tasks)} tasks in which no loss had been "
-        f"read before: {means[0]} and {means[1]}, {more}."
-    )
+def _unread(world: str) -> Iterator[str]:
+    found = _rows(world)
+    for pair in PAIRS:
+        ours, theirs = (
+            {
+                task: row["reward"]
+                for task, row in found.get(name, {}).items()
+                if task >= FIRST_UNREAD[world]
+            }
+            for name in pair
+        )
+        tasks = sorted(ours.keys() & theirs.keys())
+        if len(tasks) < 2:
+            continue
+        more = _resampled([ours[task] - theirs[task] for task in tasks])
+        means = [_resampled([own[task] for task in tasks], sign="") for own in (ours, theirs)]
+        yield ""
+        yield (
+            f"`{pair[0]}` and `{pair[1]}` on the {len(tasks)} tasks in which no loss had been "
+            f"read before: {means[0]} and {means[1]}, {more}."
+        )
 
 
 def _resampled(values: list[float], *, sign: str = "+") -> str:
