@@ -76,6 +76,12 @@ def test_what_stands_in_square_brackets_parts_a_page() -> None:
     assert told([step(1, "open", page)], "a navy one, queen size") == ["queen", "navy"]
 
 
+def test_a_thing_with_a_number_is_a_name_and_told_as_names_are() -> None:
+    opened = [step(1, "open drawer 6", "You open the drawer 6. In it: a mug, a pen 1.")]
+
+    assert told(opened, "There is a drawer 6. Put a mug and a pen 1 on it.") == ["mug"]
+
+
 def test_words_that_build_sentences_or_are_too_common_name_nothing() -> None:
     assert phrases("Please do it again, and then open the file.") == set()
     assert "open cupboard" in phrases("open cupboard")

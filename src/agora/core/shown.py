@@ -24,8 +24,9 @@ _LEAST_CHARACTERS = 3
 _MOST_CHARACTERS = 40
 _MARK = re.compile(r"[,;:()\[\]|\t]|\.(?=[\s.]|$)")
 """Parts the things in a line."""
-_WORD = re.compile(r"[A-Za-z][A-Za-z'-]*|[0-9]{1,3}")
-_SAID = re.compile(r"[A-Za-z][A-Za-z'-]*|[0-9]{1,3}(?![\w.])|[^\s\w'-]+|\S")
+_WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
+"""No numbers: `drawer 6` is a name that is told wherever it is new."""
+_SAID = re.compile(r"[A-Za-z][A-Za-z'-]*|[^\s\w'-]+|\S")
 _ARE = frozenset({"is", "are", "was", "were", "be", "been"})
 """What follows these is what a thing is like, and no thing."""
 _FEW, _PART = 3, 1 / 3
