@@ -479,7 +479,7 @@ def _player() -> Iterator[str]:
         "[taught to play](guides/player.md) from whole histories. At every call a quarter of what "
         "lies outside the floor is kept ([report](results/player/report.md)). Fixed before the "
         "run: forms against the newest steps, and against everything. What keeps the player from "
-        "repeating itself reads turns, and lines are no turns: see the guide."
+        "repeating itself reads lines as well since it was first played: see the guide."
     )
     yield ""
     yield "| player | method | games won | steps | fewer tokens, call by call |"
