@@ -467,7 +467,7 @@ def _bracketed(figure: dict[str, float], digits: int) -> str:
     return f"{value} [{low}, {high}]"
 
 
-PLAYERS = ("student",)
+PLAYER = "student"
 
 
 def _player() -> Iterator[str]:
@@ -484,39 +484,24 @@ def _player() -> Iterator[str]:
     yield ""
     yield "| player | method | games won | steps | fewer tokens, call by call |"
     yield "|---|---|---|---|---|"
-    for player in PLAYERS:
-        for cell in (one for one in cells if one["backbone"] == player):
-            figures = [_bracketed(cell["reward"], 2), _bracketed(cell["steps"], 1)]
-            figures += [_bracketed(cell["compression_by_call"], 2)]
-            name = f"`{cell['method']}`, n = {cell['reward']['n']}"
-            yield f"| `{player}` | {name} | {' | '.join(figures)} |"
+    for cell in (one for one in cells if one["backbone"] == PLAYER):
+        figures = [_bracketed(cell["reward"], 2), _bracketed(cell["steps"], 1)]
+        figures += [_bracketed(cell["compression_by_call"], 2)]
+        name = f"`{cell['method']}`, n = {cell['reward']['n']}"
+        yield f"| `{PLAYER}` | {name} | {' | '.join(figures)} |"
     yield ""
     yield "Differences in games won, on those that both methods have played:"
     yield ""
-    yield "| | " + " | ".join(f"`{player}`" for player in PLAYERS) + " |"
-    yield "|---|" + "---|" * len(PLAYERS)
-    for one, other in _FIRST_AND_SECOND:
-        found = [_apart(_rows("alfworld", "player", player), one, other) for player in PLAYERS]
-        if any(found):
-            yield f"| `{one}` minus `{other}` | {' | '.join(found)} |"
-
-
-_FIRST_AND_SECOND = (
-    (FORMS, NEWEST),
-    (FORMS, ALL),
-    (NEWEST, ALL),
-    ("mask_results", ALL),
-    ("floor", ALL),
-    ("agora_paper", ALL),
-    (FORMS, "mask_results"),
-)
+    yield f"| | `{PLAYER}` |"
+    yield "|---|---|"
+    rows = _rows("alfworld", "player", PLAYER)
+    for one, other in ((FORMS, NEWEST), (FORMS, ALL), (NEWEST, ALL)):
+        yield f"| `{one}` minus `{other}` | {_apart(rows, one, other)} |"
 
 
 def _apart(rows: dict[str, dict[str, dict[str, Any]]], one: str, other: str) -> str:
     """Return the difference of two methods in reward, with the number of tasks."""
-    tasks = sorted(rows.get(one, {}).keys() & rows.get(other, {}).keys())
-    if len(tasks) < 2:
-        return ""
+    tasks = sorted(rows[one].keys() & rows[other].keys())
     more = _resampled([rows[one][task]["reward"] - rows[other][task]["reward"] for task in tasks])
     return f"{more}, n = {len(tasks)}"
 

@@ -14,6 +14,7 @@ from agora.core.past import Past
 from agora.core.shown import USED, phrases, spoken_of
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Step
+from agora.core.uses import action_text
 from agora.core.worth import StepWorth
 
 _PART_OF_A_DEED = 0.5
@@ -166,8 +167,8 @@ def _codes(steps: Sequence[Step], forms: Forms) -> Mapping[int, Sequence[int]]:
     for step in steps:
         if not changes(step, forms.changing_tools) or status(step) not in ("ok", ""):
             continue
-        asked = "\n".join([step.action, *[call.arguments for call in step.calls]])
-        own = codes_in(facts(step.observation), asked=asked[:_READ_CHARACTERS])
+        asked = action_text(step, characters=_READ_CHARACTERS)
+        own = codes_in(facts(step.observation), asked=asked)
         if own:
             given[step.number] = own
             shown.update(dict.fromkeys(own, 0))

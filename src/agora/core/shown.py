@@ -15,6 +15,7 @@ from agora.core.brought import Fact, is_prose
 from agora.core.identifiers import MAX_NAME_WORDS, builds_sentences, too_common
 from agora.core.memo import Memo
 from agora.core.trajectory import Step
+from agora.core.uses import action_text
 
 _READ_CHARACTERS = 8_192
 _MOST_THINGS = 240
@@ -177,14 +178,11 @@ def _used(
     last: dict[str, int] = {}
     used: dict[int, set[str]] = {}
     for at, (step, one) in enumerate(zip(steps, shown, strict=True)):
-        for name in last.keys() & phrases(_words_of(step)) if last else ():
+        said = action_text(step, characters=_READ_CHARACTERS) if last else ""
+        for name in last.keys() & phrases(said):
             used.setdefault(last[name], set()).add(name)
         last.update(dict.fromkeys(one, at))
     return used
-
-
-def _words_of(step: Step) -> str:
-    return "\n".join([step.action, *[call.arguments for call in step.calls]])[:_READ_CHARACTERS]
 
 
 def _fact(thing: Shown, place: int, *, used: bool, said: bool) -> Fact | None:

@@ -23,6 +23,11 @@ def used_by(step: Step) -> dict[str, None]:
     return dict.fromkeys(names_in("\n".join(c.arguments for c in step.calls) or step.action))
 
 
+def action_text(step: Step, *, characters: int) -> str:
+    """Return what a step said and gave to its calls, up to so many characters."""
+    return "\n".join([step.action, *[call.arguments for call in step.calls]])[:characters]
+
+
 def done_by(step: Step) -> object:
     """Return what two actions have in common when the second repeats the first word for word."""
     return step.calls or " ".join(step.action.split())
