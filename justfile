@@ -4,6 +4,8 @@
 python := env_var_or_default("PYTHON", "python")
 typed := "src/agora/core src/agora/adapters src/agora/scorers src/agora/compressor.py src/agora/errors.py src/agora/replay src/agora/pages src/agora/testing tests/core tests/adapters tests/scorers tests/docs tests/release"
 quick := "tests/core tests/adapters tests/scorers --ignore=tests/scorers/test_embedding.py tests/test_imports.py tests/test_shape.py tests/docs/test_links.py tests/docs/test_made_pages.py tests/docs/test_first_contribution.py tests/release/test_locks.py tests/test_by_price.py tests/test_compressor.py tests/test_errors.py tests/test_package.py tests/test_properties.py"
+# What alone reaches every branch of core, adapters and compressor.
+traced := "tests/core tests/adapters tests/gateway/test_recall.py tests/test_bound_thinking.py tests/test_by_price.py tests/test_compressor.py tests/test_edits.py tests/test_errors.py tests/test_forms.py tests/test_rows.py tests/test_settings.py tests/test_text_agents.py"
 
 [private]
 default:
@@ -21,16 +23,16 @@ lint:
 test *args:
     {{ python }} -m pytest -m "not long" {{ args }}
 
-# The suites that take minutes, by name: properties, enumerate, forge.
+# The suites that take minutes, by name: properties, enumerate, forge, integrations.
 long suite *args:
     @{{ just_executable() }} --justfile {{ justfile() }} {{ if suite == "properties" { "properties-long" } else { suite } }} {{ args }}
 
 # Branch coverage; core, adapters and the compressor must be at 100 %.
 coverage:
-    {{ python }} -m pytest -m "not long and not timing" --cov --cov-report=
+    {{ python }} -m pytest -m "not long and not timing" {{ traced }} --cov --cov-report=
     {{ python }} -m coverage report --include="*/agora/core/*,*/agora/adapters/*,*/agora/compressor.py" --fail-under=100
 
-# A benchmark by name: agents, bill, coverage, envoy, gateway, gateway_hostile, gateway_sessions, replay, shadow, time; of the lab labelling, peers, scorer.
+# A benchmark by name: agents, bill, billed, coverage, envoy, gateway, gateway_hostile, gateway_sessions, replay, shadow, time; of the lab labelling, peers, scorer.
 bench name *args:
     {{ python }} -m {{ if path_exists("lab/benchmarks/" + name + ".py") == "true" { "lab." } else { "" } }}benchmarks.{{ name }} {{ args }}
 

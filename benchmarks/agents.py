@@ -125,8 +125,8 @@ def library(settings: Compression) -> Compressor:
         budget=Budget(keep_ratio=settings.keep_ratio),
         k_recent=settings.k_recent,
         schedule=settings.schedule,
-        least_tokens=settings.least_tokens,
-        skeleton_share=base.skeleton_share if settings.lines else 0.0,
+        least_tokens=settings.min_tokens,
+        forms=base.forms if settings.lines else None,
     )
 
 

@@ -373,7 +373,7 @@ def classes() -> dict[str, PriceSheet]:
     found: dict[tuple[object, ...], list[PriceSheet]] = {}
     for sheet in shipped_sheets().values():
         rule = (sheet.minimum_prefix, sheet.block, sheet.breakpoints, sheet.common_prefix)
-        key = (sheet.read, sheet.write, *rule)
+        key = (sheet.read, sheet.write, sheet.hit, *rule)
         found.setdefault(key, []).append(sheet)
     out = {}
     for _, family in sorted(found.items(), key=lambda pair: str(pair[0]), reverse=True):
@@ -404,7 +404,7 @@ def measure(
             continue
         rule = (
             *(sheet.minimum_prefix, sheet.block, sheet.breakpoints),
-            *(sheet.common_prefix, sheet.caches),
+            *(sheet.common_prefix, sheet.caches, sheet.hit),
         )
         if rule not in fixed:
             fixed[rule] = {

@@ -3,7 +3,7 @@
 For every recorded call that needs a value from a step outside the floor, the messages before it
 are compressed to a share of what lies outside the floor, and the values are looked for in what
 comes out. Two notions of "value": the leaves of the call's JSON arguments (independent of this
-package) and `identifiers` of the arguments (the notion behind skeletons).
+package) and `identifiers` of the arguments (the notion behind lines).
 
     python -m benchmarks.coverage [--json results.json] [--seed 0] [--features NAME=BUNDLE ...]
 
@@ -27,9 +27,9 @@ from rich.progress import track
 from rich.table import Table
 
 import agora
-from agora import Budget, Compressor
+from agora import Budget, Compressor, Forms
 from agora.core.floor import floor
-from agora.core.identifiers import identifiers
+from agora.core.reading.names import identifiers
 from agora.core.trajectory import Trajectory
 from agora.scorers import load_scorer
 from agora.scorers.lexical import LexicalScorer
@@ -62,22 +62,18 @@ class Row:
     make: Callable[[int], Compressor]
 
 
-def _compressor(scorer: Any, skeleton_share: float) -> Callable[[int], Compressor]:
+def _compressor(scorer: Any, forms: Forms | None) -> Callable[[int], Compressor]:
     return lambda limit: Compressor(
-        scorer=scorer,
-        budget=Budget(limit=limit),
-        skeleton_share=skeleton_share,
-        schedule="every_call",
+        scorer=scorer, budget=Budget(limit=limit), forms=forms, schedule="every_call"
     )
 
 
 ROWS = (
-    Row("newest first", _compressor(RecencyScorer(), 0.0)),
-    Row("BM25", _compressor(LexicalScorer(), 0.0)),
-    Row("newest first, half skeletons", _compressor(RecencyScorer(), 0.5)),
-    Row("BM25, half skeletons", _compressor(LexicalScorer(), 0.5)),
-    Row("BM25, skeletons 0.6 (default)", _compressor(LexicalScorer(), 0.6)),
-    Row("skeletons only", _compressor(LexicalScorer(), 1.0)),
+    Row("newest first", _compressor(RecencyScorer(), None)),
+    Row("BM25", _compressor(LexicalScorer(), None)),
+    Row("newest first, forms", _compressor(RecencyScorer(), Forms())),
+    Row("BM25, forms", _compressor(LexicalScorer(), Forms())),
+    Row("worth, forms (default)", _compressor(load_scorer(), Forms())),
 )
 
 
@@ -88,8 +84,8 @@ def rows(features: str | None) -> tuple[Row, ...]:
     scorer = load_scorer(features)
     return (
         *ROWS,
-        Row("features", _compressor(scorer, 0.0)),
-        Row("features, skeletons 0.6", _compressor(scorer, 0.6)),
+        Row("features", _compressor(scorer, None)),
+        Row("features, forms", _compressor(scorer, Forms())),
     )
 
 

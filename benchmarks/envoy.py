@@ -38,8 +38,10 @@ import aiohttp
 
 from agora.cli.top import fetch
 from agora.core.prices import sheet_for
-from agora.gateway.edit import Editor, EditorSettings, Job
-from agora.gateway.route import CHAT
+from agora.gateway.editing.editor import Editor
+from agora.gateway.editing.job import Job
+from agora.gateway.editing.settings import EditorSettings
+from agora.gateway.routing.routes import CHAT
 from agora.scorers.load import load_scorer
 from benchmarks.gateway import conversation, cpu_seconds, process
 from benchmarks.shadow import MARK, Hashing
@@ -95,7 +97,7 @@ def digest(body: bytes) -> str:
 
 def edited_by_library(bodies: list[bytes]) -> list[bytes]:
     """Return what the library makes of the calls of one conversation."""
-    editor = Editor(EditorSettings(scorer=load_scorer("default"), least_tokens=4_096))
+    editor = Editor(EditorSettings(scorer=load_scorer("default"), min_tokens=4_096))
 
     def sheet(model: str | None) -> Any:
         return sheet_for(model or "")

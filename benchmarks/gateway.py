@@ -285,7 +285,7 @@ def rule(quick: bool) -> Figures:
     scorer = FeaturesScorer()
     times: dict[str, list[float]] = {"scores": [], "choice": [], "choice without lines": []}
     with_lines = Compressor(scorer=scorer, schedule="every_call", least_tokens=0)
-    without = replace(with_lines, skeleton_share=0.0)
+    without = replace(with_lines, forms=None)
     for epoch in range(first, first + calls):
         past = Past.of(trajectory, epoch, newest=True)
         began = time.thread_time()

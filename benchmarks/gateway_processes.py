@@ -93,7 +93,7 @@ def gateway(base: str, mode: str) -> tuple[Any, dict[str, Any]]:
 
     from agora.gateway.app import make_app, uvicorn_settings
     from agora.gateway.config import Compression, Config, Limits, Log, Upstream
-    from agora.gateway.logs import configure
+    from agora.gateway.watching.logs import configure
 
     patient = mode in ("patient", "least")
     config = Config(

@@ -32,8 +32,10 @@ from pathlib import Path
 import aiohttp
 
 from agora.core.prices import PriceSheet, sheet_for
-from agora.gateway.edit import Editor, EditorSettings, Job
-from agora.gateway.route import MESSAGES
+from agora.gateway.editing.editor import Editor
+from agora.gateway.editing.job import Job
+from agora.gateway.editing.settings import EditorSettings
+from agora.gateway.routing.routes import MESSAGES
 from agora.scorers.load import load_scorer
 from agora.wrapping.gateway import Gateway
 from agora.wrapping.plan import Plan, Upstream
@@ -124,7 +126,7 @@ class Alone:
 def alone(session: Session) -> Alone:
     """Return the bills of a session without a gateway."""
     sheet = sheet_for(MODEL)
-    editor = Editor(EditorSettings(scorer=load_scorer("default"), least_tokens=4_096))
+    editor = Editor(EditorSettings(scorer=load_scorer("default"), min_tokens=4_096))
     came, less = Bill(sheet), Bill(sheet)
     for body in session.bodies():
         came.add(body)

@@ -76,10 +76,10 @@ def main() -> None:
     parser.add_argument("--out", help="the file that the figures go into, too")
     asked = parser.parse_args()
     upstream = StrictUpstream()
-    compression = Compression(least_tokens=1_000)
+    compression = Compression(min_tokens=1_000)
     app = make_app(config_for("http://127.0.0.1:9", compression=compression))
     door = Asked(app)
-    work: Any = app.squeeze.work
+    work: Any = app.editing.compress.work
     with (
         tempfile.TemporaryDirectory() as folder,
         serving(upstream) as up,

@@ -3,6 +3,8 @@
     python -m benchmarks.properties --histories 100000               all seven formats
     python -m benchmarks.properties --histories 1000 --format gemini --format bedrock
     python -m benchmarks.properties --format gemini --seed 4711      one history, with the traceback
+    python -m benchmarks.properties --format anthropic-bound --format bedrock-bound
+                conversations with models that bind thinking, played before a provider that signs
 
 Every property is checked on each history. A history is drawn from its seed, so a run can be
 stopped at any time and continued by the same command: what is done stands, chunk by chunk, in the
@@ -26,6 +28,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import agora
 from agora.adapters import FORMATS
+from harness.properties.bound import BOUND, play
 from harness.properties.checks import PROPERTIES
 from harness.properties.draw import drawn
 from harness.properties.tally import (
@@ -41,6 +44,7 @@ from harness.properties.tally import (
 )
 
 CHUNKS = Path("build/properties.jsonl")
+_FORMATS = (*FORMATS, *BOUND)
 
 
 def checked(
@@ -89,6 +93,7 @@ def summary(found: dict[str, Total], of: str) -> dict[str, object]:
                 "shortened": total.shortened,
                 "cpu_seconds": round(total.cpu_seconds, 1),
                 "violations": dict(total.violations),
+                **({"figures": dict(total.figures)} if total.figures else {}),
             }
             for name, total in found.items()
         },
@@ -109,6 +114,9 @@ def table(found: dict[str, Total]) -> Iterable[str]:
 
 def look_at(format_name: str, seed: int) -> int:
     """Check the properties on one history and print where each that fails does."""
+    if format_name in BOUND:
+        print(play(BOUND[format_name], seed))
+        return 0
     case = drawn(format_name, seed)
     print(json.dumps(case.history.messages, indent=1, ensure_ascii=False))
     print(case.setup)
@@ -129,13 +137,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("--histories", type=int, default=100_000, help="per format")
-    options.add_argument("--format", action="append", choices=FORMATS, help="all by default")
+    options.add_argument("--format", action="append", choices=_FORMATS, help="all by default")
     options.add_argument("--processes", type=int, default=1)
     options.add_argument("--out", type=Path, help="where the totals are written as JSON")
     options.add_argument("--chunks", type=Path, default=CHUNKS, help=f"{CHUNKS} by default")
     options.add_argument("--seed", type=int, help="look at one history of one format")
     given = options.parse_args()
-    formats: Sequence[str] = given.format or FORMATS
+    formats: Sequence[str] = given.format or _FORMATS
     if given.seed is not None:
         if len(formats) != 1:
             options.error("--seed needs one --format")

@@ -199,8 +199,7 @@ def _compress(inputs: Path, output: Path) -> None:
 def digest(compression: Any) -> str:
     """Return the SHA-256 of what was sent, why, and what became of each step."""
     decisions = [
-        (d.number, d.outcome, d.reason, d.tokens, d.score, d.skeleton)
-        for d in compression.decisions
+        (d.number, d.outcome, d.reason, d.tokens, d.score, _text(d)) for d in compression.decisions
     ]
     account = (
         compression.messages,
@@ -215,6 +214,17 @@ def digest(compression: Any) -> str:
         decisions,
     )
     return hashlib.sha256(json.dumps(account).encode()).hexdigest()
+
+
+def _text(decision: Any) -> str:
+    """Return what stands for a step, as its marker or its note says it."""
+    line = getattr(decision, "skeleton", None)
+    if line is None:
+        return str(decision.text)
+    # Until 0.2 a decision had the whole line, of which a note writes what comes after the arrow.
+    if decision.form != "action":
+        return str(line)
+    return str(line).rpartition(" -> ")[2] if " -> " in line else ""
 
 
 def _worker(source: str, task: str, *rest: str) -> None:

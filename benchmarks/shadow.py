@@ -97,7 +97,7 @@ def bodies(count: int) -> list[tuple[str, bytes, dict[str, str]]]:
 def fidelity(count: int) -> Figures:
     """Return how many bodies went on as they came."""
     upstream, sent = Hashing(), bodies(count)
-    compression = Compression(least_tokens=200, mode="shadow")
+    compression = Compression(min_tokens=200, mode="shadow")
     statuses: Counter[int] = Counter()
 
     async def run(url: str) -> None:

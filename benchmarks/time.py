@@ -54,7 +54,7 @@ def _beside_rows(size: int) -> Iterator[str]:
         found = ratio_to_json(raw)
         yield (
             f"{shape:>26} {len(raw) / 1e6:6.1f} MB  {found.loads_seconds * 1e3:7.1f} ms  "
-            f"{found.stages:6.2f} {found.whole:10.2f} {found.skeletons:10.2f}"
+            f"{found.stages:6.2f} {found.whole:10.2f} {found.forms:10.2f}"
         )
 
 
@@ -95,7 +95,7 @@ def main() -> None:
     if options.only in (None, "json"):
         _table(
             f"A body of {size} MB compared with json.loads of it (bar: 3.00 for the stages)",
-            "              observations   body       loads  stages  +validator +skeletons",
+            "              observations   body       loads  stages  +validator     +forms",
             _beside_rows(size * 1_000_000),
         )
     if options.only in (None, "hostile"):

@@ -23,7 +23,7 @@ agora replay logs/ --json replay.json
 ```
 
 `agora doctor --json` takes no file, and `agora wrap --json FILE` writes the account when the agent
-has ended. `agora train`, `agora lab report`, `agora lab recorded-bill` and `agora lab fidelity
+has ended. `agora train`, `agora lab report` and `agora lab fidelity
 report` write JSON into the folder they are given.
 
 ## Completion in the shell

@@ -14,6 +14,9 @@ from typing import Any
 FOLDER = Path(__file__).with_name("results")
 PAGE = Path(__file__).with_name("results.md")
 README = Path(__file__).parents[1] / "README.md"
+GRIDS = Path(__file__).parents[1] / "lab" / "grids"
+LAST = "0501185"
+"""The last commit that has the code of questions that are answered."""
 FILES = {
     "player-card-webshop.json": (
         "a small language model taught to play WebShop: its lessons, and what it reached",
@@ -31,6 +34,26 @@ FILES = {
     "gateway.json": (
         "what the gateway promises, figure by figure",
         "python -m benchmarks.gateway --out docs/results/gateway.json",
+    ),
+    "billed.json": (
+        "our bill of real coding sessions beside the provider's",
+        "python -m benchmarks.billed --out docs/results/billed.json",
+    ),
+    "one-question.json": (
+        "compressor, replay, explain and gateway asked about every call: do they name one edit",
+        "python -m benchmarks.one_question --out docs/results/one-question.json",
+    ),
+    "bound-agents.json": (
+        "real coding agents with models that bind thinking",
+        "python -m benchmarks.bound_agents --out docs/results/bound-agents.json",
+    ),
+    "bound-bytes.json": (
+        "the same bytes for models that bind thinking: library, gateway, filter, `/v1/compress`",
+        "python -m benchmarks.bound_bytes --out docs/results/bound-bytes.json",
+    ),
+    "bound-saving.json": (
+        "what edits save on models that bind thinking, steps removed or masked",
+        "python -m benchmarks.bound_saving --sessions 60 --out docs/results/bound-saving.json",
     ),
     "cache-fit.json": (
         "a best-effort prefix cache, fitted to a real bill",
@@ -66,7 +89,10 @@ FILES = {
         "python -m benchmarks.shadow --out docs/results/shadow.json",
     ),
     "integrations.json": ("agents before a real server", "just integrations --real URL"),
-    "label-forms.json": ("forms of labels, compared", "python -m lab.benchmarks.label_forms"),
+    "label-forms.json": (
+        "forms of labels, compared",
+        f"python -m lab.benchmarks.label_forms at {LAST}",
+    ),
     "least-tokens.json": (
         "bills by where editing begins",
         "python -m benchmarks.least_tokens LOG --work FOLDER --out docs/results/least-tokens.json",
@@ -76,11 +102,14 @@ FILES = {
         "python -m lab.benchmarks.worth LABELS --every 2 --json docs/results/worth.json",
     ),
     "labelling.json": ("labels on Ray: exactly once, rate, growth", "just bench-labelling"),
-    "labels-qwen.json": ("labels by a language model", "agora label quality"),
+    "labels-qwen.json": ("labels by a language model", f"agora label quality at {LAST}"),
     "labels-qwen-counterfactual.parquet": ("those labels, counterfactual", "agora label make"),
     "labels-qwen-likelihood.parquet": ("those labels, by likelihood", "agora label make"),
-    "lpft-mpnet.json": ("an encoder trained as in the paper", "python -m lab.benchmarks.encoders"),
-    "lpft-mpnet.jsonl": ("its learning curve", "python -m lab.benchmarks.encoders"),
+    "lpft-mpnet.json": (
+        "an encoder trained as in the paper",
+        f"python -m lab.benchmarks.encoders at {LAST}",
+    ),
+    "lpft-mpnet.jsonl": ("its learning curve", f"python -m lab.benchmarks.encoders at {LAST}"),
     "long-needs.json": (
         "long conversations: how often what is needed is old, sizes of results",
         "python -m lab.benchmarks.long_conversations --out docs/results/long-needs.json",
@@ -105,6 +134,18 @@ FILES = {
     "replay-time.json": (
         "CPU seconds and memory of a replay against its length",
         "python -m benchmarks.replay --steps --out docs/results/replay-time.json",
+    ),
+    "ceiling.json": (
+        "What each ceiling on the bill saves and risks, by price sheet",
+        "python -m benchmarks.ceiling --out docs/results/ceiling.json",
+    ),
+    "ceiling-holds.json": (
+        "Whether a bill ever exceeds its ceiling: generated runs, both cache rules, every call",
+        "python -m benchmarks.ceiling_holds --out docs/results/ceiling-holds.json",
+    ),
+    "by-model.json": (
+        "What AGORA and the best schedule in hindsight save, by model",
+        "python -m benchmarks.ceiling --ceilings 1.05 --runs 50 --sheets MODEL ... --out FILE",
     ),
     "replay-swe-bench.json": (
         "500 recorded coding runs, billed and simulated",
@@ -191,7 +232,8 @@ def _lines() -> Iterator[str]:
     yield "|---|---|---|"
     for name in sorted(path.name for path in FOLDER.iterdir() if path.is_file()):
         about, command = FILES.get(name, ("", ""))
-        made = f"`{command}`" if command else ""
+        command, there, last = command.partition(" at ")
+        made = f"`{command}`{there and f', at {last}'}" if command else ""
         yield f"| [{name}](results/{name}) | {about} | {made} |"
 
 
@@ -250,9 +292,10 @@ def _episodes() -> Iterator[str]:
         if (FOLDER / name / "report.json").exists():
             cells_of = json.loads(_read(f"{name}/report.json"))["cells"]
             episodes = sum(cell["episodes"] for cell in cells_of)
+            last = "" if (GRIDS / f"{grid}.toml").exists() else f", at {LAST}"
             yield (
                 f"| [{name}](results/{name}/report.md), {episodes:,} episodes | {about} | "
-                f"`agora lab grid lab/grids/{grid}.toml` |"
+                f"`agora lab grid lab/grids/{grid}.toml`{last} |"
             )
 
 

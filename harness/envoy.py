@@ -223,7 +223,7 @@ SETTINGS = """\
 upstreams = []
 
 [compression]
-least_tokens = 200
+min_tokens = 200
 
 [limits]
 compress_deadline_ms = 60000

@@ -36,6 +36,32 @@ def cycles(imports: dict[str, frozenset[str]]) -> list[list[str]]:
     return [sorted(group) for group in _components(edges) if len(group) > 1]
 
 
+def from_own_face(package: Path) -> list[str]:
+    """Return where a module imports from the face of a package that it is in, as `file: face`.
+
+    The face runs before it, and mostly for its sake: what each of them has when the other asks
+    depends on who was first. The face itself may import from below, a face that imports nothing is
+    only a name, and nobody imports `__main__`.
+    """
+    found: list[str] = []
+    for file in sorted(package.rglob("*.py")):
+        if file.name in ("__init__.py", "__main__.py"):
+            continue
+        own = _name(file, package)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not node.module or node.level:
+                continue
+            face = package.parent.joinpath(*node.module.split("."), "__init__.py")
+            if own.startswith(f"{node.module}.") and face.exists() and _imports(face):
+                found.append(f"{file.relative_to(package)}: {node.module}")
+    return found
+
+
+def _imports(face: Path) -> bool:
+    tree = ast.parse(face.read_text(encoding="utf-8"))
+    return any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(tree))
+
+
 def _name(file: Path, package: Path) -> str:
     parts = file.relative_to(package.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -1,4 +1,4 @@
-"""What the source of a package must not grow: long functions, questions about a value's class."""
+"""What the source of a package must not grow: long functions and modules, questions by class."""
 
 import ast
 from collections.abc import Collection, Iterator
@@ -13,6 +13,15 @@ def long_functions(package: Path, most_lines: int) -> list[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > most_lines
+    ]
+
+
+def long_modules(package: Path, most_lines: int) -> list[str]:
+    """Return the modules of a package with more lines than that, as `file (lines)`."""
+    return [
+        f"{file.relative_to(package)} ({lines})"
+        for file in sorted(package.rglob("*.py"))
+        if (lines := len(file.read_text(encoding="utf-8").splitlines())) > most_lines
     ]
 
 

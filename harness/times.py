@@ -17,7 +17,7 @@ from typing import Any
 
 from agora import Compressor, load_scorer
 from agora.adapters import ADAPTERS, make_request
-from agora.core.elide import SkeletonMarkers
+from agora.core.renditions.markers import BareMarkers
 from agora.core.schedule import Edit
 from agora.core.tokens import EstimatedTokens
 from agora.scorers.recency import RecencyScorer
@@ -25,7 +25,7 @@ from agora.scorers.recency import RecencyScorer
 Message = dict[str, Any]
 
 MIB = 1024 * 1024
-BARE = Compressor(scorer=RecencyScorer(), schedule="every_call", skeleton_share=0.0)
+BARE = Compressor(scorer=RecencyScorer(), schedule="every_call", forms=None)
 PRESETS = {"default": Compressor(schedule="every_call"), "paper": Compressor.paper()}
 _WORDS = (
     "the reservation EHGLP3 of user mia_li_3668 flies HAT136 from JFK to SEA on 2024-05-20 in "
@@ -271,26 +271,26 @@ class RatioToJson:
 
     loads_seconds: float
     stages: float
-    """Parse, floor, fill and render by recency, without skeletons and without the guard."""
+    """Parse, floor, fill and render by recency, without forms and without the guard."""
     whole: float
     """The same through `compress`, checked by the validator before and after."""
-    skeletons: float
-    """With skeletons."""
+    forms: float
+    """With forms."""
 
 
 def ratio_to_json(raw: bytes, times: int = 3) -> RatioToJson:
     """Return the cost of compressing the request in `raw`, compared with reading it."""
     messages = json.loads(raw)["messages"]
-    with_skeletons = Compressor(scorer=RecencyScorer(), schedule="every_call")
+    with_forms = Compressor(scorer=RecencyScorer(), schedule="every_call")
     # Once, since the texts are remembered after that.
-    skeletons = min(in_turns(1, lambda: with_skeletons.compress(messages, format="openai")))
+    forms = min(in_turns(1, lambda: with_forms.compress(messages, format="openai")))
     loads, stages, whole = in_turns(
         times,
         lambda: json.loads(raw),
         lambda: _stages(messages),
         lambda: BARE.compress(messages, format="openai"),
     )
-    return RatioToJson(loads, stages / loads, whole / loads, skeletons / loads)
+    return RatioToJson(loads, stages / loads, whole / loads, forms / loads)
 
 
 def _stages(messages: list[Message]) -> object:
@@ -298,5 +298,5 @@ def _stages(messages: list[Message]) -> object:
     parsed = adapter.parse(make_request(messages, format="openai"), EstimatedTokens())
     edit = Edit(len(parsed.trajectory.steps), sees_newest=True)
     decisions = BARE.decide(parsed.trajectory, edit)
-    elided = {d.number: d.skeleton for d in decisions if d.outcome == "elided"}
-    return adapter.render(parsed, elided, SkeletonMarkers())
+    elided = {d.number: d.rendition for d in decisions if d.rendition}
+    return adapter.render(parsed, elided, BareMarkers())

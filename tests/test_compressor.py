@@ -4,17 +4,16 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import agora
-from agora import Budget, Compressor, Forms, PriceSheet, Reason, Rung
+from agora import Budget, Compressor, PriceSheet, Reason, Rung
 from agora.core.prices import sheet_for
 from agora.core.schedule import Edit, Sizes
 from agora.core.tokens import Characters
-from agora.core.trajectory import Anchor, Step
+from agora.core.trajectory import Anchor, Step, Trajectory
 from agora.errors import (
     AgoraError,
     GuardError,
@@ -22,8 +21,6 @@ from agora.errors import (
     ScoreError,
     UnknownFormatError,
 )
-from agora.scorers import features as shipped
-from agora.scorers.features import FeaturesScorer
 from agora.scorers.recency import RecencyScorer
 
 NOTE = "lorem ipsum dolor sit amet " * 20
@@ -92,7 +89,7 @@ def test_the_first_example_of_the_readme_works() -> None:
 def test_kept_steps_are_the_floor_and_the_best_that_fit() -> None:
     messages = history(6)
     scores = Scores((0.1, 0.9, 0.2, 0.3, 0.0, 0.0))
-    compressor = every_call(scorer=scores, budget=Budget(keep_ratio=0.6), skeleton_share=0)
+    compressor = every_call(scorer=scores, budget=Budget(keep_ratio=0.6), forms=None)
 
     assert outcomes(compressor.compress(messages)) == {
         1: "elided",
@@ -128,7 +125,7 @@ def test_markers_mention_recall_when_the_tool_is_among_the_tools() -> None:
     assert offered.recall(1).startswith('step 1\nlook {"place": "box 1"}\nKEY001 lorem')
 
 
-def test_skeletons_keep_the_names_that_only_elided_steps_had() -> None:
+def test_lines_keep_the_names_that_only_elided_steps_had() -> None:
     compression = every_call(budget=Budget(keep_ratio=0.5)).compress(history(6))
 
     text = json.dumps(compression.messages)
@@ -208,7 +205,7 @@ def test_a_first_try_on_a_short_history_says_when_an_edit_would_pay() -> None:
 
 
 def test_where_reading_again_costs_nothing_an_edit_never_pays() -> None:
-    free = replace(sheet_for("gpt-5-mini"), read=0.0)
+    free = replace(sheet_for("gpt-5-mini"), read=0.0, hit=1.0)
     compression = Compressor(sheet=free).compress(history(9))
 
     assert compression.detail == "at these prices an edit would not pay"
@@ -266,32 +263,17 @@ def test_a_scorer_that_fails_costs_a_rung_and_nothing_else(
 ) -> None:
     whole_steps = {"budget": Budget(limit=0), "forms": None}
     compression = every_call(scorer=scorer, **whole_steps).compress(history(6))
-    by_rule = every_call(scorer=FeaturesScorer(), **whole_steps).compress(history(6))
+    by_age = every_call(scorer=RecencyScorer(), **whole_steps).compress(history(6))
 
     assert compression.rung is Rung.RULE
-    assert compression.messages == by_rule.messages
-    assert "scored by features instead" in caplog.text
+    assert compression.messages == by_age.messages
+    assert "scored by recency instead" in caplog.text
     by_default = every_call(scorer=scorer, budget=Budget(limit=0)).compress(history(6))
     assert by_default.rung is Rung.RULE
     assert "valued by rule instead" in caplog.text
     for options in (whole_steps, {"budget": Budget(limit=0)}):
         with pytest.raises((ScoreError, RuntimeError)):
             every_call(scorer=scorer, strict=True, **options).compress(history(6))
-
-
-def test_when_the_shipped_weights_are_damaged_too_age_decides(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(shipped, "SHIPPED", tmp_path)
-    shipped._tables.cache_clear()
-    whole_steps = {"budget": Budget(limit=0), "forms": None}
-
-    compression = every_call(scorer=FeaturesScorer(), **whole_steps).compress(history(6))
-
-    by_age = every_call(scorer=RecencyScorer(), **whole_steps).compress(history(6))
-    assert compression.rung is Rung.RULE
-    assert compression.messages == by_age.messages
-    assert "scored by recency instead" in caplog.text
 
 
 def test_illegal_messages_come_back_as_they_are_with_the_rule_they_break() -> None:
@@ -368,8 +350,7 @@ def test_what_would_break_a_rule_is_never_sent(monkeypatch: pytest.MonkeyPatch) 
         every_call(budget=Budget(limit=0), strict=True).compress(messages)
 
 
-@pytest.mark.parametrize("forms", [None, Forms()])
-def test_lines_give_way_where_counts_of_parts_do_not_add_up(forms: Forms | None) -> None:
+def test_lines_give_way_where_counts_of_parts_do_not_add_up() -> None:
     class Steep:
         """Counts long texts higher than the sum of their parts."""
 
@@ -377,8 +358,8 @@ def test_lines_give_way_where_counts_of_parts_do_not_add_up(forms: Forms | None)
             return len(text) + max(0, len(text) - 60)
 
     for ratio in (0.5, 0.6, 0.7):
-        options = {"counter": Steep(), "budget": Budget(keep_ratio=ratio), "skeleton_share": 0.9}
-        compression = every_call(forms=forms, **options).compress(history(12))
+        compressor = every_call(counter=Steep(), budget=Budget(keep_ratio=ratio))
+        compression = compressor.compress(history(12))
 
         assert compression.reason is Reason.COMPRESSED
         assert compression.tokens_after <= int(compression.tokens_before * ratio)
@@ -429,3 +410,16 @@ def test_in_shadow_the_messages_stay_and_the_account_says_what_would_go() -> Non
     assert shadow.decisions == plain.decisions
     assert shadow.summary() == f"unchanged (shadow): would be {plain.summary()}"
     assert Compressor(shadow=True).compress(messages[:1]).reason != "shadow"
+
+
+def test_sizes_that_messages_do_not_show_count_where_the_caller_knows_them() -> None:
+    def sized(trajectory: Trajectory) -> Trajectory:
+        return replace(trajectory, preamble_tokens=trajectory.preamble_tokens + 20_000)
+
+    compressor = Compressor(scorer=RecencyScorer(), ceiling=math.inf)
+    shown = compressor.compress(history(24), model="gpt-4o")
+    known = compressor.compress(history(24), model="gpt-4o", sized=sized)
+
+    assert not shown.changed
+    assert known.changed
+    assert known.tokens_before == shown.tokens_before + 20_000

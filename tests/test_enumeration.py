@@ -14,18 +14,18 @@ import pytest
 
 from agora import Budget, Compression, Compressor, Forms, Reason
 from agora.adapters import ADAPTERS, make_request, parse
-from agora.core.elide import FormMarkers
+from agora.core.renditions.markers import FormMarkers
 from agora.core.scorer import Scorer
 from agora.core.trajectory import Anchor, Step
 from agora.scorers.recency import RecencyScorer
+from harness.renditions import renditions
 from tests.histories_exhaustive import SPELLINGS, History, Spelling, histories
 
-_CI_LONGEST = 5
+_CI_LONGEST = 4
 _LONGEST = 7
 _EVERY_LIMIT_LONGEST = 5
 """Up to this length the budget takes every value there is, one by one."""
 _K_RECENT = (0, 1, 2)
-_SHARES = (0.0, 0.5)
 _FORMS = (Forms(), Forms(lines=False))
 
 
@@ -57,7 +57,7 @@ class Tally:
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=lambda spelling: spelling.name)
-def test_no_legal_history_of_up_to_five_messages_is_made_illegal(
+def test_no_legal_history_of_up_to_four_messages_is_made_illegal(
     spelling: Spelling, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _walk(spelling, int(os.environ.get("AGORA_ENUMERATE", _CI_LONGEST)), capsys)
@@ -138,8 +138,7 @@ def _compressions(history: History) -> Iterator[Compression]:
     """Yield the history compressed under every budget that tells two outcomes apart.
 
     A selection changes only where the budget passes what some set of steps
-    costs, and with half of the room for skeletons at twice the distance. Then
-    every selection there is, by pins, whatever a scorer might say.
+    costs. Then every selection there is, by pins, whatever a scorer might say.
     """
     whole = _compress(history, limit=1_000_000)
     yield whole
@@ -152,21 +151,15 @@ def _compressions(history: History) -> Iterator[Compression]:
     costs = [(step.residue_tokens, step.tokens) for step in trajectory.steps]
     sums = {trajectory.fixed_tokens + sum(chosen) for chosen in product(*costs)}
     least = min(sums)
-    limits = sorted(
-        {0, least - 1, trajectory.tokens, trajectory.tokens - 1}
-        | sums
-        | {least + 2 * (cost - least) for cost in sums}
-    )
+    limits = sorted({0, least - 1, trajectory.tokens, trajectory.tokens - 1} | sums)
     if len(history.word) <= _EVERY_LIMIT_LONGEST:
         limits = list(range(trajectory.tokens + 1))
     scorers: tuple[Scorer, ...] = (RecencyScorer(), OldestFirst())
     yield _compress(history, k_recent=len(costs))
     ks_recent = [k_recent for k_recent in _K_RECENT if k_recent < len(costs)]
-    for limit, k_recent, share in product(limits, ks_recent, _SHARES):
+    for limit, k_recent in product(limits, ks_recent):
         for scorer in scorers if len(costs) > 2 else scorers[:1]:
-            yield _compress(
-                history, limit=limit, k_recent=k_recent, skeleton_share=share, scorer=scorer
-            )
+            yield _compress(history, limit=limit, k_recent=k_recent, scorer=scorer)
     # In every form: the notes and lines of so short a history cost more than it has, so the
     # budget alone would show few of them.
     for limit, forms in product(limits, _FORMS):
@@ -191,7 +184,9 @@ def _every_form(history: History, whole: Compression) -> Iterator[Compression]:
         forms = {step.number: form for step, form in zip(steps, chosen, strict=True)}
         elided = {number: f"look -> ok {number}" for number, f in forms.items() if f != "whole"}
         noted = [number for number, form in forms.items() if form == "action"]
-        rendered = ADAPTERS[history.format].render(parsed, elided, FormMarkers(), noted)
+        rendered = ADAPTERS[history.format].render(
+            parsed, renditions(parsed, elided, noted), FormMarkers()
+        )
         yield replace(whole, messages=rendered.messages if elided else history.messages)
 
 
@@ -200,7 +195,6 @@ def _compress(
     *,
     limit: int = 0,
     k_recent: int = 0,
-    skeleton_share: float = 0.5,
     scorer: Scorer | None = None,
     pins: Sequence[int] = (),
     thinking: bool | None = None,
@@ -210,7 +204,6 @@ def _compress(
         scorer=scorer or RecencyScorer(),
         budget=Budget(limit=limit),
         k_recent=k_recent,
-        skeleton_share=skeleton_share,
         schedule="every_call",
         forms=forms,
         # The guard would hide an illegal output behind the caller's own messages.

@@ -21,8 +21,10 @@ import aiohttp
 
 from agora.core.prices import sheet_for
 from agora.gateway.config import Compression
-from agora.gateway.edit import Editor, EditorSettings, Job
-from agora.gateway.route import CHAT, CONVERSE, GENERATE, MESSAGES, RESPONSES, Route
+from agora.gateway.editing.editor import Editor
+from agora.gateway.editing.job import Job
+from agora.gateway.editing.settings import EditorSettings
+from agora.gateway.routing.routes import CHAT, CONVERSE, GENERATE, MESSAGES, RESPONSES, Route
 from agora.scorers.load import load_scorer
 from harness.envoy import SETTINGS, SHIPPED, Stack, envoy, executable, stack
 from harness.gateway.histories import chat, messages, responses
@@ -116,7 +118,7 @@ CASES: dict[str, tuple[str, Route, Any, str | None]] = {
 
 
 def by_library(route: Route, body: bytes, model: str | None) -> bytes:
-    editor = Editor(EditorSettings(scorer=load_scorer("default"), least_tokens=200))
+    editor = Editor(EditorSettings(scorer=load_scorer("default"), min_tokens=200))
     job = Job(body=body, route=route, model=model, sheet_of=lambda name: sheet_for(name or ""))
     return editor(job).body
 
@@ -132,7 +134,7 @@ def test_three_doors_send_the_same_bytes(doors: Doors, name: str) -> None:
     through_envoy = upstream.received[-1]
     own = StrictUpstream()
     with serving(own) as up:
-        config = config_for(up, compression=Compression(least_tokens=200))
+        config = config_for(up, compression=Compression(min_tokens=200))
         takes = replace(config.upstreams[0], formats=("openai", "anthropic", "gemini", "bedrock"))
         config = replace(config, upstreams=(takes,))
         with gateway(config) as (url, _):

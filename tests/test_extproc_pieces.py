@@ -16,29 +16,31 @@ from hypothesis import strategies as st
 pytest.importorskip("grpc", reason="the extra extproc is not installed")
 pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
 
-from envoy.config.core.v3.base_pb2 import HeaderMap, HeaderValue
-from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
-from envoy.service.ext_proc.v3.external_processor_pb2 import (
+from agora.core.prices import sheet_for
+from agora.extproc.decide import Decider
+from agora.extproc.messages import (
+    HeaderMap,
+    HeaderValue,
     HttpBody,
     HttpHeaders,
     HttpTrailers,
+    ProcessingMode,
     ProcessingRequest,
     ProcessingResponse,
 )
-
-from agora.core.prices import sheet_for
-from agora.extproc.decide import Decider
 from agora.extproc.pieces import PIECE
 from agora.extproc.stream import Stream
 from agora.gateway.config import Config, Limits, Log, parse_config
-from agora.gateway.edit import Edited, Editor, EditorSettings, Job
-from agora.gateway.logs import Exchange
-from agora.gateway.route import CHAT
+from agora.gateway.editing.editor import Editor
+from agora.gateway.editing.job import Edited, Job
+from agora.gateway.editing.settings import EditorSettings
+from agora.gateway.routing.routes import CHAT
+from agora.gateway.watching.exchange import Exchange
 from agora.scorers.load import load_scorer
 from harness.gateway.histories import chat
 
 CONFIG = replace(
-    parse_config("upstreams = []\n[compression]\nleast_tokens = 200\n"),
+    parse_config("upstreams = []\n[compression]\nmin_tokens = 200\n"),
     limits=Limits(compress_deadline_ms=60_000, restore_deadline_ms=60_000),
     log=Log(requests=False),
 )
@@ -60,7 +62,7 @@ DUPLEX = ProcessingMode.FULL_DUPLEX_STREAMED
 
 
 def by_library(body: bytes) -> bytes:
-    editor = Editor(EditorSettings(scorer=load_scorer("default"), least_tokens=200))
+    editor = Editor(EditorSettings(scorer=load_scorer("default"), min_tokens=200))
     return editor(Job(body=body, route=CHAT, sheet_of=lambda name: sheet_for(name or ""))).body
 
 

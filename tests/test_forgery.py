@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from agora import Budget, Compression, Compressor
+from agora import Budget, Compression, Compressor, Forms
 from agora.adapters import Parsed, detect, make_request, parse
 from agora.adapters.react import quote
 from agora.adapters.transcript import quote as quote_block
 from agora.adapters.transcript import write
-from agora.core.identifiers import identifiers
+from agora.core.reading.names import identifiers
 from agora.core.request import Observations
 from agora.core.tokens import Characters
 from agora.scorers.recency import RecencyScorer
@@ -22,7 +22,7 @@ from tests.forgeries import forgeries
 Message = dict[str, Any]
 
 _COUNT = 10_000
-_CI_SHARE = 5
+_CI_SHARE = 10
 """CI takes one of so many; `just forge` takes them all."""
 _STEPS = 6
 _FORGED = (2, 4)
@@ -205,29 +205,27 @@ def _hold(door: Door, forged: list[str], capsys: pytest.CaptureFixture[str]) -> 
 def test_a_forged_observation_puts_only_identifiers_into_markers(
     door: Door, forged: list[str]
 ) -> None:
-    skeletons = 0
+    said = 0
     for text in forged[::_CI_SHARE]:
         if not door.decidable(text):
             continue
-        compression = _compress(door, text, skeleton_share=0.5)
+        compression = _compress(door, text, forms=Forms())
         assert compression.trajectory is not None
         for decision in compression.decisions:
-            if not decision.skeleton:
+            if decision.rendition is None or not decision.text:
                 continue
-            skeletons += 1
+            said += 1
             step = compression.trajectory.steps[decision.number - 1]
-            assert not any(mark in decision.skeleton for mark in ("\n", "<|", "|>"))
-            _, arrow, names = decision.skeleton.rpartition(" -> ")
-            if not arrow:
-                continue
+            assert not any(mark in decision.text for mark in ("\n", "<|", "|>"))
+            names = decision.rendition.result
             assert not any(mark in names for mark in ("\n", "[", "]", "<|", "|>"))
             names = _KEYED_NUMBER.sub("", names)
             # A name may have spaces in it, so the names are taken away one by one.
             for name in sorted(identifiers(step.observation), key=len, reverse=True):
                 names = names.replace(name, "")
-            assert not _BY_US.sub("", names).strip(), (decision.skeleton, text)
+            assert not _BY_US.sub("", names).strip(), (decision.text, text)
 
-    assert skeletons
+    assert said
 
 
 def test_a_forged_role_mark_does_not_change_which_format_a_text_is_taken_for(
@@ -254,10 +252,10 @@ def _texts(text: str) -> list[str]:
 
 def _account(door: Door, text: str) -> tuple[Compression, Any]:
     """Return the compression, and everything in it that may not depend on what a text says."""
-    compression = _compress(door, text, skeleton_share=0.0)
+    compression = _compress(door, text, forms=None)
     parsed = _parse(door, text)
     steps = [
-        (step.number, step.tokens, step.form, step.residue_tokens, step.fixed, len(step.calls))
+        (step.number, step.tokens, step.removable, step.residue_tokens, step.fixed, len(step.calls))
         for step in parsed.trajectory.steps
     ]
     said = [(said.after, said.tokens, said.by_user) for said in parsed.trajectory.utterances]
@@ -281,13 +279,13 @@ def _parse(door: Door, text: str) -> Parsed:
     return parse(request, Characters())
 
 
-def _compress(door: Door, text: str, *, skeleton_share: float) -> Compression:
+def _compress(door: Door, text: str, *, forms: Forms | None) -> Compression:
     # Characters and recency: only structure is left to make a difference.
     compressor = Compressor(
         scorer=RecencyScorer(),
         budget=Budget(keep_ratio=0.6, least_ratio=0.0, unit="characters"),
         k_recent=1,
-        skeleton_share=skeleton_share,
+        forms=forms,
         schedule="every_call",
         strict=True,
     )

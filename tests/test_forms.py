@@ -78,8 +78,10 @@ def test_nothing_that_was_done_is_forgotten_and_a_quarter_is_enough_for_it() -> 
 
     elided = [d for d in found.decisions if d.outcome == "elided"]
     assert len(elided) > 10
-    assert all(d.form in ("line", "action") and d.skeleton for d in elided)
-    assert found.decisions[10].skeleton.startswith("cancel_order order_id=W-11000 -> ok")
+    assert all(d.form in ("line", "action") and d.text for d in elided)
+    cancelled = found.decisions[10]
+    assert cancelled.form == "action"
+    assert cancelled.text.startswith("ok item_id=I-1177")
     assert found.tokens_after <= 0.35 * found.tokens_before
 
 
@@ -166,14 +168,14 @@ def test_the_size_is_held_though_parts_do_not_add_up() -> None:
         assert found.tokens_after <= limit, limit
 
 
-def test_without_skeletons_there_are_no_forms() -> None:
+def test_without_forms_each_step_is_whole_or_gone() -> None:
     messages = chat(*["get_order"] * 9)
-    bare = compressor(skeleton_share=0.0)
 
-    assert not bare.uses_forms
-    assert bare.compress(messages).messages == (
-        compressor(skeleton_share=0.0, forms=None).compress(messages).messages
-    )
+    found = compressor(forms=None).compress(messages)
+
+    assert {d.form for d in found.decisions} == {"whole", "gone"}
+    assert "[steps 1-" in found.messages[0]["content"]
+    assert "get_order" not in found.messages[0]["content"]
 
 
 @pytest.mark.parametrize(

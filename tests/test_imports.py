@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from harness.imports import cycles, graph, named_across
+from harness.imports import cycles, from_own_face, graph, named_across
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "agora"
@@ -26,6 +26,25 @@ def test_a_cycle_through_a_package_face_is_found(tmp_path: Path) -> None:
 
     (package / "q" / "__init__.py").write_text("")
     assert cycles(graph(package)) == []
+
+
+def test_no_module_imports_from_the_face_of_its_own_package() -> None:
+    assert from_own_face(SOURCE) == []
+
+
+def test_an_import_from_ones_own_face_is_found_unless_the_face_is_only_a_name(
+    tmp_path: Path,
+) -> None:
+    package = tmp_path / "p"
+    package.mkdir()
+    (package / "__init__.py").write_text("from p.a import x")
+    (package / "a.py").write_text("from p import b")
+    (package / "b.py").write_text("from p.a import x")
+
+    assert from_own_face(package) == ["a.py: p"]
+
+    (package / "__init__.py").write_text("")
+    assert from_own_face(package) == []
 
 
 def test_the_product_does_not_name_the_lab() -> None:

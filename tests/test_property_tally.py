@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +12,8 @@ import pytest
 from agora.adapters import ADAPTERS, FORMATS
 from agora.adapters.base import Parsed, Rendered
 from agora.adapters.openai_chat import OpenAIChat
-from agora.core.elide import Markers
+from agora.core.renditions.markers import Markers
+from agora.core.renditions.rendition import Rendition
 from harness.properties.checks import PROPERTIES
 from harness.properties.draw import drawn
 from harness.properties.tally import (
@@ -51,13 +52,9 @@ def test_a_seed_gives_the_same_case_again_and_its_neighbour_another() -> None:
 def test_a_renderer_that_drops_a_tool_result_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     class Forgetful(OpenAIChat):
         def render(
-            self,
-            parsed: Parsed,
-            elided: Mapping[int, str],
-            markers: Markers,
-            noted: Collection[int] = (),
+            self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
         ) -> Rendered:
-            rendered = super().render(parsed, elided, markers, noted)
+            rendered = super().render(parsed, renditions, markers)
             last = max(
                 (at for at, m in enumerate(rendered.messages) if m["role"] == "tool"), default=None
             )

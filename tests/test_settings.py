@@ -24,9 +24,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"k_recent": -1}, "k_recent is -1; it must be a whole number, 0 or more"),
     ({"k_recent": 1.5}, "k_recent is 1.5"),
     ({"least_tokens": -1}, "least_tokens is -1"),
-    ({"skeleton_share": 1.5}, "skeleton_share is 1.5; it must be a number from 0 to 1"),
-    ({"skeleton_share": float("nan")}, "skeleton_share is nan"),
-    ({"skeleton_share": "0.6"}, "skeleton_share is '0.6'"),
+    ({"ceiling": 0.98}, "ceiling is 0.98"),
+    ({"ceiling": "none"}, "ceiling is 'none'"),
+    ({"skeleton_share": 0.6}, r"skeleton_share is 0.6; it must be left out.* Forms\(\) shortens"),
+    ({"skeleton_share": 0.0}, "forms=None keeps each whole or leaves it out"),
+    ({"theta_hi": 1.5}, "theta_hi is 1.5; it must be a number from 0 to 1"),
+    ({"theta_hi": float("nan")}, "theta_hi is nan"),
+    ({"theta_hi": "0.6"}, "theta_hi is '0.6'"),
     ({"theta_hi": -0.1}, "theta_hi is -0.1"),
     ({"sheet": "gpt-5"}, "sheet is 'gpt-5'; it must be a PriceSheet"),
     ({"counter": len}, "counter is .* it must be an object with a count method"),
@@ -75,15 +79,12 @@ def test_both_spellings_of_a_schedule_are_read() -> None:
 @given(
     k_recent=st.integers(0, 10**6),
     least_tokens=st.integers(0, 10**9),
-    share=st.floats(0, 1),
     theta_hi=st.none() | st.floats(0, 1),
 )
 def test_every_setting_within_its_range_is_taken(
-    k_recent: int, least_tokens: int, share: float, theta_hi: float | None
+    k_recent: int, least_tokens: int, theta_hi: float | None
 ) -> None:
-    made = Compressor(
-        k_recent=k_recent, least_tokens=least_tokens, skeleton_share=share, theta_hi=theta_hi
-    )
+    made = Compressor(k_recent=k_recent, least_tokens=least_tokens, theta_hi=theta_hi)
 
     assert (made.k_recent, made.least_tokens) == (k_recent, least_tokens)
 

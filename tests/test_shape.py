@@ -1,14 +1,37 @@
+import re
 from pathlib import Path
 
 import pytest
 
-from harness.shape import asked_by_class, classes_with, long_functions
+from harness.shape import asked_by_class, classes_with, long_functions, long_modules
 
 SOURCE = Path(__file__).parents[1] / "src" / "agora"
 
 
 def test_no_function_is_longer_than_eighty_lines() -> None:
     assert long_functions(SOURCE, 80) == []
+
+
+def test_the_gateway_has_no_function_above_sixty_lines_and_no_module_above_450() -> None:
+    assert long_functions(SOURCE / "gateway", 60) == []
+    assert long_modules(SOURCE / "gateway", 450) == []
+
+
+def test_a_long_module_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("pass\n" * 3)
+
+    assert long_modules(tmp_path, 2) == ["a.py (3)"]
+    assert long_modules(tmp_path, 3) == []
+
+
+def test_an_exchange_is_one_class() -> None:
+    defined = [
+        str(file.relative_to(SOURCE))
+        for file in SOURCE.rglob("*.py")
+        if re.search(r"^class _?Exchange\b", file.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+
+    assert defined == ["gateway/watching/exchange.py"]
 
 
 def test_a_long_function_is_found_wherever_it_is(tmp_path: Path) -> None:

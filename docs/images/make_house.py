@@ -36,6 +36,8 @@ WORDS = {
     "integrations": "one per framework",
     "testing": "checks, fakes, strategies",
     "compressor": "the stages, put together",
+    "bound_thinking": "thinking that still holds",
+    "sent_thinking": "how the last call went",
     "adapters": "wire formats, provider rules",
     "scorers": "what a step is worth",
     "core": "values in, values out: steps, floor, budget, fill, schedule, markers",

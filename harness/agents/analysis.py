@@ -35,7 +35,7 @@ _CLAIMED_WITHIN = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class Pair:
     """A call of the agent, and what of it reached the provider."""
 
     sent: Request
@@ -143,14 +143,14 @@ class Row:
         return tuple(found)
 
 
-def pair(sent: Iterable[Request], arrived: Iterable[Request]) -> list[Exchange]:
+def pair(sent: Iterable[Request], arrived: Iterable[Request]) -> list[Pair]:
     """Return each of the agent's prompts with what reached the provider of it.
 
     Nothing in a request says which one it was, and nothing is added to it for that. An edit never
     changes the newest message, so a request belongs to the earliest one of the same route that is
     still open and ends alike; one that was refused may come once more.
     """
-    exchanges = [Exchange(request) for request in sent if request.route in PROMPTS]
+    exchanges = [Pair(request) for request in sent if request.route in PROMPTS]
     for request in arrived:
         if request.route not in PROMPTS:
             continue
@@ -161,15 +161,17 @@ def pair(sent: Iterable[Request], arrived: Iterable[Request]) -> list[Exchange]:
             and exchange.sent.route == request.route
             and (exchange.billed is None or exchange.billed.verdict)
         ]
-        alike = (n for n in open_ones if _end(exchanges[n].sent) == _end(request))
-        found = next(alike, open_ones[0] if open_ones else None)
+        alike = [n for n in open_ones if _end(exchanges[n].sent) == _end(request)]
+        # One that got no answer, or a refusal, may have been sent again: the later one is meant.
+        alike.sort(key=lambda n: (exchanges[n].sent.status == 0, bool(exchanges[n].arrived)))
+        found = next(iter(alike), open_ones[0] if open_ones else None)
         if found is not None:
             exchange = exchanges[found]
             exchanges[found] = replace(exchange, arrived=(*exchange.arrived, request))
     return exchanges
 
 
-def offline(exchanges: Sequence[Exchange], compressor: Compressor) -> list[Prompt]:
+def offline(exchanges: Sequence[Pair], compressor: Compressor) -> list[Prompt]:
     """Return the prompt that the library makes of each call, without a gateway and a deadline."""
     return [_offline(exchange.sent, compressor) for exchange in exchanges]
 
@@ -235,7 +237,7 @@ def dollars(calls: Sequence[tuple[Request, Prompt]]) -> float:
     )
 
 
-def analyse(exchanges: Sequence[Exchange], wanted: Sequence[Prompt], claimed: float) -> Row:
+def analyse(exchanges: Sequence[Pair], wanted: Sequence[Prompt], claimed: float) -> Row:
     """Return a session's line of the table."""
     prompts = [exchange.sent.prompt for exchange in exchanges]
     arrived = [None if e.billed is None else e.billed.prompt for e in exchanges]
@@ -273,9 +275,7 @@ def analyse(exchanges: Sequence[Exchange], wanted: Sequence[Prompt], claimed: fl
     )
 
 
-def _taken(
-    exchanges: Sequence[Exchange], prompts: Sequence[Prompt]
-) -> list[tuple[Request, Prompt]]:
+def _taken(exchanges: Sequence[Pair], prompts: Sequence[Prompt]) -> list[tuple[Request, Prompt]]:
     """Return the calls that a provider would have billed: those it does not refuse unedited."""
     calls = zip(exchanges, prompts, strict=True)
     return [(e.sent, prompt) for e, prompt in calls if not _refused(e.sent)]

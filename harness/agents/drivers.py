@@ -87,8 +87,11 @@ def _claude(place: Place, *model: str) -> Launch:
     )
 
 
-def _sonnet(place: Place) -> Launch:
-    return _claude(place, "--model", "claude-sonnet-4-5")
+def _claude_with(model: str) -> Callable[[Place], Launch]:
+    def launch(place: Place) -> Launch:
+        return _claude(place, "--model", model)
+
+    return launch
 
 
 def _compacting(place: Place) -> Launch:
@@ -155,12 +158,18 @@ def _opencode(kind: str, model: str, module: str, key: str) -> Callable[[Place],
     return launch
 
 
-def _pi(api: str, model: str, key: str) -> Callable[[Place], Launch]:
+def _pi(api: str, model: str, key: str, *, asks: bool = True) -> Callable[[Place], Launch]:
+    """Return how pi is started; unless it `asks` for thinking, that is left to the model.
+
+    For a model that it does not know pi asks for thinking in the manual mode, which models that
+    bind their thinking refuse. They think when nothing is asked.
+    """
+
     def launch(place: Place) -> Launch:
         described = {
             "id": model,
             "name": model,
-            "reasoning": True,
+            "reasoning": asks,
             "input": ["text"],
             "cost": {"input": 1, "output": 1, "cacheRead": 0.1, "cacheWrite": 1.25},
             "contextWindow": 400_000,
@@ -169,7 +178,8 @@ def _pi(api: str, model: str, key: str) -> Callable[[Place], Launch]:
         base = place.base if api.startswith("anthropic") else f"{place.base}/v1"
         provider = {"baseUrl": base, "api": api, "apiKey": key, "models": [described]}
         place.write(".pi/agent/models.json", json.dumps({"providers": {"fake": provider}}))
-        command = ("pi", "--provider", "fake", "--model", model, "--thinking", "medium", "-p", TASK)
+        thinking = ("--thinking", "medium") if asks else ()
+        command = ("pi", "--provider", "fake", "--model", model, *thinking, "-p", TASK)
         return Launch(command, {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1"})
 
     return launch
@@ -280,7 +290,13 @@ AGENTS: Mapping[str, Agent] = {
     agent.name: agent
     for agent in (
         Agent("claude", "Claude Code", _CLAUDE, "messages", _claude),
-        Agent("claude-sonnet", "Claude Code", _CLAUDE, "messages", _sonnet),
+        Agent(
+            "claude-sonnet",
+            "Claude Code",
+            _CLAUDE,
+            "messages",
+            _claude_with("claude-sonnet-4-5"),
+        ),
         Agent(
             "claude-compact",
             "Claude Code, /compact",
@@ -342,3 +358,22 @@ AGENTS: Mapping[str, Agent] = {
         Agent("aider", "aider", _AIDER, "chat", _aider),
     )
 }
+
+BOUND: Mapping[str, Agent] = {
+    agent.name: agent
+    for agent in (
+        *(
+            Agent(model.removeprefix("claude-"), "Claude Code", _CLAUDE, "messages", launch)
+            for model in ("claude-opus-5-5", "claude-sonnet-5-5")
+            for launch in (_claude_with(model),)
+        ),
+        Agent(
+            "fable-5-1",
+            "pi",
+            _PI,
+            "messages",
+            _pi("anthropic-messages", "claude-fable-5-1", ANTHROPIC_KEY, asks=False),
+        ),
+    )
+}
+"""Agents with models that bind their thinking to the prompt, by the model's name."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from harness.agents.analysis import Exchange
+from harness.agents.analysis import Pair
 from harness.agents.wire import history_of
 
 _MARKER = re.compile(r"\[steps? \d+(?:-\d+)? elided")
@@ -14,7 +14,7 @@ _WIDTH = 150
 _LINES = 3
 
 
-def excerpt(exchanges: Sequence[Exchange]) -> str:
+def excerpt(exchanges: Sequence[Pair]) -> str:
     """Return the longest marker of the last edited request, cut short; empty if none was edited."""
     edited = [exchange for exchange in exchanges if exchange.edited]
     if not edited or edited[-1].billed is None:

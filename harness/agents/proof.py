@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from harness.agents.analysis import Exchange
+from harness.agents.analysis import Pair
 from harness.agents.drivers import ANTHROPIC_KEY, GEMINI_KEY, OPENAI_KEY
 from harness.agents.record import Request
 from harness.agents.session import altered
@@ -26,7 +26,7 @@ _IDENTIFIER = re.compile(rb"ID-\d{5,6}")
 _LARGEST = 200 << 20
 
 
-def changed_beside_messages(exchanges: Sequence[Exchange]) -> list[str]:
+def changed_beside_messages(exchanges: Sequence[Pair]) -> list[str]:
     """Return what reached the provider otherwise than the agent sent it, besides messages."""
     found: dict[str, int] = {}
     for exchange in exchanges:
@@ -60,7 +60,7 @@ def _beside(request: Request) -> list[tuple[str, Any]]:
     return [(key, value) for key, value in pairs if key != name]
 
 
-def changed_on_disk(folder: Path, exchanges: Sequence[Exchange]) -> list[str]:
+def changed_on_disk(folder: Path, exchanges: Sequence[Pair]) -> list[str]:
     """Return what of the agent's own history is missing on its disk, or is there as a marker."""
     home = folder / "home"
     kept: set[bytes] = set()

@@ -28,6 +28,8 @@ class Request:
     """Why the provider refused it; empty where it did not."""
     usage: Json = field(default_factory=dict)
     """What the provider reported for its prompt."""
+    thinking: Json = field(default_factory=dict)
+    """How many thinking blocks a provider that binds them kept and dropped, or found invalid."""
 
     @property
     def route(self) -> Route:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from harness.agents.wire import Json, Route
+from harness.signing import Received, Signer, bound_name
 
 SEALED = "enc-"
 """How encrypted reasoning of this provider begins."""
@@ -18,6 +19,7 @@ MID_CONVERSATION = ("mid-conversation-", "per-turn-control-")
 """How the betas begin under which a system message may stand within the messages."""
 _MARKS = 4
 _SECRET = b"a provider's secret"
+_SIGNER = Signer()
 Blocks = list[Json]
 
 
@@ -30,6 +32,18 @@ def refusal(route: Route, body: Json, betas: str = "") -> str:
     """Return why a request is refused, or nothing where it is accepted."""
     check = _CHECKS.get(route)
     return next(check(body, betas), "") if check is not None else ""
+
+
+def binding(route: Route, body: Json, betas: str, signer: Signer) -> Received:
+    """Return what a provider that binds thinking makes of a request.
+
+    Apart from `refusal`, which tells whether a request is legal by itself: an agent's own history
+    holds thinking that was produced under the prompt as edited, and is no worse for it.
+    That counting tokens checks what answering checks is assumed.
+    """
+    if route not in ("messages", "count_tokens") or not bound_name(str(body.get("model"))):
+        return Received()
+    return signer.receive(body, betas=betas)
 
 
 def _chat(body: Json, _: str) -> Iterator[str]:
@@ -131,7 +145,8 @@ def _anthropic(body: Json, betas: str) -> Iterator[str]:
     if turns and turns[0][0] == "assistant":
         yield 'messages: first message must use the "user" role'
     yield from _anthropic_pairs(turns)
-    yield from _anthropic_thinking(turns, body.get("thinking"))
+    if not bound_name(str(body.get("model"))):
+        yield from _anthropic_thinking(turns, body.get("thinking"))
 
 
 def _anthropic_blocks(n: int, blocks: Blocks, *, final: bool) -> Iterator[str]:
@@ -146,7 +161,8 @@ def _anthropic_blocks(n: int, blocks: Blocks, *, final: bool) -> Iterator[str]:
             if text.get("type") == "text" and not str(text.get("text", "")).strip():
                 yield "messages: text content blocks must contain non-whitespace text"
         signed = block.get("signature") == signature(block.get("thinking", ""))
-        if block.get("type") == "thinking" and not signed:
+        # A session may change from a model that binds its thinking to one that does not.
+        if block.get("type") == "thinking" and not signed and not _SIGNER.genuine(block):
             yield f"messages.{n}.content: Invalid `signature` in `thinking` block"
 
 

@@ -3,7 +3,7 @@
 A session leaves a folder behind from which everything else is worked out: `agent/` and `provider/`
 with the requests at both ends, `gateway.log`, `account.json` with what `agora wrap` counted,
 `agent.log` with what was printed, `home.json` with the agent's home before it began, and
-`session.json` with how it went.
+`session.json` with how it went. Other ways to the provider are in `harness.agents.doors`.
 """
 
 import hashlib
@@ -16,12 +16,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Literal, Protocol
 
-from harness.agents.drivers import Agent, Place
+import agora
+from harness.agents.drivers import Agent, Launch, Place
 from harness.agents.install import programs
 from harness.agents.repository import make_repository
 
@@ -32,6 +34,20 @@ _BUSY = "import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic()
 _AGORA = "from agora.cli import main; main()"
 _NOWHERE = {"HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1,localhost"}
 """Whatever an agent would ask of the world outside ends at a port that nobody listens on."""
+
+
+State = Literal["edit", "shadow", "now", "before"]
+"""What a gateway may be: editing, in shadow, of this version, of the version before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A gateway replaced by another while the agent works."""
+
+    after: int
+    """The provider's calls until then."""
+    to: State
+    by: Literal["restart", "reload"] = "restart"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +63,15 @@ class Plan:
     """How long the gateway may take to compress a request; None for its default."""
     kill_after: int = 0
     """The call after which the gateway is ended by SIGKILL; 0 for never."""
+    door: str = "wrap"
+    """The name of what stands between the agent and its provider."""
+    binding: str = "default"
+    """What the provider does with thinking that no longer holds; see `harness.agents.stage`."""
+    settings: str = ""
+    """Settings for the gateway, as TOML."""
+    begins: State = "edit"
+    switches: tuple[Switch, ...] = ()
+    """In the order in which they come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +91,24 @@ class SessionOutcome:
     """The machine's load average at the end: other work shows in it."""
 
 
+class Door(Protocol):
+    """What stands between an agent and its provider."""
+
+    def open(self, folder: Path, provider: str, plan: Plan, stack: ExitStack) -> str:
+        """Start it, as long as the stack lasts, and return the address that the user has set."""
+
+    def command(
+        self, agent: Agent, program: Path, launch: Launch
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Return the command that starts the agent, and what its environment has besides."""
+
+    def kill(self, started: int) -> bool:
+        """End the gateway as kill -9 does; return whether there was one."""
+
+    def switch(self, switch: Switch, started: int) -> bool:
+        """Replace the gateway; return whether there was one. `started` is the command's process."""
+
+
 def run_session(
     agent: Agent,
     version: str,
@@ -74,8 +117,12 @@ def run_session(
     plan: Plan,
     source: str,
     progress: Callable[[int], None],
+    door: Door | None = None,
 ) -> SessionOutcome:
     """Run an agent once, and return how it went; `progress` gets the requests so far."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # In the background of a shell; what is started here is ended by this signal.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if folder.exists():
         shutil.rmtree(folder)
     home, repository = folder / "home", folder / "repository"
@@ -88,7 +135,7 @@ def run_session(
         stage = (
             *(sys.executable, "-m", "harness.agents.stage", "--record", str(folder)),
             *("--provider", str(provider), "--repository", str(repository)),
-            *("--steps", str(plan.steps)),
+            *("--steps", str(plan.steps), "--binding", plan.binding),
         )
         stack.enter_context(process(stage, folder / "stage.log"))
         wait_for(provider)
@@ -96,8 +143,10 @@ def run_session(
             for _ in range(os.cpu_count() or 1):
                 busy = (sys.executable, "-c", _BUSY.format(seconds=plan.seconds + 60))
                 stack.enter_context(process(busy, folder / "busy.log"))
-        place = Place(home, repository, f"http://127.0.0.1:{provider}", tools)
-        code = _run_agent(agent, place, folder, plan, progress)
+        door = door or Wrap()
+        base = door.open(folder, f"http://127.0.0.1:{provider}", plan, stack)
+        place = Place(home, repository, base, tools)
+        code = _run_agent(agent, place, folder, plan, progress, door)
     if altered(folder):
         # Some agents write into the user's files themselves: a session without us tells.
         direct = sorted(_altered_directly(agent, tools, folder / "direct"))
@@ -166,36 +215,37 @@ def read_outcome(folder: Path) -> SessionOutcome | None:
     if not path.is_file():
         return None
     known = json.loads(path.read_text(encoding="utf-8"))
-    return SessionOutcome(**{**known, "plan": Plan(**known["plan"])})
+    return SessionOutcome(**{**known, "plan": plan_of(known["plan"])})
+
+
+def plan_of(known: dict[str, Any]) -> Plan:
+    """Return a plan that was written as JSON."""
+    switches = tuple(Switch(**one) for one in known.get("switches", ()))
+    return Plan(**{**known, "switches": switches})
 
 
 def _run_agent(
-    agent: Agent, place: Place, folder: Path, plan: Plan, progress: Callable[[int], None]
+    agent: Agent,
+    place: Place,
+    folder: Path,
+    plan: Plan,
+    progress: Callable[[int], None],
+    door: Door,
 ) -> int:
     launch = agent.launch(place)
     path = ":".join((*map(str, programs(agent.package, place.programs)), "/usr/bin", "/bin"))
     program = shutil.which(launch.command[0], path=path)
     if program is None:
         raise FileNotFoundError(f"{launch.command[0]} of {agent.package.name} is not in {path}")
-    name = Path(program).name
-    _tapped(folder, program, name, place.base.rpartition(":")[2])
+    command, more = door.command(agent, Path(program), launch)
     own = {
         "PATH": f"{folder / 'programs'}:{path}",
         "HOME": str(place.home),
         "TMPDIR": str(folder / "tmp"),
         "TERM": "dumb",
     }
-    environment = {**own, **_NOWHERE, **launch.environment, **_interpreter()}
+    environment = {**own, **_NOWHERE, **launch.environment, **more}
     (folder / "home.json").write_text(json.dumps(contents(place.home)), encoding="utf-8")
-    options = ["--log", str(folder / "gateway.log"), "--account", str(folder / "account.json")]
-    if plan.deadline_ms is not None:
-        settings = folder / "agora.toml"
-        settings.write_text(f"[limits]\ncompress_deadline_ms = {plan.deadline_ms}\n", "utf-8")
-        options += ["--settings", str(settings)]
-    if agent.wrapped_as:
-        options += ["--as", agent.wrapped_as]
-    # The user's `agora`, with the agent's environment.
-    command = (sys.executable, "-P", "-c", _AGORA, "wrap", *options, name, *launch.command[1:])
     typed = "".join(f"{line}\n" for line in launch.said[: plan.steps + 1])
     with (folder / "agent.log").open("wb") as log, (folder / "typed.txt").open("w+b") as lines:
         lines.write(f"{typed}/exit\n".encode() if typed else b"")
@@ -209,21 +259,99 @@ def _run_agent(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    killed = False
-    until = time.monotonic() + plan.seconds
     try:
-        while time.monotonic() < until:
-            try:
-                return started.wait(0.1 if plan.kill_after and not killed else 0.5)
-            except subprocess.TimeoutExpired:
-                calls = sum(1 for _ in (folder / "provider").glob("*.json"))
-                if plan.kill_after and calls >= plan.kill_after and not killed:
-                    killed = _kill_gateway(started.pid)
-                progress(calls)
-        return -signal.SIGKILL
+        return _watched(started, folder, plan, progress, door)
     finally:
         # The agent's own children too: shells and servers that it left behind.
         _end_group(started)
+
+
+def _watched(
+    started: "subprocess.Popen[bytes]",
+    folder: Path,
+    plan: Plan,
+    progress: Callable[[int], None],
+    door: Door,
+) -> int:
+    """Do to the gateway what is planned while the agent works, and return its exit code."""
+    killed, waiting, done = not plan.kill_after, list(plan.switches), []
+    until = time.monotonic() + plan.seconds
+    while time.monotonic() < until:
+        try:
+            return started.wait(0.5 if killed and not waiting else 0.1)
+        except subprocess.TimeoutExpired:
+            calls = sum(1 for _ in (folder / "provider").glob("*.json"))
+            if not killed and calls >= plan.kill_after:
+                killed = door.kill(started.pid)
+                done.append({"to": "killed", "calls": calls, "at": time.time()})
+            elif waiting and calls >= waiting[0].after and door.switch(waiting[0], started.pid):
+                done.append({"to": waiting.pop(0).to, "calls": calls, "at": time.time()})
+            (folder / "switched.json").write_text(json.dumps(done), encoding="utf-8")
+            progress(calls)
+    return -signal.SIGKILL
+
+
+class Wrap:
+    """The user's `agora wrap`, which starts a gateway of its own and keeps it running."""
+
+    def __init__(self, sources: Mapping[State, Path] | None = None) -> None:
+        """Take where each version of `agora` is, for sessions in which it is replaced."""
+        self._sources = dict(sources or {})
+        self._folder = Path()
+        self._provider = ""
+        self._plan = Plan()
+
+    def open(self, folder: Path, provider: str, plan: Plan, stack: ExitStack) -> str:
+        """Note where everything is: what there is to start starts with the agent."""
+        self._folder, self._provider, self._plan = folder, provider, plan
+        if self._sources:
+            self._point_to("before" if plan.begins == "before" else "now")
+        return provider
+
+    def command(
+        self, agent: Agent, program: Path, launch: Launch
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Return the user's `agora`, with the agent's environment."""
+        folder, plan, name = self._folder, self._plan, program.name
+        _tapped(folder, str(program), name, self._provider.rpartition(":")[2])
+        options = ["--log", str(folder / "gateway.log"), "--account", str(folder / "account.json")]
+        text = plan.settings
+        if plan.deadline_ms is not None:
+            text += f"[limits]\ncompress_deadline_ms = {plan.deadline_ms}\n"
+        if text:
+            settings = folder / "agora.toml"
+            settings.write_text(text, "utf-8")
+            options += ["--settings", str(settings)]
+        if plan.begins == "shadow":
+            options.append("--shadow")
+        if agent.wrapped_as:
+            options += ["--as", agent.wrapped_as]
+        wrap = (sys.executable, "-P", "-c", _AGORA, "wrap", *options, name, *launch.command[1:])
+        return wrap, self._interpreter()
+
+    def kill(self, started: int) -> bool:
+        """End the gateway; `agora wrap` starts another."""
+        return _end_gateway(started, signal.SIGKILL)
+
+    def switch(self, switch: Switch, started: int) -> bool:
+        """Put another version in the place of `agora`, and have the gateway started again."""
+        if switch.to not in self._sources:
+            raise ValueError(f"agora wrap cannot go over to {switch.to!r} while an agent runs")
+        self._point_to(switch.to)
+        return _end_gateway(started, signal.SIGTERM)
+
+    def _point_to(self, version: State) -> None:
+        """Put a version where `agora` is imported from, as an upgrade does."""
+        fresh, link = self._folder / "agora-next", self._folder / "agora-source"
+        fresh.symlink_to(self._sources[version])
+        fresh.replace(link)
+
+    def _interpreter(self) -> dict[str, str]:
+        if not self._sources:
+            return _interpreter()
+        own = str(Path(agora.__file__).parent.parent)
+        path = [str(self._folder / "agora-source"), *(one for one in sys.path if one != own)]
+        return {"PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 
 def _tapped(folder: Path, program: str, name: str, provider: str) -> None:
@@ -253,13 +381,13 @@ def contents(folder: Path) -> dict[str, str]:
     }
 
 
-def _kill_gateway(wrap: int) -> bool:
-    """End the gateway of a running `agora wrap` as kill -9 does; return whether there was one."""
+def _end_gateway(wrap: int, how: signal.Signals) -> bool:
+    """Send a signal to the gateway of a running `agora wrap`; return whether there was one."""
     children = Path(f"/proc/{wrap}/task").glob("*/children")
     for pid in " ".join(path.read_text("ascii") for path in children).split():
         command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         if b"agora.wrapping.child" in command:
-            os.kill(int(pid), signal.SIGKILL)
+            os.kill(int(pid), how)
             return True
     return False
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.agents.cache import Usage
@@ -12,6 +12,11 @@ from harness.agents.script import Call, Turn
 from harness.agents.wire import Json
 
 OUTPUT_TOKENS = 60
+Think = Callable[[str, Sequence[Json], bool], Json]
+"""Returns the block for a thought, after what the answer has said so far, redacted or not."""
+_THINKS_TWICE = 4
+_REDACTS = 10
+"""Which answers of a provider that binds its thinking have two blocks, and which redacted ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +31,10 @@ class Reply:
     writes: bool = False
     """Whether this provider bills and reports what it writes to the cache."""
     thinks: bool = False
+    think: Think | None = None
+    """How a provider that binds its thinking signs it."""
+    transformations: tuple[Json, ...] | None = None
+    """What was done to the request's thinking; None where it is not reported."""
 
     @property
     def thought(self) -> str:
@@ -44,16 +53,10 @@ def said(event: str, data: Json) -> bytes:
 
 def anthropic(reply: Reply) -> Json:
     """Return the message."""
-    blocks: list[Json] = []
-    if reply.thought:
-        blocks.append(
-            {
-                "type": "thinking",
-                "thinking": reply.thought,
-                "signature": signature(reply.thought),
-            }
-        )
+    blocks = _thoughts(reply, [])
     blocks.append({"type": "text", "text": reply.turn.text})
+    if reply.think is not None and reply.turn.calls and reply.number % _THINKS_TWICE == 0:
+        blocks += _thoughts(reply, blocks)
     blocks += [
         {
             "type": "tool_use",
@@ -63,6 +66,8 @@ def anthropic(reply: Reply) -> Json:
         }
         for n, call in enumerate(reply.turn.calls)
     ]
+    reported = reply.transformations
+    done = {} if reported is None else {"input_transformations": list(reported)}
     return {
         "id": f"msg_{reply.number:05d}",
         "type": "message",
@@ -78,11 +83,26 @@ def anthropic(reply: Reply) -> Json:
             "output_tokens": OUTPUT_TOKENS,
             "service_tier": "standard",
         },
+        **done,
     }
 
 
+def _thoughts(reply: Reply, said: Sequence[Json]) -> list[Json]:
+    """Return the block for what is thought after what was said; none where thinking is off."""
+    thought = reply.thought
+    if not thought:
+        return []
+    if reply.think is not None:
+        return [reply.think(thought, said, reply.number % _REDACTS == 0)]
+    return [{"type": "thinking", "thinking": thought, "signature": signature(thought)}]
+
+
 def anthropic_events(reply: Reply) -> Iterator[bytes]:
-    """Yield the message as a stream."""
+    """Yield the message as a stream.
+
+    What was done to the input is in its first event. The last one has it only where another model
+    took over in between, which does not happen here.
+    """
     whole = anthropic(reply)
     blocks = whole["content"]
     usage = {**whole["usage"], "output_tokens": 1}
@@ -114,6 +134,8 @@ def _anthropic_deltas(block: Json) -> tuple[Json, list[Json]]:
                 {"type": "thinking_delta", "thinking": block["thinking"]},
                 {"type": "signature_delta", "signature": block["signature"]},
             ]
+        case "redacted_thinking":
+            return block, []
         case "text":
             delta = {"type": "text_delta", "text": block["text"]}
             return {"type": "text", "text": ""}, [delta]

@@ -6,7 +6,9 @@
 Either end, or both at once.
 
 The provider scripts one session per API key, refuses what a provider would refuse, bills from an
-exact prefix cache and records what reaches it under RECORD/provider. The tap hands on bytes as they
+exact prefix cache and records what reaches it under RECORD/provider. On models that bind their
+thinking it signs what it thinks, and refuses or drops what comes back under another prompt; which
+of the two, `--binding` says for all of them. The tap hands on bytes as they
 are and records what the agent sent under RECORD/agent. Both listen on loopback only.
 """
 
@@ -15,8 +17,8 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +31,10 @@ from harness.agents import speech
 from harness.agents.cache import ExactCache, Usage
 from harness.agents.record import Request, header, write_request
 from harness.agents.repository import source_files
-from harness.agents.rules import refusal
+from harness.agents.rules import binding, refusal
 from harness.agents.script import Schemas, Turn, next_turn
 from harness.agents.wire import Json, Route, prompt_of
+from harness.signing import Place, Received, Signer, bound_name
 
 _LONGEST = 1 << 30
 _HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "keep-alive", "content-length"})
@@ -62,6 +65,7 @@ class Provider:
     folder: Path
     sessions: dict[str, Session] = field(default_factory=dict)
     numbers: Iterable[int] = field(default_factory=lambda: itertools.count(1))
+    signer: Signer = field(default_factory=Signer)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer one request, and record it."""
@@ -77,19 +81,38 @@ class Provider:
         if said is None:
             self._record(asked, 400, "not JSON")
             return _refused(asked.route, "We could not parse the JSON body of your request.", 400)
-        problem = refusal(asked.route, said, header(asked.headers, "anthropic-beta"))
+        betas = header(asked.headers, "anthropic-beta")
+        problem = refusal(asked.route, said, betas)
+        bound = Received() if problem else binding(asked.route, said, betas, self.signer)
+        problem = problem or bound.refusal
         if problem:
-            self._record(asked, 400, problem)
+            self._record(asked, 400, problem, bound=bound)
             return _refused(asked.route, problem, 400)
         session = self.sessions.setdefault(key_of(request), Session())
         if asked.route == "count_tokens" or ":countTokens" in asked.path:
-            return self._counted(asked, said)
-        usage = session.bill(asked.route, said, asked.model, asked.at)
-        self._record(asked, 200, usage=usage)
-        return await self._speak(request, asked, said, self._reply(session, asked, said, usage))
+            return self._counted(asked, without(said, bound.dropped), bound)
+        usage = session.bill(asked.route, without(said, bound.dropped), asked.model, asked.at)
+        self._record(asked, 200, usage=usage, bound=bound)
+        reply = self._reply(session, asked, said, usage)
+        if asked.route == "messages" and bound_name(asked.model):
+            reply = self._bound(reply, said, betas, bound)
+        return await self._speak(request, asked, said, reply)
 
-    def _counted(self, asked: Request, said: Json) -> web.Response:
-        self._record(asked, 200)
+    def _bound(self, reply: speech.Reply, said: Json, betas: str, bound: Received) -> speech.Reply:
+        """Return a reply as a model that binds its thinking gives it, which thinks unasked."""
+
+        def think(text: str, before: Sequence[Json], redacted: bool) -> Json:
+            return self.signer.think(said, text, betas=betas, before=before, redacted=redacted)
+
+        return replace(
+            reply,
+            thinks=(said.get("thinking") or {}).get("type") != "disabled",
+            think=think,
+            transformations=bound.transformations if bound.reports else None,
+        )
+
+    def _counted(self, asked: Request, said: Json, bound: Received) -> web.Response:
+        self._record(asked, 200, bound=bound)
         tokens = ExactCache(sheet_for("")).send(prompt_of(asked.route, said), 0.0).tokens
         return web.json_response({"input_tokens": tokens, "totalTokens": tokens})
 
@@ -137,7 +160,12 @@ class Provider:
         return answer
 
     def _record(
-        self, asked: Request, status: int, verdict: str = "", usage: Usage | None = None
+        self,
+        asked: Request,
+        status: int,
+        verdict: str = "",
+        usage: Usage | None = None,
+        bound: Received | None = None,
     ) -> None:
         spent = (
             {}
@@ -148,6 +176,7 @@ class Provider:
                 "written": usage.written,
             }
         )
+        thinking = {} if bound is None else blocks_of(bound)
         write_request(
             self.folder,
             Request(
@@ -160,6 +189,7 @@ class Provider:
                 status=status,
                 verdict=verdict,
                 usage=spent,
+                thinking=thinking,
             ),
         )
 
@@ -230,6 +260,30 @@ def key_of(request: web.Request) -> str:
         if value := request.headers.get(name, ""):
             return value.removeprefix("Bearer ").strip()
     return request.query.get("key", "")
+
+
+def without(said: Json, places: Iterable[Place]) -> Json:
+    """Return an Anthropic request without some of its blocks: what is dropped is not billed."""
+    gone = frozenset(places)
+    if not gone:
+        return said
+    messages = [
+        {**message, "content": [b for m, b in enumerate(message["content"]) if (n, m) not in gone]}
+        if isinstance(message.get("content"), list)
+        else message
+        for n, message in enumerate(said["messages"])
+    ]
+    return {**said, "messages": messages}
+
+
+def blocks_of(bound: Received) -> Json:
+    """Return how many thinking blocks were kept, dropped and invalid; nothing where none came."""
+    found = {
+        "kept": len(bound.kept),
+        "dropped": len(bound.dropped),
+        "invalid": len(bound.invalid),
+    }
+    return found if any(found.values()) else {}
 
 
 def offered(route: Route, said: Json) -> Schemas:
@@ -314,7 +368,9 @@ async def _run(options: argparse.Namespace) -> None:
         runners = []
         if options.provider is not None:
             files = source_files(options.repository)
-            provider = Provider(files, options.steps, options.record / "provider")
+            outcome = None if options.binding == "default" else options.binding
+            folder = options.record / "provider"
+            provider = Provider(files, options.steps, folder, signer=Signer(outcome))
             runners.append(await _serve(options.provider, provider.answer))
         if options.tap is not None:
             tap = Tap(options.gateway, options.record / "agent", client)
@@ -335,6 +391,7 @@ def main() -> None:
     parser.add_argument("--repository", type=Path)
     parser.add_argument("--steps", type=int, default=45)
     parser.add_argument("--record", type=Path, required=True)
+    parser.add_argument("--binding", choices=("error", "drop", "default"), default="default")
     parser.add_argument("--seconds", type=float, default=1_800)
     asyncio.run(_run(parser.parse_args()))
 

@@ -146,7 +146,7 @@ def conformance(
     with (
         serving(StrictUpstream()) as upstream_url,
         # Nothing is too short to be read.
-        gateway(config_for(upstream_url, compression=Compression(least_tokens=0))) as (url, app),
+        gateway(config_for(upstream_url, compression=Compression(min_tokens=0))) as (url, app),
     ):
         operations = [result.ok() for result in schema.get_all_operations()]
         for operation in operations:

@@ -20,7 +20,7 @@ import aiohttp
 from agora.core.trajectory import Anchor, Step
 from agora.errors import BundleError
 from agora.gateway.config import Compression, Limits, Tenants, load_config
-from agora.gateway.pool import Breaker
+from agora.gateway.editing.pool import Breaker
 from agora.scorers.features import FeaturesScorer
 from harness.gateway.histories import chat, messages, responses
 from harness.gateway.loopback import config_for, gateway, in_loop, serving
@@ -162,7 +162,7 @@ def fidelity(count: int) -> GoalOutcome:
 
     with (
         serving(upstream) as upstream_url,
-        gateway(config_for(upstream_url, compression=Compression(least_tokens=100_000))) as (
+        gateway(config_for(upstream_url, compression=Compression(min_tokens=100_000))) as (
             url,
             _,
         ),
@@ -376,7 +376,7 @@ def rescue(count: int) -> GoalOutcome:
 
     with (
         serving(upstream) as upstream_url,
-        gateway(config_for(upstream_url, compression=Compression(least_tokens=100))) as (url, app),
+        gateway(config_for(upstream_url, compression=Compression(min_tokens=100))) as (url, app),
     ):
         asyncio.run(run(url))
         metrics = app.forwarder.meter.snapshot()
@@ -540,7 +540,7 @@ def faults() -> GoalOutcome:
         file = f"{folder}/gateway.toml"
         Path(file).write_text(
             f'[[upstreams]]\nbase_url = "{upstream_url}"\nformats = ["anthropic"]\n'
-            "[compression]\nleast_tokens = 200\n[log]\nrequests = false\n"
+            "[compression]\nmin_tokens = 200\n[log]\nrequests = false\n"
             "[limits]\ncompress_deadline_ms = 1000\n",
             encoding="utf-8",
         )

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agora.gateway.compress import PATH
+from agora.gateway.editing.compress import PATH
 from harness.gateway.loopback import free_port
 
 KEY = "sk-proxy-test"

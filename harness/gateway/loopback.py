@@ -72,7 +72,7 @@ def config_for(base_url: str, *, compression: Compression | None = None, **chang
     )
     config = Config(
         upstreams=(upstream,),
-        compression=compression or Compression(least_tokens=200),
+        compression=compression or Compression(min_tokens=200),
         limits=Limits(compress_deadline_ms=5_000, drain_seconds=2),
         log=Log(requests=False),
     )

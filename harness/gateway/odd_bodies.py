@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from agora.gateway.route import CHAT, MESSAGES, RESPONSES
+from agora.gateway.routing.routes import CHAT, MESSAGES, RESPONSES
 from agora.testing import History, sample
 
 ROUTES = {"openai": CHAT, "responses": RESPONSES, "anthropic": MESSAGES}

@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import agora
+from agora import Forms
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import Compression
-from agora.core.forms import Forms
 from agora.core.scorer import Scorer
 from agora.scorers.lexical import LexicalScorer
 from agora.scorers.recency import RecencyScorer
@@ -110,7 +110,6 @@ def make_setup(tape: bytes, *, epochs: bool = False) -> Setup:
         k_recent=k_recent,
         theta_hi=choices.pick((None, None, 0.9, 0.5)),
         schedule=schedule,
-        skeleton_share=choices.pick((0.5, 0.0, 1.0)),
         forms=choices.pick(_FORMS),
     )
     return Setup(compressor, pins)

@@ -141,17 +141,15 @@ def check_floor(case: Case) -> None:
     least = fixed + sum(s.tokens if s.number in floor else s.residue_tokens for s in steps)
     cost = sum(_left(s, compression) for s in steps)
     budget = compressor.budget.of(total, floor=least)
-    if any(outcomes[step.number] == "kept" for step in steps) and not compressor.uses_forms:
+    if any(outcomes[step.number] == "kept" for step in steps) and compressor.forms is None:
         assert fixed + cost <= budget, "a step outside the floor overspent"
-    if compressor.uses_forms or any(decision.skeleton for decision in compression.decisions):
-        allowed = trajectory.tokens - total + budget
-        if compressor.uses_forms:
-            # Nor may lines of steps that changed something, or notes where no step can be removed.
-            nothing = Budget(limit=0, unit=compressor.budget.unit)
-            none = Compressor(**{**fields_of(compressor), "budget": nothing})
-            least_out = Setup(none, setup.pins).compress(history).messages
-            allowed = max(allowed, case.tokens_of(least_out))
-        assert case.tokens_after <= allowed, "skeletons overspent"
+    if compressor.forms is not None:
+        # Nor may lines of steps that changed something, or notes where no step can be removed.
+        nothing = Budget(limit=0, unit=compressor.budget.unit)
+        none = Compressor(**{**fields_of(compressor), "budget": nothing})
+        least_out = Setup(none, setup.pins).compress(history).messages
+        allowed = max(trajectory.tokens - total + budget, case.tokens_of(least_out))
+        assert case.tokens_after <= allowed, "lines and notes overspent"
 
 
 def _left(step: Step, compression: Compression) -> int:
@@ -305,10 +303,10 @@ def check_forgery(case: Case) -> None:
         "counter": Characters(),
     }
 
-    # What a skeleton lists is read from the text, and takes its room from what is kept whole;
-    # without skeletons nothing that is decided depends on the text.
+    # What a line tells is read from the text, and takes its room from what is kept whole; without
+    # lines and notes nothing that is decided depends on the text.
     for read in (True, False):
-        compressor = Compressor(**fields if read else {**fields, "skeleton_share": 0.0})
+        compressor = Compressor(**fields if read else {**fields, "forms": None})
         seen = [Setup(compressor, setup.pins).compress(one) for one in reported]
         one, other = (blind_account(compression, read=read) for compression in seen)
         assert one == other

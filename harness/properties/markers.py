@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from agora.core.compression import Compression
-from agora.core.elide import NOT_THE_USER, SIGNATURE
 from agora.core.recall import TOOL_NAME
+from agora.core.renditions.markers import NOT_THE_USER, SIGNATURE
 from agora.testing import History
 
 TEXT_FORMATS = ("transcript", "react")
@@ -35,7 +35,7 @@ def with_observations(history: History, compression: Compression) -> tuple[str, 
             continue
         start, end = history.closed[decision.number - 1]
         note = next(n for n in _NOTE.finditer(text) if int(n[1]) == decision.number)
-        brought = f" {decision.skeleton}".partition(" -> ")[2]
+        brought = decision.text
         assert (note[2] or "").startswith(brought)
         assert_names_stand_in(told_names(brought), decision.number, history)
         size, before = max(

@@ -12,13 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import agora
+from harness.properties.bound import BOUND, play
 from harness.properties.case import Case
 from harness.properties.checks import PROPERTIES
 from harness.properties.draw import drawn
 
 CHUNK = 500
 """Histories in a chunk: the most that an interrupted run does again."""
-_CHECKED = ("core", "adapters", "scorers", "testing", "compressor.py")
+_CHECKED = (
+    *("core", "adapters", "scorers", "testing", "compressor.py"),
+    *("bound_thinking.py", "sent_thinking.py", "gateway/editing/thinking.py"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class Chunk:
     shortened: int = 0
     seconds: float = 0.0
     violations: tuple[Violation, ...] = ()
+    figures: Mapping[str, int] = field(default_factory=dict)
+    """What was counted in conversations that were played."""
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> "Chunk":
@@ -65,6 +71,8 @@ def check_chunk(
     """Check every property on each history of a chunk; a violation is noted and stops nothing."""
     # A scorer that fails is one of the setups, and would log a warning for each history.
     logging.getLogger("agora.compressor").disabled = True
+    if format_name in BOUND:
+        return _play_chunk(format_name, first_seed, histories)
     with_steps = shortened = 0
     violations: list[Violation] = []
     begun = time.process_time()
@@ -83,6 +91,33 @@ def check_chunk(
         shortened=shortened,
         seconds=round(time.process_time() - begun, 2),
         violations=tuple(violations),
+    )
+
+
+def _play_chunk(format_name: str, first_seed: int, histories: int) -> Chunk:
+    """Play each conversation of a chunk before a provider that binds thinking."""
+    violations: list[Violation] = []
+    figures: Counter[str] = Counter()
+    edited = 0
+    begun = time.process_time()
+    for seed in range(first_seed, first_seed + histories):
+        try:
+            played = play(BOUND[format_name], seed)
+        except Exception as error:
+            violations.append(Violation(format_name, seed, "9 thinking holds", _described(error)))
+            continue
+        figures.update(played.figures())
+        edited += played.edits > 0
+    return Chunk(
+        format=format_name,
+        first_seed=first_seed,
+        histories=histories,
+        sources=sources(),
+        with_steps=histories,
+        shortened=edited,
+        seconds=round(time.process_time() - begun, 2),
+        violations=tuple(violations),
+        figures=dict(figures),
     )
 
 
@@ -160,6 +195,7 @@ class Total:
     shortened: int = 0
     cpu_seconds: float = 0.0
     violations: Counter[str] = field(default_factory=Counter)
+    figures: Counter[str] = field(default_factory=Counter)
 
     def add(self, chunk: Chunk) -> None:
         """Count a chunk in."""
@@ -168,6 +204,7 @@ class Total:
         self.shortened += chunk.shortened
         self.cpu_seconds += chunk.seconds
         self.violations.update(one.property for one in chunk.violations)
+        self.figures.update(chunk.figures)
 
 
 def totals(chunks: Iterable[Chunk]) -> dict[str, Total]:

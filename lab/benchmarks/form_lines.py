@@ -33,7 +33,7 @@ def lines_of(recording: Recording, compressor: Compressor) -> Iterator[str]:
     found = compressor.compress(half, format="openai", observations=recording.observations)
     for decision in found.decisions:
         if decision.form == "line":
-            yield f"{decision.number} {decision.skeleton}"
+            yield f"{decision.number} {decision.text}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -106,7 +106,7 @@ def door(upstream_url: str, mode: str) -> Iterator[str]:
     upstream = Upstream(name="llama", base_url=upstream_url, formats=("openai",), prices="llama")
     compression = Compression(
         enabled=schedule != "never",
-        least_tokens=200,
+        min_tokens=200,
         schedule="every_call" if schedule == "every_call" else "by_price",
         observations="user",
     )

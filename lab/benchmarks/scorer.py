@@ -27,7 +27,7 @@ from rich.table import Table
 
 from agora import Budget, Compressor, Decision
 from agora.adapters import parse
-from agora.core.identifiers import identifiers
+from agora.core.reading.names import identifiers
 from agora.core.schedule import Edit
 from agora.core.scorer import Scorer
 from agora.core.tokens import EstimatedTokens

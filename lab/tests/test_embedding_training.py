@@ -146,18 +146,6 @@ def test_an_interrupted_training_goes_on_with_the_vectors_it_has(
     assert again.bundle.files == trained.bundle.files
 
 
-def test_an_encoder_that_learns_too_is_served_as_it_was_trained(
-    encoder: Path, trained: Trained, tmp_path: Path
-) -> None:
-    settings = replace(SMALL, full_epochs=2, full_rate=1e-3, folds=2)
-
-    learnt = train_embedding(make_questions(), encoder, tmp_path, settings, work=tmp_path / "kept")
-
-    assert learnt.parity.worst <= 0.01
-    assert learnt.bundle.files["model.onnx"] != trained.bundle.files["model.onnx"]
-    assert (tmp_path / "kept").is_dir()
-
-
 def test_a_bundle_can_lend_its_encoder_to_a_new_head(trained: Trained, tmp_path: Path) -> None:
     lender = trained.bundle
     settings = replace(SMALL, folds=2)
@@ -166,13 +154,6 @@ def test_a_bundle_can_lend_its_encoder_to_a_new_head(trained: Trained, tmp_path:
 
     assert new.files["model.onnx"] == lender.files["model.onnx"]
     assert new.files["head.json"] != lender.files["head.json"]
-    with pytest.raises(BundleError, match="cannot be trained"):
-        train_embedding(
-            make_questions(40),
-            lender.folder,
-            tmp_path / "other",
-            replace(settings, full_epochs=1),
-        )
 
 
 def test_the_head_in_numpy_says_what_the_columns_of_training_say() -> None:

@@ -23,7 +23,15 @@ TRAJECTORY = Trajectory(
         Step(
             number=1, action="look {}", observation="key 7", tokens=3, calls=(Call("look", "{}"),)
         ),
-        Step(number=2, action="go", observation="", tokens=1, thought="so", form="mask"),
+        Step(
+            number=2,
+            action="go",
+            observation="",
+            tokens=1,
+            thought="so",
+            removable=False,
+            action_tokens=1,
+        ),
     ),
     utterances=(Utterance(after=1, text="and?", tokens=1, by_user=True),),
 )

@@ -9,8 +9,8 @@ from agora.adapters import Broken, make_request, recall_tool, validate
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import Compression, Decision, Reason, Rung
-from agora.core.forms import Forms
 from agora.core.prices import PriceSheet
+from agora.core.renditions.draft import Forms
 from agora.core.request import Observations
 from agora.core.schedule import LEAST_TOKENS, Schedule
 from agora.core.scorer import Scorer

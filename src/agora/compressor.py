@@ -1,8 +1,8 @@
 """The compressor, top to bottom: parse a request, choose an edit, select steps, write messages."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, Literal
 
 from agora.adapters import (
@@ -13,18 +13,29 @@ from agora.adapters import (
     make_request,
     parse,
 )
+from agora.adapters.lifetimes import asked_ttl
 from agora.adapters.recall import offers_recall
 from agora.adapters.spoken import ACTS_BY_TEXT, may_act_by_text
+from agora.bound_thinking import (
+    edited_at,
+    fail_open,
+    may_follow_an_edit,
+    remove_older,
+    remove_unheld,
+    remove_until,
+)
 from agora.core.budget import Budget
-from agora.core.compression import Compression, Decision, Form, Reason, Rung
-from agora.core.elide import FormMarkers, Markers, PaperMarkers, SkeletonMarkers
+from agora.core.compression import Compression, Decision, Reason, Rung
 from agora.core.floor import floor, kept_by_tool
-from agora.core.forms import Forms, Plan, plan
 from agora.core.past import Past
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.recall import recalled
+from agora.core.renditions.draft import Forms
+from agora.core.renditions.markers import BareMarkers, FormMarkers, Markers, PaperMarkers
+from agora.core.renditions.rendition import Rendition
 from agora.core.request import Observations, Request
 from agora.core.schedule import (
+    CEILING,
     LEAST_TOKENS,
     Edit,
     EveryCall,
@@ -35,7 +46,7 @@ from agora.core.schedule import (
     steps_until_due,
 )
 from agora.core.scorer import Scorer, scores_of
-from agora.core.select import select
+from agora.core.selection.plan import Plan, plan, whole_or_gone
 from agora.core.tokens import Characters, EstimatedTokens, TokenCounter
 from agora.core.trajectory import Step, Trajectory
 from agora.core.worth import StepWorth, worth_of
@@ -47,7 +58,6 @@ from agora.errors import (
     UnknownFormatError,
 )
 from agora.scorers.built_in import BUILT_IN, NAMES, default_scorer
-from agora.scorers.features import FeaturesScorer
 from agora.scorers.recency import RecencyScorer
 from agora.scorers.rule import RuleWorth
 
@@ -81,26 +91,36 @@ class Compressor:
     least_tokens: int = LEAST_TOKENS
     """By price, a smaller prompt is left alone: the extra steps of an agent that forgets cost more
     there than the edit saves. In the budget's unit; docs/decisions has the figures."""
+    ceiling: float = CEILING
+    """By price, the most that the bill may be at any call, as a ratio to never editing, if the
+    trajectory ended there: 1.05 risks five per cent for edits that pay later. `math.inf`: no limit.
+    """
     sheet: PriceSheet | None = None
     """The price sheet to use instead of the model's own."""
-    skeleton_share: float = 0.6
-    """The share of the room left by the floor that skeletons may use; 0 writes none. Chosen by
-    `just bench-coverage`; see docs/log.md."""
     forms: Forms | None = field(default_factory=Forms)
-    """How steps may be shortened; None keeps each whole or leaves it out. They need skeletons:
-    with a `skeleton_share` of 0 they are not used, and otherwise take its place."""
+    """How steps may be shortened; None keeps each whole or leaves it out, by its score."""
     keep_tools: Collection[str] = ()
     """Tools whose steps belong to the floor. With `forms` so do instruction files that were read
     and the newest plan, whatever read or wrote them."""
     counter: TokenCounter | None = None
     """Counts tokens; by default an estimate that depends on the script of the text."""
     paper_markers: bool = False
+    binds_thinking: bool | None = None
+    """Whether the model checks its thinking against all that precedes it, so that an edit has to
+    take out what is older; None: as the model's name says."""
     shadow: bool = False
     """Decide and say what would be elided, but return the caller's own messages."""
     strict: bool = False
     """Raise instead of returning the caller's own messages when something goes wrong."""
+    skeleton_share: InitVar[None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, skeleton_share: None) -> None:
+        if skeleton_share is not None:
+            needed = (
+                "left out, it is no more: Forms() shortens steps as far as there is room, and"
+                " forms=None keeps each whole or leaves it out, as a skeleton_share of 0 did"
+            )
+            raise SettingError("skeleton_share", repr(skeleton_share), needed)
         object.__setattr__(self, "schedule", _known_schedule(self.schedule))
         if not callable(getattr(self.scorer, "score", None)):
             needed = "an object with a score method; agora.load_scorer(name) returns one"
@@ -110,7 +130,9 @@ class Compressor:
             raise SettingError("budget", repr(self.budget), needed)
         _check_count("k_recent", self.k_recent)
         _check_count("least_tokens", self.least_tokens)
-        _check_share("skeleton_share", self.skeleton_share)
+        if not isinstance(self.ceiling, int | float) or not self.ceiling >= 1:
+            needed = "a ratio to never editing, 1 or more, such as 1.05"
+            raise SettingError("ceiling", repr(self.ceiling), needed)
         if self.theta_hi is not None:
             _check_share("theta_hi", self.theta_hi)
         if self.forms is not None and not isinstance(self.forms, Forms):
@@ -128,14 +150,13 @@ class Compressor:
 
     @classmethod
     def paper(cls, scorer: Scorer | None = None) -> "Compressor":
-        """Return the paper's compressor: characters, every call, no skeletons, its marker."""
+        """Return the paper's compressor: characters, every call, whole or gone, its marker."""
         return cls(
             scorer=scorer or BUILT_IN["lexical"](),
             budget=Budget(keep_ratio=0.25, least_ratio=0.0, unit="characters"),
             theta_hi=0.9,
             schedule="every_call",
             least_tokens=0,
-            skeleton_share=0.0,
             paper_markers=True,
             forms=None,
         )
@@ -151,6 +172,7 @@ class Compressor:
         thinking: bool | None = None,
         pins: Collection[int] = (),
         observations: Observations | None = None,
+        sized: Callable[[Trajectory], Trajectory] | None = None,
     ) -> Compression:
         """Return the messages to send instead, and what was elided and why.
 
@@ -166,13 +188,15 @@ class Compressor:
             observations: `"user"` when an agent acts by text and user messages after the first
                 are what it observes, `"none"` when none of them is. When not given, those in a
                 frame that only programs write are.
+            sized: returns the trajectory in other sizes, where more is sent than the messages
+                show: of a log without system text and tools.
 
         Raises:
             AgoraError: only if `strict`.
 
         """
+        request: Request | None = None
         try:
-            schedule = self.schedule_for(model)
             request = make_request(
                 messages,
                 format=format,
@@ -182,18 +206,26 @@ class Compressor:
                 observations=observations,
                 model=model,
             )
-            compression = self._compressed(request, schedule, frozenset(pins))
-            return _in_shadow(compression, messages) if self.shadow else compression
+            request = replace(request, bound=self.binds_thinking)
+            schedule = self.schedule_for(model, asked_ttl(request))
+            compression = self._compressed(request, schedule, frozenset(pins), sized)
+            if self.shadow:
+                compression = _in_shadow(compression, messages)
+            return remove_unheld(request, compression)
         except Exception as error:
             if self.strict:
                 raise
             reason = Reason.UNREADABLE if isinstance(error, UnknownFormatError) else Reason.FAILED
             if reason is Reason.FAILED:
                 _log.warning("messages handed on unchanged: %s", _say(error))
-            return _untouched(messages, reason, format=format or "", detail=_say(error))
+            untouched = _untouched(messages, reason, format=format or "", detail=_say(error))
+            return untouched if request is None else fail_open(request, untouched)
 
-    def schedule_for(self, model: str | None = None) -> Schedule:
-        """Return when prompts to a model are edited: by its prices, or by the setting."""
+    def schedule_for(self, model: str | None = None, ttl: str | None = None) -> Schedule:
+        """Return when prompts to a model are edited: by its prices, or by the setting.
+
+        `ttl` is the time to live that the request asks of the cache, as it spells it.
+        """
         schedule = self.schedule
         if schedule == "every_call" or schedule == "every-call":
             return EveryCall()
@@ -201,12 +233,25 @@ class Compressor:
             return Never()
         if schedule != "by_price" and schedule != "by-price":
             return schedule
-        sheet = self.sheet or sheet_for(model or "")
+        sheet = (self.sheet or sheet_for(model or "")).for_ttl(ttl)
         if sheet.write <= sheet.read:
             return EveryCall(self.least_tokens)
         return RentOrBuy(
-            sheet, budget=self.budget, k_recent=self.k_recent, least_tokens=self.least_tokens
+            sheet,
+            budget=self.budget,
+            k_recent=self.k_recent,
+            ceiling=self.ceiling,
+            least_tokens=self.least_tokens,
         )
+
+    def sizes(self, trajectory: Trajectory, *, pins: Collection[int] = ()) -> Sizes:
+        """Return what the schedule is asked about a trajectory.
+
+        The only place that makes it: whoever asks when an edit is due asks this, so that
+        compressor, replay, explain and gateway name the same edits.
+        """
+        kept = self._kept(trajectory.steps, plans=False).keys()
+        return Sizes.of(trajectory, pinned=frozenset(pins) | kept)
 
     def decide(
         self, trajectory: Trajectory, edit: Edit, *, pins: Collection[int] = ()
@@ -221,7 +266,11 @@ class Compressor:
         return selection.decisions
 
     def _compressed(
-        self, request: Request, schedule: Schedule, pins: frozenset[int]
+        self,
+        request: Request,
+        schedule: Schedule,
+        pins: frozenset[int],
+        sized: Callable[[Trajectory], Trajectory] | None,
     ) -> Compression:
         broken = broken_rules(request, strict=True)
         illegal = [rule for rule in broken if not rule.strict]
@@ -236,19 +285,28 @@ class Compressor:
             )
             return replace(untouched, rule=illegal[0].code)
         parsed = parse(request, self._counter())
+        if sized is not None:
+            parsed = replace(parsed, trajectory=sized(parsed.trajectory))
         trajectory = parsed.trajectory
         if not trajectory.steps:
             detail = ACTS_BY_TEXT if may_act_by_text(request, trajectory) else ""
             return _unchanged(request, parsed, Reason.NOTHING_TO_ELIDE, detail)
-        sizes = Sizes.of(trajectory, pinned=pins | self._kept(trajectory.steps, plans=False).keys())
+        sizes = self.sizes(trajectory, pins=pins)
         edit = schedule.edit(sizes)
-        if not edit.epoch:
+        request = replace(request, edited_at=edited_at(request, parsed, edit))
+        if edit.epoch:
+            selection = self._select(trajectory, edit, pins)
+            if isinstance(selection, Reason):
+                compression = _unchanged(request, parsed, selection)
+            else:
+                illegal_before = {rule.code for rule in broken}
+                compression = self._written(request, parsed, selection, illegal_before)
+        else:
             detail = _why_not(edit, schedule, sizes)
-            return _unchanged(request, parsed, Reason.NOT_WORTH_IT_YET, detail)
-        selection = self._select(trajectory, edit, pins)
-        if isinstance(selection, Reason):
-            return _unchanged(request, parsed, selection)
-        return self._written(request, parsed, selection, {rule.code for rule in broken})
+            compression = _unchanged(request, parsed, Reason.NOT_WORTH_IT_YET, detail)
+        if compression.changed or not may_follow_an_edit(edit, self.k_recent):
+            return compression
+        return remove_until(compression, request.edited_at, parsed.thinking_tokens)
 
     def _select(
         self, trajectory: Trajectory, edit: Edit, pins: frozenset[int]
@@ -271,92 +329,77 @@ class Compressor:
             return Reason.NOTHING_TO_ELIDE
         if past.tokens <= budget:
             return Reason.WITHIN_BUDGET
-        planned: Plan | None = None
-        if self.forms is None or not self.uses_forms:
-            scores, rung, detail = _score(self, past)
-            self._hold(held, past.steps, scores)
-            decisions = select(
-                past,
-                scores,
-                held=held,
-                budget=budget,
-                skeleton_share=self.skeleton_share,
-                counter=self._counter(),
-            )
-        else:
-            worths, rung, detail = _worth(self, past, held)
-            self._hold(held, past.steps, [max(w.action, w.observation) for w in worths])
-            planned = plan(
-                past,
-                worths,
-                held=held,
-                forms=self.forms,
-                markers=self.markers(),
-                counter=self._counter(),
-            )
-            decisions = planned.decide(budget)
+        worths, rung, detail = _worth(self, past, held)
+        if self.theta_hi is not None:
+            for step, worth in zip(past.steps, worths, strict=True):
+                if max(worth.action, worth.observation) > self.theta_hi:
+                    held.setdefault(step.number, "sure to be needed")
+        planned = self._planned(past, worths, held)
+        decisions = planned.decide(budget)
         if all(decision.outcome != "elided" for decision in decisions):
             return Reason.NOTHING_TO_ELIDE
         later = tuple(
             Decision(step.number, "kept", "after the epoch", step.tokens)
             for step in trajectory.steps[edit.epoch :]
         )
+        before = past.tokens
+        if trajectory.bound:
+            before += sum(step.thinking_tokens for step in trajectory.steps[: edit.epoch])
         return _Selection(
             decisions + later,
             edit.epoch,
-            budget + trajectory.tokens - past.tokens,
+            budget + trajectory.tokens - before,
             rung,
             detail,
             planned,
             budget,
         )
 
-    def _hold(self, held: dict[int, str], steps: Sequence[Step], scores: Sequence[float]) -> None:
-        """Add to the floor what is sure to be needed, where the setting says from what score."""
-        if self.theta_hi is not None:
-            for step, score in zip(steps, scores, strict=True):
-                if score > self.theta_hi:
-                    held.setdefault(step.number, "sure to be needed")
+    def _planned(self, past: Past, worths: Sequence[StepWorth], held: Mapping[int, str]) -> Plan:
+        if self.forms is None:
+            return whole_or_gone(past, worths, held=held)
+        return plan(
+            past,
+            worths,
+            held=held,
+            forms=self.forms,
+            markers=self.markers(),
+            counter=self._counter(),
+        )
 
     def _kept(self, steps: Sequence[Step], *, plans: bool = True) -> Mapping[int, str]:
         """Return the steps that their tool puts into the floor, with the reason."""
-        if not self.uses_forms and not self.keep_tools:
+        forms = self.forms is not None
+        if not forms and not self.keep_tools:
             return {}
-        return kept_by_tool(steps, self.keep_tools, known=self.uses_forms, plans=plans)
-
-    @property
-    def uses_forms(self) -> bool:
-        """Whether steps have forms: they need skeletons."""
-        return self.forms is not None and self.skeleton_share > 0
+        return kept_by_tool(steps, self.keep_tools, known=forms, plans=plans)
 
     def markers(self, *, recall: bool = False) -> Markers:
         """Return what writes the markers; with `recall` they mention the recall tool."""
         if self.paper_markers:
             return PaperMarkers()
-        if self.forms is not None and self.uses_forms:
-            return FormMarkers(recall=recall, signed=self.forms.signed)
-        return SkeletonMarkers(recall=recall)
+        if self.forms is None:
+            return BareMarkers(recall=recall)
+        return FormMarkers(recall=recall, signed=self.forms.signed)
 
     def _written(
         self, request: Request, parsed: Parsed, selection: "_Selection", broken: set[str]
     ) -> Compression:
-        """Write the messages without the elided steps, if they are shorter and still legal."""
+        """Write the messages with each step as it was decided, if shorter and still legal."""
         counter = self._counter()
         trajectory = parsed.trajectory
         markers = self.markers(recall=offers_recall(request.tools))
         adapter = ADAPTERS[request.format]
         before = trajectory.tokens
         while True:
-            elided = {d.number: d.skeleton for d in selection.decisions if d.outcome == "elided"}
-            noted = selection.noted()
-            # An adapter of somebody else's may know no notes.
-            more = (noted,) if noted else ()
-            rendered = adapter.render(parsed, elided, markers, *more)
-            after = _tokens_after(trajectory, elided, noted, rendered, counter)
+            renditions = selection.renditions()
+            rendered = adapter.render(parsed, renditions, markers)
+            rendered, older, thinking = remove_older(rendered, request, parsed.thinking_tokens)
+            after = _tokens_after(trajectory, renditions, rendered, counter) - older
             if after <= selection.most_tokens:
                 break
             # Counts of parts do not add up exactly: something gives way until the whole fits.
-            fitting = selection.smaller(after - selection.most_tokens, counter)
+            fitting = selection.smaller(after - selection.most_tokens)
             if fitting is None:
                 break
             selection = fitting
@@ -389,6 +432,7 @@ class Compressor:
             owners=parsed.owners,
             spans=parsed.spans,
             observed=parsed.observed,
+            thinking=thinking,
         )
 
     def _counter(self) -> TokenCounter:
@@ -405,32 +449,23 @@ class _Selection:
     """What the whole prompt may cost: the budget, and what came after the epoch."""
     rung: Rung
     detail: str
-    plan: Plan | None = None
-    """Where steps have forms: what they were chosen from."""
-    budget: int = 0
+    plan: Plan
+    """What they were chosen from."""
+    budget: int
     """What the plan was filled to."""
 
-    def noted(self) -> frozenset[int]:
-        """Return the steps whose results are replaced in place though they could be removed."""
-        if self.plan is None:
-            return frozenset()
-        return frozenset(d.number for d in self.decisions if d.form == "action")
+    def renditions(self) -> Mapping[int, Rendition]:
+        """Return how each step stands that does not stay whole, by its number."""
+        return {d.number: d.rendition for d in self.decisions if d.rendition is not None}
 
-    def smaller(self, tokens: int, counter: TokenCounter) -> "_Selection | None":
+    def smaller(self, tokens: int) -> "_Selection | None":
         """Return a selection that costs about `tokens` less, or None if nothing can give way."""
-        if self.plan is None:
-            decisions = _shorter(self.decisions, tokens, counter)
-            return replace(self, decisions=decisions) if decisions != self.decisions else None
-        past = self.plan.past
-        budget = self.budget
-        while budget > past.fixed_tokens:
-            budget = max(past.fixed_tokens, budget - tokens)
-            decided = self.plan.decide(budget)
-            decisions = decided + self.decisions[len(decided) :]
-            if decisions != self.decisions:
-                return replace(self, decisions=decisions, budget=budget)
-            tokens *= 2
-        return None
+        size = len(self.plan.past.steps)
+        found = self.plan.decide_less(self.decisions[:size], self.budget, tokens)
+        if found is None:
+            return None
+        decisions, budget = found
+        return replace(self, decisions=decisions + self.decisions[size:], budget=budget)
 
 
 def _known_schedule(schedule: Any) -> Any:
@@ -463,64 +498,41 @@ def _why_not(edit: Edit, schedule: Schedule, sizes: Sizes) -> str:
     return f"an edit pays in about {steps} {'step' if steps == 1 else 'steps'}"
 
 
-def _score(compressor: Compressor, past: Past) -> tuple[Sequence[float], Rung, str]:
-    """Return the scores, from the rung below if the scorer fails."""
-    anchor, steps = past.anchor, past.steps
-    try:
-        return scores_of(compressor.scorer, anchor, steps), Rung.SCORED, ""
-    except Exception as error:
-        if compressor.strict:
-            raise
-        detail = _say(error)
-    try:
-        # Needs no language model and no package; only damaged files can stop it.
-        scores, rule = scores_of(FeaturesScorer(), anchor, steps), "features"
-    except Exception:
-        scores, rule = RecencyScorer().score(anchor, steps), "recency"
-    _log.warning("scored by %s instead: %s", rule, detail)
-    return scores, Rung.RULE, detail
-
-
 def _worth(
     compressor: Compressor, past: Past, held: Mapping[int, str]
 ) -> tuple[Sequence[StepWorth], Rung, str]:
-    """Return what the parts of steps are worth, by rule if the scorer fails."""
+    """Return what the parts of steps are worth, by rule if the scorer fails.
+
+    Steps that are whole or gone have one score, which counts for both parts.
+    """
+    by_score = compressor.forms is None
     try:
+        if by_score:
+            scores = scores_of(compressor.scorer, past.anchor, past.steps)
+            return [StepWorth(score, score) for score in scores], Rung.SCORED, ""
         return worth_of(compressor.scorer, past, held.keys()), Rung.SCORED, ""
     except Exception as error:
         if compressor.strict:
             raise
         detail = _say(error)
-    _log.warning("valued by rule instead: %s", detail)
-    return RuleWorth().worth(past, held.keys()), Rung.RULE, detail
+    _log.warning("%s instead: %s", "scored by recency" if by_score else "valued by rule", detail)
+    rule = RecencyScorer() if by_score else RuleWorth()
+    return worth_of(rule, past, held.keys()), Rung.RULE, detail
 
 
 def _tokens_after(
     trajectory: Trajectory,
-    elided: Mapping[int, str],
-    noted: Collection[int],
+    renditions: Mapping[int, Rendition],
     rendered: Rendered,
     counter: TokenCounter,
 ) -> int:
-    steps = [trajectory.steps[n - 1] for n in elided]
-    left = (s.action_tokens if s.number in noted else s.residue_tokens for s in steps)
-    removed = sum(step.tokens for step in steps) - sum(left)
+    removed = 0
+    for number, rendition in renditions.items():
+        step = trajectory.steps[number - 1]
+        removed += step.tokens - (step.action_tokens if rendition.in_place else 0)
     # One token more for each text that was added, for the gap before it.
     added = sum(counter.count(text) + 1 for text in rendered.added)
     return trajectory.tokens - removed + added
-
-
-def _shorter(
-    decisions: tuple[Decision, ...], tokens: int, counter: TokenCounter
-) -> tuple[Decision, ...]:
-    """Return the decisions without lines worth at least `tokens`, those of low scores first."""
-    found = list(decisions)
-    for decision in sorted(decisions, key=lambda d: (d.score or 0.0, d.number)):
-        if tokens > 0 and decision.skeleton:
-            tokens -= counter.count(decision.skeleton)
-            form: Form = "gone" if decision.form == "line" else decision.form
-            found[decision.number - 1] = replace(decision, skeleton="", form=form)
-    return tuple(found)
 
 
 def _all_kept(trajectory: Trajectory, reason: Reason) -> tuple[Decision, ...]:

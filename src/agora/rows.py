@@ -1,17 +1,21 @@
 """Rows of a conversation compressed in place: as many come back as were sent.
 
 Some callers hold messages back, and put what comes back into the places of what they sent: they
-cannot take a shorter list. So the results of elided steps are replaced where they stand. What is
-elided is decided as always, by whole steps.
+cannot take a shorter list. So the results of elided steps are replaced where they stand, and rows
+that are older than the edit lose thinking that the model would refuse. What is elided is decided as
+always, by whole steps.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agora.adapters.thoughts import REMOVED, thinks, without_thinking
 from agora.compressor import Compressor
-from agora.core.compression import Compression
-from agora.core.elide import SkeletonMarkers
+from agora.core.binding import binds
+from agora.core.compression import Compression, Reason, Rung
+from agora.core.renditions.markers import BareMarkers
 from agora.core.tokens import EstimatedTokens, TokenCounter
 
 Row = Mapping[str, Any]
@@ -27,11 +31,13 @@ class CompressedRows:
     compression: Compression
     tokens_before: int
     tokens_after: int
+    thinking: int = 0
+    """How many rows lost their thinking."""
 
     @property
     def changed(self) -> bool:
-        """Whether anything was elided."""
-        return self.tokens_after < self.tokens_before
+        """Whether anything was shortened or taken out."""
+        return self.tokens_after < self.tokens_before or self.thinking > 0
 
 
 def is_partial(messages: Sequence[Any]) -> bool:
@@ -51,30 +57,71 @@ def compress_rows(
     Args:
         compressor: decides.
         rows: chat completions messages. Assistant messages may be missing: each result whose call
-            is not there is taken for a step of its own.
-        model: the model that the conversation goes to, for its prices.
+            is not there is taken for a step of its own. On a model that binds thinking to the
+            prefix nothing is replaced then, since what was held back may think: it would be refused
+            behind a change, and only the caller could take it out.
+        model: the model that the conversation goes to, for its prices and its thinking.
         tools: the request's tools, where they are known.
 
     """
+    told = compressor.binds_thinking
+    if (binds(model) if told is None else told) and is_partial(rows):
+        return _left_alone(compressor, rows)
     chat, places = _completed(rows)
     compression = compressor.compress(chat, format="openai", model=model, tools=tools)
     counter: TokenCounter = compressor.counter or EstimatedTokens()
     before = after = compression.tokens_before
     new = list(rows)
+    thinking = 0
     if compression.changed:
-        markers = SkeletonMarkers()
-        lines = {d.number: d.skeleton for d in compression.decisions if d.outcome == "elided"}
+        thinking = _take_thinking(new, places, compression)
+        markers = BareMarkers()
+        elided = {d.number: d.rendition for d in compression.decisions if d.rendition}
         for at, row in enumerate(rows):
             number = abs(compression.owners[places[at]])
-            text = row.get("content") if number in lines and _is_result(row) else None
-            if not isinstance(text, str):
+            rendition = elided.get(number) if _is_result(row) else None
+            text = row.get("content")
+            if rendition is None or not isinstance(text, str):
                 continue
-            mark = markers.mask(number, lines[number])
+            mark = markers.note(number, rendition.result)
             saved = counter.count(text) - counter.count(mark)
             if saved > 0:
                 new[at] = {**row, "content": mark}
                 after -= saved
-    return CompressedRows(new, compression, before, after)
+    return CompressedRows(new, compression, before, after, thinking)
+
+
+def _take_thinking(rows: list[Any], places: Sequence[int], compression: Compression) -> int:
+    """Take out what the compressor took out, and of elided rows all: they are older than the edit.
+
+    Return how many rows lost their thinking.
+    """
+    if compression.trajectory is not None and not compression.trajectory.bound:
+        return 0
+    sent = dict(zip(compression.positions, compression.messages, strict=True))
+    count = 0
+    for at, row in enumerate(rows):
+        if thinks(row) and not thinks(sent.get(places[at])):
+            [bare] = without_thinking([row]).messages
+            empty = not bare.get("content") and not bare.get("tool_calls")
+            rows[at] = {**bare, "content": REMOVED} if empty else bare
+            count += 1
+    return count
+
+
+def _left_alone(compressor: Compressor, rows: Sequence[Any]) -> CompressedRows:
+    counter: TokenCounter = compressor.counter or EstimatedTokens()
+    tokens = counter.count(json.dumps(rows, ensure_ascii=False, default=str))
+    compression = Compression(
+        messages=rows,
+        reason=Reason.NOTHING_TO_ELIDE,
+        rung=Rung.UNTOUCHED,
+        tokens_before=tokens,
+        tokens_after=tokens,
+        format="openai",
+        detail="assistant messages were held back, and the model binds its thinking to the prefix",
+    )
+    return CompressedRows(list(rows), compression, tokens, tokens)
 
 
 def _completed(rows: Sequence[Any]) -> tuple[list[Any], list[int]]:

@@ -1,11 +1,12 @@
 from typing import Any
 
+from agora.adapters import validate
 from agora.adapters.anthropic_messages import AnthropicMessages
 from agora.adapters.base import Parsed
-from agora.adapters.rules import validate
-from agora.core.elide import SIGNATURE, SkeletonMarkers
+from agora.core.renditions.markers import SIGNATURE, BareMarkers
 from agora.core.request import Request
 from agora.core.tokens import Characters
+from harness.renditions import renditions
 
 ADAPTER = AnthropicMessages()
 USER = {"role": "user", "content": "Find it."}
@@ -39,7 +40,8 @@ def parse(*messages: dict[str, Any], **options: Any) -> Parsed:
 
 def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
-    rendered: list[Any] = ADAPTER.render(parse(*messages), elided, SkeletonMarkers()).messages
+    parsed = parse(*messages)
+    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), BareMarkers()).messages
     return rendered
 
 
@@ -73,8 +75,8 @@ def test_with_thinking_every_step_is_masked_and_no_assistant_block_goes() -> Non
 def test_the_caller_can_say_that_thinking_is_on() -> None:
     messages = (USER, acts("a"), saw(result("a")), acts("b"), saw(result("b")))
 
-    assert {s.form for s in parse(*messages, thinking=True).trajectory.steps} == {"mask"}
-    assert {s.form for s in parse(*messages).trajectory.steps} == {"drop"}
+    assert {s.removable for s in parse(*messages, thinking=True).trajectory.steps} == {False}
+    assert {s.removable for s in parse(*messages).trajectory.steps} == {True}
 
 
 def test_every_result_of_a_masked_step_is_replaced_and_keeps_its_shape() -> None:
@@ -188,7 +190,7 @@ def test_system_text_inside_the_messages_stays_and_masks_the_step_before_it() ->
     messages = [USER, acts("a"), saw(result("a")), SYSTEM, acts("b"), saw(result("b")), blocks]
     parsed = parse(*messages)
 
-    assert [step.form for step in parsed.trajectory.steps] == ["mask", "mask"]
+    assert [step.removable for step in parsed.trajectory.steps] == [False, False]
     assert [(u.text, u.after, u.by_user) for u in parsed.trajectory.utterances] == [
         ("Plan mode is on.", 1, False),
         ("Plan mode is off.", 2, False),
@@ -215,7 +217,7 @@ def test_a_role_that_is_not_known_is_kept_in_place() -> None:
     parsed = parse(*messages)
 
     assert validate(messages, format="anthropic") == []
-    assert [step.form for step in parsed.trajectory.steps] == ["mask", "drop"]
+    assert [step.removable for step in parsed.trajectory.steps] == [False, True]
     assert elide(*messages, n1="", n2="")[3] is odd
 
 

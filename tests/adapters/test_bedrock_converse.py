@@ -2,9 +2,10 @@ from typing import Any
 
 from agora.adapters.base import Parsed
 from agora.adapters.bedrock_converse import BedrockConverse
-from agora.core.elide import SIGNATURE, SkeletonMarkers
+from agora.core.renditions.markers import SIGNATURE, BareMarkers
 from agora.core.request import Request
 from agora.core.tokens import Characters
+from harness.renditions import renditions
 
 ADAPTER = BedrockConverse()
 POINT = {"cachePoint": {"type": "default"}}
@@ -41,7 +42,8 @@ def parse(*messages: dict[str, Any], **options: Any) -> Parsed:
 
 def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
-    rendered: list[Any] = ADAPTER.render(parse(*messages), elided, SkeletonMarkers()).messages
+    parsed = parse(*messages)
+    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), BareMarkers()).messages
     return rendered
 
 
@@ -76,7 +78,7 @@ def test_with_reasoning_every_step_is_masked_and_no_assistant_block_goes() -> No
 def test_the_caller_can_say_that_thinking_is_on() -> None:
     parsed = parse(USER, acts("a"), user(result("a")), thinking=True)
 
-    assert parsed.trajectory.steps[0].form == "mask"
+    assert parsed.trajectory.steps[0].removable is False
 
 
 def test_user_text_next_to_results_is_user_text_and_masks_the_step() -> None:
@@ -163,7 +165,7 @@ def test_a_masked_observation_of_text_keeps_its_cache_point() -> None:
     messages = (USER, says, seen, says, seen)
     parsed = parse(*messages, thinking=True)
 
-    out = ADAPTER.render(parsed, {1: "open -> key 1"}, SkeletonMarkers()).messages
+    out = ADAPTER.render(parsed, renditions(parsed, {1: "open -> key 1"}), BareMarkers()).messages
 
     assert out[2] == user(text("[step 1 elided] key 1"), POINT)
 

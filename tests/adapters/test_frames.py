@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from agora.adapters.frames import FRAMES, Exchange, Prompt, first_frame, framed
+from agora.adapters.frames import FRAMES, Prompt, Reply, first_frame, framed
 
 FENCE = "Let me look.\n\n```bash\nls\n```"
 REACT = "Thought: hm\nAction: ls"
@@ -49,7 +49,7 @@ TOLD = {
 @pytest.mark.parametrize("case", TOLD)
 def test_what_a_program_frames_is_known_by_its_frame(case: str) -> None:
     said, answer, name = TOLD[case]
-    frame = first_frame(Exchange(said=said, answer=answer), Prompt())
+    frame = first_frame(Reply(said=said, answer=answer), Prompt())
 
     assert frame is not None
     assert frame.name == name
@@ -83,18 +83,18 @@ NOT_TOLD = {
 def test_what_may_be_a_persons_is_in_no_frame(case: str) -> None:
     said, answer = NOT_TOLD[case]
 
-    assert first_frame(Exchange(said=said, answer=answer), Prompt()) is None
+    assert first_frame(Reply(said=said, answer=answer), Prompt()) is None
 
 
 def test_the_shell_of_swe_agent_counts_where_its_prompt_speaks_of_it() -> None:
     for answer in (f"a.py\n{SHELL}", SHELL.replace("bash", "(Interactive session: n/a)\nbash")):
-        frame = first_frame(Exchange(said="ls", answer=answer), SWE_AGENT)
+        frame = first_frame(Reply(said="ls", answer=answer), SWE_AGENT)
         assert frame is not None
         assert frame.name == "shell"
     for answer in ("a.py", f"{SHELL} and now?"):
-        assert first_frame(Exchange(said="ls", answer=answer), SWE_AGENT) is None
+        assert first_frame(Reply(said="ls", answer=answer), SWE_AGENT) is None
     asked = Prompt(system=SWE_AGENT.system, task="Fix it.")
-    assert first_frame(Exchange(said="ls", answer=SHELL), asked) is None
+    assert first_frame(Reply(said="ls", answer=SHELL), asked) is None
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,13 @@ def test_the_shell_of_swe_agent_counts_where_its_prompt_speaks_of_it() -> None:
     ],
 )
 def test_an_executor_counts_by_the_name_that_its_program_gives_it(answer: str) -> None:
-    ran = Exchange(said="run", answer=answer, speaker="Computer_terminal")
+    ran = Reply(said="run", answer=answer, speaker="Computer_terminal")
     frame = first_frame(ran, Prompt())
 
     assert frame is not None
     assert frame.name == "executor"
-    assert first_frame(Exchange(said="run", answer=answer, speaker="alice"), Prompt()) is None
-    words = Exchange(said="run", answer="Stop now.", speaker="Computer_terminal")
+    assert first_frame(Reply(said="run", answer=answer, speaker="alice"), Prompt()) is None
+    words = Reply(said="run", answer="Stop now.", speaker="Computer_terminal")
     assert first_frame(words, Prompt()) is None
 
 
@@ -121,17 +121,17 @@ def test_frames_are_read_in_linear_time() -> None:
     def seconds(size: int) -> float:
         texts = ("<output>" * size, "<output></output>" * size, "(Open file: " * size, "\n" * size)
         exchanges = [
-            Exchange(said=said, answer=f"<returncode>0</returncode>{text}")
+            Reply(said=said, answer=f"<returncode>0</returncode>{text}")
             for text in texts
             for said in (FENCE, text, f"Thought:\n{text}")
         ]
         best = float("inf")
         for _ in range(3):
             began = time.perf_counter()
-            for exchange in exchanges:
+            for reply in exchanges:
                 for frame in FRAMES:
-                    frame.holds(exchange)
-                    frame.opens(exchange, SWE_AGENT)
+                    frame.holds(reply)
+                    frame.opens(reply, SWE_AGENT)
             best = min(best, time.perf_counter() - began)
         return best
 

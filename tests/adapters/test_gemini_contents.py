@@ -2,9 +2,10 @@ from typing import Any
 
 from agora.adapters.base import Parsed
 from agora.adapters.gemini_contents import GeminiContents
-from agora.core.elide import SIGNATURE, SkeletonMarkers
+from agora.core.renditions.markers import SIGNATURE, BareMarkers
 from agora.core.request import Request
 from agora.core.tokens import Characters
+from harness.renditions import renditions
 
 ADAPTER = GeminiContents()
 PICTURE = {"inlineData": {"mimeType": "image/png", "data": "A" * 10_000}}
@@ -35,7 +36,8 @@ def parse(*contents: dict[str, Any], **options: Any) -> Parsed:
 
 def elide(*contents: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
-    rendered: list[Any] = ADAPTER.render(parse(*contents), elided, SkeletonMarkers()).messages
+    parsed = parse(*contents)
+    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), BareMarkers()).messages
     return rendered
 
 
@@ -47,7 +49,7 @@ def test_a_step_is_a_turn_with_calls_and_the_turn_that_answers_them() -> None:
     assert parsed.owners == [0, 1, -1]
     assert (step.action, step.thought) == ('a {"at": "a"}\nb {"at": "b"}', "hm")
     assert step.observation == 'a key\n{"x": [1]}'
-    assert step.form == "drop"
+    assert step.removable
 
 
 def test_elided_steps_leave_their_marker_inside_the_response_before_them_or_in_user_text() -> None:

@@ -1,11 +1,12 @@
 from typing import Any
 
+from agora.adapters import validate
 from agora.adapters.base import Parsed
 from agora.adapters.openai_chat import OpenAIChat
-from agora.adapters.rules import validate
-from agora.core.elide import SIGNATURE, SkeletonMarkers
+from agora.core.renditions.markers import SIGNATURE, BareMarkers
 from agora.core.request import Request
 from agora.core.tokens import Characters
+from harness.renditions import renditions
 
 ADAPTER = OpenAIChat()
 USER = {"role": "user", "content": "Find it."}
@@ -32,29 +33,29 @@ def says(content: str) -> dict[str, Any]:
     return {"role": "assistant", "content": content}
 
 
-def steps_of(*messages: dict[str, Any]) -> list[tuple[str, str, str]]:
+def steps_of(*messages: dict[str, Any]) -> list[tuple[str, str, bool]]:
     steps = read(list(messages)).trajectory.steps
-    return [(step.action, step.observation, step.form) for step in steps]
+    return [(step.action, step.observation, step.removable) for step in steps]
 
 
 def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
     parsed = read(list(messages))
     elided = {int(name[1:]): line for name, line in numbers.items()}
-    rendered: list[Any] = ADAPTER.render(parsed, elided, SkeletonMarkers()).messages
+    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), BareMarkers()).messages
     return rendered
 
 
 def test_a_step_is_a_call_with_its_result() -> None:
     assert steps_of(USER, acts("a"), saw("a"), acts("b"), saw("b", "a door")) == [
-        ("look {}", "a key", "drop"),
-        ("look {}", "a door", "drop"),
+        ("look {}", "a key", True),
+        ("look {}", "a door", True),
     ]
 
 
 def test_parallel_calls_and_results_in_any_order_are_one_step() -> None:
     messages = (USER, acts("a", "b"), saw("b", "two"), saw("a", "one"))
 
-    assert steps_of(*messages) == [("look {}\nlook {}", "two\none", "drop")]
+    assert steps_of(*messages) == [("look {}\nlook {}", "two\none", True)]
 
 
 def test_what_the_agent_says_with_its_call_belongs_to_the_step() -> None:
@@ -101,7 +102,7 @@ def test_the_agents_last_word_is_pending() -> None:
 def test_a_step_right_before_user_text_is_masked_so_that_roles_still_alternate() -> None:
     messages = (USER, acts("a"), saw("a"), USER, acts("b"), saw("b"))
 
-    assert [form for _, _, form in steps_of(*messages)] == ["mask", "drop"]
+    assert [removable for _, _, removable in steps_of(*messages)] == [False, True]
     assert elide(*messages, n1="look -> key 1") == [
         USER,
         acts("a"),
@@ -116,7 +117,7 @@ def test_a_system_message_between_does_not_hide_the_user_text_that_follows() -> 
     system = {"role": "system", "content": "Time passes."}
     messages = (USER, acts("a"), saw("a"), system, USER, acts("b"), saw("b"))
 
-    assert [form for _, _, form in steps_of(*messages)] == ["mask", "drop"]
+    assert [removable for _, _, removable in steps_of(*messages)] == [False, True]
 
 
 def test_a_system_message_ends_what_the_agent_said() -> None:
@@ -137,7 +138,7 @@ def test_user_text_inside_an_open_step_masks_it() -> None:
     parsed = read([USER, acts("a"), USER, saw("a"), acts("b"), saw("b")])
 
     assert parsed.owners == [0, 1, 0, -1, 2, -2]
-    assert parsed.trajectory.steps[0].form == "mask"
+    assert parsed.trajectory.steps[0].removable is False
 
 
 def test_a_run_of_elided_steps_leaves_one_marker_in_the_message_before_it() -> None:
@@ -184,7 +185,7 @@ def test_a_masked_result_of_parts_stays_a_list_of_parts() -> None:
 def test_a_message_that_is_not_touched_is_the_callers_own_object() -> None:
     messages = [USER, acts("a"), saw("a"), acts("b"), saw("b")]
     parsed = read(messages)
-    out = ADAPTER.render(parsed, {1: ""}, SkeletonMarkers())
+    out = ADAPTER.render(parsed, renditions(parsed, {1: ""}), BareMarkers())
 
     assert out.messages[1] is messages[3]
     assert out.positions == (0, 3, 4)
@@ -215,8 +216,8 @@ def test_calls_of_before_tool_calls_and_custom_calls_are_read_too() -> None:
     answer = {"role": "function", "name": "f", "content": "one"}
 
     assert steps_of(USER, legacy, answer, custom, saw("c")) == [
-        ("f ", "one", "drop"),
-        ("sh ls", "a key", "drop"),
+        ("f ", "one", True),
+        ("sh ls", "a key", True),
     ]
 
 
@@ -281,5 +282,28 @@ def test_a_role_that_is_not_known_is_kept_in_place() -> None:
     messages = [USER, acts("a"), saw("a"), odd, acts("b"), saw("b")]
 
     assert validate(messages, format="openai") == []
-    assert [form for _, _, form in steps_of(*messages)] == ["mask", "drop"]
+    assert [removable for _, _, removable in steps_of(*messages)] == [False, True]
     assert elide(*messages, n1="", n2="")[3] is odd
+
+
+def thoughts_of(**more: Any) -> tuple[str, int]:
+    """Return what was read of a message's reasoning, and what it costs."""
+    bare = read([USER, acts("a"), saw("a")]).trajectory.steps[0]
+    step = read([USER, {**acts("a"), **more}, saw("a")]).trajectory.steps[0]
+    return step.thought, step.tokens - bare.tokens
+
+
+def test_reasoning_is_read_under_either_name_and_counted_once() -> None:
+    assert thoughts_of(reasoning_content="Hm.") == ("Hm.", 3)
+    assert thoughts_of(reasoning="Hm.") == ("Hm.", 3)
+    assert thoughts_of(reasoning="Hm.", reasoning_content="Hm.") == ("Hm.", 3)
+    assert thoughts_of(reasoning={"effort": "high"}, reasoning_content=None) == ("", 0)
+
+
+def test_details_of_reasoning_cost_what_they_hold() -> None:
+    shown = {"type": "reasoning.text", "text": "Hm.", "signature": None}
+    hidden = {"type": "reasoning.encrypted", "data": "A" * 160}
+
+    assert thoughts_of(reasoning_details=[shown, hidden, "?"]) == ("Hm.", 33)
+    assert thoughts_of(reasoning="Hm.", reasoning_details=[shown, hidden]) == ("Hm.", 33)
+    assert thoughts_of(reasoning_details={"data": "A" * 160}) == ("", 0)

@@ -2,13 +2,14 @@ from typing import Any
 
 import pytest
 
+from agora.adapters import validate
 from agora.adapters.base import Parsed
 from agora.adapters.openai_responses import OpenAIResponses
-from agora.adapters.rules import validate
-from agora.core.elide import SIGNATURE, SkeletonMarkers
+from agora.core.renditions.markers import SIGNATURE, BareMarkers
 from agora.core.request import Request
 from agora.core.tokens import Characters
 from agora.errors import ParseError
+from harness.renditions import renditions
 
 ADAPTER = OpenAIResponses()
 USER = {"role": "user", "content": [{"type": "input_text", "text": "Find it."}]}
@@ -37,7 +38,8 @@ def parse(*items: dict[str, Any]) -> Any:
 
 def elide(*items: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
-    rendered: list[Any] = ADAPTER.render(parse(*items), elided, SkeletonMarkers()).messages
+    parsed = parse(*items)
+    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), BareMarkers()).messages
     return rendered
 
 
@@ -59,6 +61,16 @@ def test_sealed_reasoning_is_counted_without_being_read() -> None:
     plain = parse(USER, thinks(), acts("a"), saw("a"))
 
     assert sealed.trajectory.tokens - plain.trajectory.tokens == 300
+
+
+def test_reasoning_that_is_not_sealed_is_read_and_counted() -> None:
+    content = [{"type": "reasoning_text", "text": "Look."}]
+    bare = parse(USER, thinks(), acts("a"), saw("a")).trajectory.steps[0]
+
+    step = parse(USER, thinks(content=content), acts("a"), saw("a")).trajectory.steps[0]
+
+    assert step.thought == "Perhaps here.\nLook."
+    assert step.tokens == bare.tokens + len("\nLook.")
 
 
 def test_an_answer_with_its_reasoning_and_hosted_calls_is_never_a_step() -> None:
@@ -143,7 +155,7 @@ def test_a_plain_string_is_the_task_and_comes_back_as_it_is() -> None:
     parsed = read("Find it.")
 
     assert parsed.trajectory.task == "Find it."
-    assert ADAPTER.render(parsed, {}, SkeletonMarkers()).messages == "Find it."
+    assert ADAPTER.render(parsed, {}, BareMarkers()).messages == "Find it."
 
 
 def test_instructions_and_tools_are_counted() -> None:
@@ -168,6 +180,6 @@ def test_a_role_and_an_item_that_are_not_known_are_kept_in_place() -> None:
     parsed = parse(*items, saw("c"))
 
     assert validate([*items, saw("c")], format="responses") == []
-    assert [step.form for step in parsed.trajectory.steps] == ["mask", "drop", "drop"]
+    assert [step.removable for step in parsed.trajectory.steps] == [False, True, True]
     assert parsed.trajectory.steps[1].fixed == "holds a hologram item"
     assert elide(*items, saw("c"), n1="", n3="")[3:6] == [odd, thinks(), new]

@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 from agora.adapters.base import Adapter, Parsed
 from agora.adapters.react import ReActText, quote
 from agora.adapters.transcript import RoleTranscript, write
-from agora.core.elide import SIGNATURE, FormMarkers, SkeletonMarkers
+from agora.core.renditions.markers import SIGNATURE, BareMarkers, FormMarkers
 from agora.core.request import Request
 from agora.core.tokens import Characters
+from harness.renditions import renditions
 
 TRANSCRIPT = """[SYSTEM] Be good.
 [USER] Find it.
@@ -37,7 +38,9 @@ def read(adapter: Adapter, text: str, system: object = None) -> Parsed:
 
 def elide(adapter: Adapter, text: str, *numbers: int) -> Any:
     parsed = read(adapter, text)
-    return adapter.render(parsed, dict.fromkeys(numbers, ""), SkeletonMarkers()).messages
+    return adapter.render(
+        parsed, renditions(parsed, dict.fromkeys(numbers, "")), BareMarkers()
+    ).messages
 
 
 def steps_of(adapter: Adapter, text: str) -> list[tuple[str, str, str]]:
@@ -135,10 +138,14 @@ def test_a_note_takes_the_place_of_what_was_observed_and_the_action_stays() -> N
     note = "[step 2: result elided] ok"
 
     transcript = read(RoleTranscript(), TRANSCRIPT)
-    text = RoleTranscript().render(transcript, {1: "", 2: "go -> ok"}, markers, [2]).messages
+    text = (
+        RoleTranscript()
+        .render(transcript, renditions(transcript, {1: "", 2: "go -> ok"}, [2]), markers)
+        .messages
+    )
     assert f"[ASSISTANT] go north\n[USER] {note}\n[ASSISTANT] go south" in text
     assert "[step 1 elided by the context compressor, not the user]" in text
 
     react = read(ReActText(), REACT.replace("a door", "\na door"))
-    text = ReActText().render(react, {2: "go -> ok"}, markers, [2]).messages
+    text = ReActText().render(react, renditions(react, {2: "go -> ok"}, [2]), markers).messages
     assert f"Observation 2: {note}\nThought 3: and" in text

@@ -11,7 +11,7 @@ from agora.compressor import Compressor
 from agora.core.prices import sheet_for
 from harness.agents.analysis import (
     Breaks,
-    Exchange,
+    Pair,
     analyse,
     bill,
     breaks,
@@ -148,8 +148,8 @@ def test_a_request_that_was_refused_may_come_again() -> None:
 
 def test_a_refused_edit_is_illegal_and_a_refused_request_of_the_agent_is_not_our_fault() -> None:
     whole, cut = [said("task"), said("step")], [said("marker"), said("step")]
-    refused_edit = Exchange(request(1, whole), (request(2, cut, verdict="no"),))
-    own = Exchange(request(1, whole), (request(2, whole, verdict="no"),))
+    refused_edit = Pair(request(1, whole), (request(2, cut, verdict="no"),))
+    own = Pair(request(1, whole), (request(2, whole, verdict="no"),))
 
     assert not analyse([refused_edit], [refused_edit.sent.prompt], 0.0).legal
     assert analyse([own], [own.sent.prompt], 0.0).legal
@@ -163,7 +163,7 @@ def test_an_edit_that_breaks_a_rule_of_our_own_validator_is_illegal() -> None:
     sent = request(1, [said("task"), asked, answer])
     arrived = request(2, [said("task"), answer])
 
-    row = analyse([Exchange(sent, (arrived,))], [sent.prompt], 0.0)
+    row = analyse([Pair(sent, (arrived,))], [sent.prompt], 0.0)
 
     assert not row.legal
     assert sum(row.broken_by_edit.values()) >= 1
@@ -178,7 +178,7 @@ def test_a_session_that_is_passed_through_saves_nothing_and_claims_nothing() -> 
     sent = [request(n, messages) for n, messages in enumerate(long_session(5))]
     calls = [(one, one.prompt) for one in sent]
     exchanges = [
-        Exchange(one, (replace(one, usage=asdict(usage)),))
+        Pair(one, (replace(one, usage=asdict(usage)),))
         for one, usage in zip(sent, bill(calls), strict=True)
     ]
 
@@ -198,7 +198,7 @@ def test_a_claim_is_compared_with_the_true_saving() -> None:
         request(one.number, [said("short"), json.loads(one.body)["messages"][-1]], usage=usage)
         for one in sent
     ]
-    exchanges = [Exchange(a, (b,)) for a, b in zip(sent, arrived, strict=True)]
+    exchanges = [Pair(a, (b,)) for a, b in zip(sent, arrived, strict=True)]
     wanted = [one.prompt for one in arrived]
     true = dollars([(one, one.prompt) for one in sent]) - 5 * 1_000 * sheet_for(MODEL).input / 1e6
 
@@ -212,7 +212,7 @@ def test_a_claim_is_compared_with_the_true_saving() -> None:
 def test_a_call_that_never_arrives_is_lost() -> None:
     sent = request(1, [said("task")])
 
-    row = analyse([Exchange(sent)], [sent.prompt], 0.0)
+    row = analyse([Pair(sent)], [sent.prompt], 0.0)
 
     assert row.lost == 1
     assert "1 calls lost" in row.problems()
@@ -222,7 +222,7 @@ def test_what_the_gateway_says_of_a_request_it_left_alone_is_counted() -> None:
     missed = [("x-agora-untouched", "deadline")]
     sent = request(1, [said("task")], answer_headers=missed)
 
-    row = analyse([Exchange(sent, (sent,))], [sent.prompt], 0.0)
+    row = analyse([Pair(sent, (sent,))], [sent.prompt], 0.0)
 
     assert row.left_alone == {"deadline": 1}
     assert row.missed == 1
@@ -236,8 +236,8 @@ def test_offline_is_what_the_library_makes_of_the_recorded_requests() -> None:
         messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": f"line {n}\n" * 900})
     sent = request(1, messages)
 
-    (every_call,) = offline([Exchange(sent)], Compressor(schedule="every_call", least_tokens=0))
-    (never,) = offline([Exchange(sent)], Compressor(schedule="never"))
+    (every_call,) = offline([Pair(sent)], Compressor(schedule="every_call", least_tokens=0))
+    (never,) = offline([Pair(sent)], Compressor(schedule="never"))
 
     assert len("".join(b.text for b in every_call)) < len("".join(b.text for b in sent.prompt)) / 2
     assert never == sent.prompt
@@ -250,8 +250,8 @@ def test_an_agents_own_summary_is_wanted_whole() -> None:
         messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
         messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": f"{n} " * 4_000})
     own = [("x-agora-untouched", "own_summary")]
-    summary = Exchange(request(1, messages, answer_headers=own))
-    usual = Exchange(request(1, messages))
+    summary = Pair(request(1, messages, answer_headers=own))
+    usual = Pair(request(1, messages))
     every_call = Compressor(schedule="every_call")
 
     assert offline([summary], every_call) == [summary.sent.prompt]

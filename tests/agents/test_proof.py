@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.agents.analysis import Exchange
+from harness.agents.analysis import Pair
 from harness.agents.excerpt import excerpt
 from harness.agents.proof import changed_beside_messages, changed_on_disk, home_touched
 from harness.agents.record import Request
@@ -21,8 +21,8 @@ def request(text: str, *, path: str = "/v1/chat/completions?beta=1", **known: An
     )
 
 
-def exchange(**arrived: Any) -> Exchange:
-    return Exchange(request("ID-11111 ID-22222"), (request(MARKED, **arrived),))
+def exchange(**arrived: Any) -> Pair:
+    return Pair(request("ID-11111 ID-22222"), (request(MARKED, **arrived),))
 
 
 def test_an_edit_of_the_messages_alone_is_no_problem() -> None:
@@ -81,7 +81,7 @@ def test_a_file_of_the_user_that_was_changed_is_found_unless_the_agent_does_so(
 
 def test_an_excerpt_shows_the_longest_marker_and_no_place_on_this_machine() -> None:
     text = f"{MARKED}\n2 read /some/where/repository/pkg/b.py"
-    found = excerpt([Exchange(request("whole"), (request(text),))])
+    found = excerpt([Pair(request("whole"), (request(text),))])
 
     assert "[steps 1-2 elided]" in found
     assert "/pkg/b.py" in found

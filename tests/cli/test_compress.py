@@ -42,13 +42,12 @@ def test_bare_messages_come_out_as_bare_messages_and_the_account_on_stderr(run: 
 
 def test_the_command_gives_what_the_library_gives(run: Run, write: Write) -> None:
     options = ("--keep-ratio", "0.4", "--k-recent", "3", "--scorer", "recency", "--pin", "2")
-    result = run("compress", *EVERY_CALL, write(chat(12)), *options, "--skeleton-share", "0.2")
+    result = run("compress", *EVERY_CALL, write(chat(12)), *options)
 
     compressor = agora.Compressor(
         schedule="every_call",
         budget=agora.Budget(keep_ratio=0.4),
         k_recent=3,
-        skeleton_share=0.2,
         scorer=_recency(),
     )
     assert json.loads(result.stdout) == compressor.compress(chat(12), pins=[2]).messages
@@ -190,11 +189,17 @@ def test_an_agent_that_acts_by_text_needs_to_be_told_what_its_observations_are(r
 def test_options_that_exclude_each_other_say_so(run: Run, write: Write) -> None:
     path = write(chat(3))
     both = run("compress", *EVERY_CALL, path, "--limit", "9", "--keep-ratio", "0.5")
-    skeletons = run("compress", *EVERY_CALL, path, "--paper", "--skeleton-share", "0.5")
 
-    assert (both.exit_code, skeletons.exit_code) == (2, 2)
+    assert both.exit_code == 2
     assert "one of the two" in both.stderr
-    assert "no skeletons" in skeletons.stderr
+
+
+def test_an_option_that_is_gone_says_what_to_use_instead(run: Run, write: Write) -> None:
+    result = run("compress", *EVERY_CALL, write(chat(3)), "--skeleton-share", "0.5")
+
+    assert result.exit_code == 2
+    assert "--skeleton-share is no more" in result.stderr
+    assert "--paper" in result.stderr
 
 
 def test_a_pin_beyond_the_last_step_is_pointed_out(run: Run, write: Write) -> None:

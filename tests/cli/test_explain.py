@@ -1,5 +1,6 @@
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from agora.core.budget import Budget
 from agora.core.compression import Compression, Reason, Rung
 from agora.core.trajectory import Anchor, Call, Step
 from tests.cli.conftest import EVERY_CALL, Run, Write, chat
+from tests.logs.test_claude_code import Session
 
 
 def every_call(**options: Any) -> Compressor:
@@ -50,8 +52,8 @@ def test_an_elided_step_shows_the_line_that_stands_for_it(run: Run, write: Write
     result = run("explain", *EVERY_CALL, write(chat(12)), "--width", "120")
 
     for decision in compression.decisions:
-        if decision.skeleton:
-            assert f"`- {decision.skeleton}" in result.stdout
+        if decision.text:
+            assert f"`- {decision.text}" in result.stdout
 
 
 def test_the_head_has_the_totals_of_the_compression(run: Run, write: Write) -> None:
@@ -189,7 +191,8 @@ def test_every_reason_has_a_sentence() -> None:
                 messages=[], reason=reason, rung=Rung.UNTOUCHED, tokens_before=0, tokens_after=0
             )
             drawn = Picture(compression=compression, name="x", budget=Budget())
-            assert any("Unchanged: " in line.plain for line in drawn.lines(Look()))
+            said = "Thinking: " if compression.changed else "Unchanged: "
+            assert any(said in line.plain for line in drawn.lines(Look()))
 
 
 @settings(max_examples=80, deadline=None)
@@ -249,3 +252,44 @@ def step(action: str = "", *calls: Call) -> Step:
 )
 def test_an_action_in_short_is_what_was_done(given: Step, short: str) -> None:
     assert in_short(given) == short
+
+
+def test_of_a_log_it_counts_what_replay_counts_and_names_the_same_edit(
+    run: Run, tmp_path: Path
+) -> None:
+    session = Session().user("Find out why load_config fails.")
+    prompt = 20_000
+    for n in range(24):
+        session.step(f"read_{n}", "value = compute(value) " * 200, prompt=prompt, read=prompt - 700)
+        prompt += 1_100
+    path = str(session.write(tmp_path))
+    options = ("--ceiling", "1.5")
+
+    figures = json.loads(run("explain", path, *options, "--json", "-").stdout)
+    replayed = json.loads(run("replay", path, *options, "--json", "-").stdout)
+    [row] = replayed["rows"]
+
+    assert figures["changed"]
+    assert figures["tokens_before"] * row["tokens_scale"] == pytest.approx(row["tokens"], rel=0.01)
+    # The last call that was made is one step before what is explained: the next one.
+    before = Session()
+    before.lines = session.lines[:-1]
+    cut = str(before.write(tmp_path / "cut"))
+    now = json.loads(run("explain", cut, *options, "--json", "-").stdout)
+    elided = [step["number"] for step in now["steps"] if step["outcome"] == "elided"]
+    assert elided == [step[0] for step in row["detail"]["by_sheet"]["own"]["elided"]]
+    drawn = run("explain", path, *options, "--width", "120")
+    assert "not in the log)" in drawn.stdout
+    assert "They are counted, as in agora replay." in drawn.stderr
+
+
+def test_of_a_log_that_was_shortened_before_it_says_that_replay_leaves_it(
+    run: Run, tmp_path: Path
+) -> None:
+    session = Session().user("Find out why load_config fails.")
+    for n in range(12):
+        session.step(f"read_{n}", "value = compute(value) " * 400, prompt=2_000 + n)
+
+    said = run("explain", str(session.write(tmp_path)), *EVERY_CALL).stderr
+
+    assert "agora replay leaves this one as it was: it was shortened" in said

@@ -4,13 +4,16 @@ import threading
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from agora.cli.group import agora
+from agora.cli.price_list import dated, lines
 from agora.cli.prices import Measured, Timed, measured
-from agora.core.prices import load_sheets
+from agora.core.prices import PriceSheet, load_sheets, shipped_sheets
 
 
 class Server:
@@ -136,3 +139,74 @@ def test_the_figures_are_written_as_json_in_place_of_the_sheet(
     assert figures["seconds_per_token"] == taken.seconds_per_token
     assert len(figures["cold"]) == len(figures["warm"]) == 4
     assert "[prices.house]" in figures["sheet"]
+
+
+def listed(*arguments: str) -> str:
+    found = CliRunner().invoke(agora, ["prices", *arguments])
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def test_every_sheet_is_listed_with_its_source_its_date_and_its_age() -> None:
+    said = listed()
+
+    assert said == listed("list")
+    words = " ".join(said.split())
+    for name, sheet in shipped_sheets().items():
+        assert f"\n{name} " in said
+        assert " ".join(sheet.source.split()) in words
+        assert " ".join(sheet.note.split()) in words
+    assert "2026-11-17, " in said
+    assert "above 100,000 tokens: input ×5, output ×5" in said
+    assert "1.25, 1h 2 " in said
+    assert "1.25, 12h 2.5 " in said
+    assert max(map(len, said.splitlines())) <= 80
+
+
+def test_the_sheet_of_each_named_model_is_listed_and_one_that_is_not_its_own_is_named() -> None:
+    found = CliRunner().invoke(agora, ["prices", "list", "openrouter/openai/gpt-5.5", "gpt-99"])
+
+    assert "sticky routing" in found.stdout
+    assert "10 min" in found.stdout
+    assert "gpt-99 has no sheet of its own: priced as gpt." in found.stderr
+
+
+def test_sheets_of_ones_own_are_listed_and_one_that_is_wrong_is_said_to_be(tmp_path: Path) -> None:
+    file = tmp_path / "prices.toml"
+    file.write_text('[mine]\nlike = "gpt-4o"\nsource = "my contract"\ndate = "2020-01-01"')
+
+    said = listed("list", "--prices", str(file), "mine")
+    assert "my contract" in said
+    assert "days old: prices may have changed" in said
+    assert "1 of 1 sheets are more than 90 days old" in said
+    assert "\nmine " in listed("list", "--prices", str(file))
+    file.write_text("[mine]\nread = 0.1")
+    wrong = CliRunner().invoke(agora, ["prices", "list", "--prices", str(file)])
+    assert wrong.exit_code == 1
+    assert "'mine' lacks input, write, output" in wrong.output
+
+
+def test_the_list_is_written_as_json_with_ages() -> None:
+    [found] = json.loads(listed("list", "claude-haiku-5-5", "--json", "-"))
+
+    assert found["tiers"] == [{"above": 100_000, "input": 5.0, "output": 5.0}]
+    assert found["lifetimes"] == [{"ttl": "1h", "seconds": 3600.0, "write": 2.0}]
+    assert found["age_days"] == (datetime.now(tz=UTC).date() - date(2026, 11, 17)).days
+
+
+@pytest.mark.parametrize(
+    ("day", "said"),
+    [
+        ("2026-11-17", "2026-11-17, today"),
+        ("2026-11-16", "2026-11-16, 1 day old"),
+        ("2026-08-19", "2026-08-19, 90 days old"),
+        ("2026-08-18", "2026-08-18, 91 days old: prices may have changed"),
+        ("2026-11-18", "2026-11-18, which is in the future: is this machine's clock right?"),
+        ("", "no date is given: prices may have changed"),
+    ],
+)
+def test_a_sheets_age_is_said_and_from_90_days_on_what_it_means(day: str, said: str) -> None:
+    sheet = PriceSheet(name="x", input=1, read=1, write=1, output=1, date=day)
+
+    assert dated(sheet, date(2026, 11, 17)) == said
+    assert "no source is given" in list(lines([sheet], date(2026, 11, 17)))

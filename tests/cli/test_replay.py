@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, Write, chat
+from tests.replay.test_clearing import compacting
 
 PRICES = '[ours]\nlike = "gpt-4o"\ninput = 10.0\n'
 
@@ -241,3 +242,80 @@ def gone(group: int) -> bool:
             return True
         time.sleep(0.1)
     return False
+
+
+def test_a_trajectory_has_one_number_on_the_page_and_where_it_is_explained(
+    run: Run, tmp_path: Path
+) -> None:
+    folder = tmp_path / "logs"
+    (folder / "b").mkdir(parents=True)
+    (folder / "a.jsonl").write_text(log(3, 9))
+    (folder / "b" / "c.jsonl").write_text(log(5))
+    (folder / "d.jsonl").write_text("{}\n" + log(7, 2))
+    page = tmp_path / "page.html"
+
+    run("replay", str(folder), "--html", str(page), "--json", str(tmp_path / "all.json"))
+
+    rows = json.loads((tmp_path / "all.json").read_text())["rows"]
+    assert sorted(row["number"] for row in rows) == list(range(5))
+    # By cost, the first on the page is not the first in the logs.
+    assert rows[0]["number"] == 1
+    for row in rows:
+        told = run("explain", f"{folder}#{row['number']}", "--json", "-")
+        assert len(json.loads(told.stdout)["steps"]) == row["steps"], row["number"]
+
+
+def test_of_several_paths_each_has_its_own_numbers(run: Run, tmp_path: Path) -> None:
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_text(log(3, 9))
+    second.write_text(log(5))
+
+    run("replay", str(first), str(second), "--json", str(tmp_path / "all.json"))
+
+    rows = json.loads((tmp_path / "all.json").read_text())["rows"]
+    places = {f"{row['path']}#{row['number']}": row["steps"] for row in rows}
+    assert places == {"a.jsonl#0": 3, "a.jsonl#1": 9, "b.jsonl#0": 5}
+
+
+def test_what_a_provider_offers_itself_is_a_row_only_where_it_exists(
+    run: Run, write: Write
+) -> None:
+    path = write(log(30, model="gpt-5"), "log.jsonl")
+
+    own = run("replay", path).stdout
+    claude = run("replay", path, "--sheet", "claude-opus-5").stdout
+    both = run("replay", path, "--sheets", "all").stdout
+
+    assert "provider's clearing" not in own
+    assert "provider's clearing" in claude
+    [line] = [line for line in both.splitlines() if line.startswith("gpt-4o ")]
+    assert " -  " in line
+
+
+def test_an_agents_own_compactions_are_told(run: Run, tmp_path: Path) -> None:
+    compacting(tmp_path)
+
+    said = " ".join(run("replay", str(tmp_path)).stdout.split())
+
+    assert "Compacted by the agent itself: 1 time, of prompts of 9,321 to 9,321 tokens." in said
+    assert "Of 1 step after it 0 did again what was done before, 0 read a file again" in said
+
+
+def test_the_share_of_all_actions_is_told_beside_that_of_those_in_need(
+    run: Run, write: Write
+) -> None:
+    messages = chat(12)
+    for n, message in enumerate(messages[4::4], start=1):
+        # Every second action uses a name that the one before it has brought.
+        [call] = message["tool_calls"]
+        call["function"]["arguments"] = json.dumps({"path": f"symbol_{2 * n - 1}"})
+    path = write(json.dumps({"model": "gpt-5", "messages": messages}) + "\n", "log.jsonl")
+
+    result = run("replay", path, "--json", "-", "--sheet", "self-hosted", "--least-tokens", "0")
+    totals = json.loads(result.stdout)["totals"]["self-hosted"]["floor only"]
+
+    assert 0 < totals["needing"] < totals["acting"]
+    assert totals["met_share"] <= totals["found_share"]
+    said = " ".join(result.stderr.split())
+    assert f"floor only {totals['found_share']:.1%}." in said
+    assert "Of all actions, also those that need no such name: AGORA " in said

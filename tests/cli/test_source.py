@@ -42,7 +42,7 @@ def test_a_log_of_several_asks_which_and_gives_the_one_asked_for(write: Write) -
         read_source(path, log_index=3)
     source = read_source(path, log_index=1)
     assert source.request.messages == chat(2)
-    assert source.place == "trajectory 1 of 3"
+    assert source.place == "trajectory #1 of 3"
     assert json.loads(source.written(chat(2))) == chat(2)
     assert read_source(f"{path}#1").request == source.request
     assert read_source(f"{path}#1", log_index=2).request.messages == chat(3)
@@ -60,7 +60,7 @@ def test_calls_of_one_conversation_are_one_trajectory_as_for_replay(write: Write
 
     assert source.request.messages == chat(3)
     assert source.request.model == "gpt-5"
-    assert source.place == "trajectory 0 of 1"
+    assert source.place == "trajectory #0 of 1"
     assert json.loads(source.written([])) == {"model": "gpt-5", "tools": tools, "messages": []}
 
 

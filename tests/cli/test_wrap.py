@@ -1,4 +1,5 @@
 import http.server
+import importlib
 import json
 import os
 import signal
@@ -8,11 +9,16 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agora.wrapping.account import read_account
 from agora.wrapping.doctor import _conversation
+from tests.cli.conftest import Run
+
+# The package has a function of the same name.
+command = importlib.import_module("agora.cli.wrap")
 
 AGORA = (sys.executable, "-P", "-c", "from agora.cli import main; main()", "wrap")
 KEY = "sk-proj-madeup0000000000000000000000000000"
@@ -216,3 +222,99 @@ def test_an_agent_that_cannot_go_through_runs_without_and_is_said_to(
     assert (ran.returncode, ran.stdout) == (4, "\n")
     assert "runs without a gateway" in ran.stderr
     assert "Amazon Bedrock" in ran.stderr
+
+
+class _Limiting(_Answering):
+    """Bills by a cache, and tells how full a window is in which a read weighs .1 of a write."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        assert isinstance(self.server, Provider)
+        self.server.arrived.append((self.path, {}, body))
+        number = len(self.server.arrived)
+        read, written, output = 4_000 + 900 * number, 500 + number * 7919 % 4_000, number * 31 % 700
+        load = sum(
+            0.1 * (4_000 + 900 * n) + 500 + n * 7919 % 4_000 + 4 * (n * 31 % 700)
+            for n in range(1, number + 1)
+        )
+        details = {"cached_tokens": read, "cache_write_tokens": written}
+        usage = {
+            "prompt_tokens": read + written,
+            "completion_tokens": output,
+            "prompt_tokens_details": details,
+        }
+        said = json.dumps({"choices": [], "usage": usage}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(said)))
+        self.send_header("anthropic-ratelimit-unified-5h-utilization", f"{load / 4e5:.3f}")
+        self.send_header("anthropic-ratelimit-unified-5h-reset", "1790814600")
+        self.end_headers()
+        self.wfile.write(said)
+
+
+def test_the_quota_of_a_session_and_the_weight_of_a_cached_token_are_told(
+    tmp_path: Path, provider: Provider, surroundings: dict[str, str]
+) -> None:
+    provider.RequestHandlerClass = _Limiting
+    figures = tmp_path / "account.json"
+    command = (*AGORA, "--account", str(figures), "--", *asked(tmp_path, _conversation(), 40))
+
+    done = subprocess.run(
+        command, env=surroundings, cwd=tmp_path, capture_output=True, text=True, timeout=240
+    )
+
+    assert done.returncode == 0, done.stderr
+    quota = json.loads(figures.read_text())["quota"]
+    assert quota["used"]["5h"] > 0.05
+    weight = quota["weight"]
+    assert weight["low"] <= 0.1 <= weight["high"]
+    assert "of the 5-hour quota used, a cached token weighs 0." in done.stderr
+    kept = tmp_path / ".local" / "state" / "agora" / "quota.jsonl"
+    assert len(kept.read_text().splitlines()) == 40
+
+
+def test_where_reads_are_free_in_the_quota_nothing_is_edited_and_that_is_said(
+    tmp_path: Path, provider: Provider, surroundings: dict[str, str]
+) -> None:
+    kept = tmp_path / ".local" / "state" / "agora" / "quota.jsonl"
+    kept.parent.mkdir(parents=True)
+    load = 0
+    with kept.open("w") as out:
+        for n in range(1, 80):
+            read, written = 9_000 + n * 4001 % 50_000, 500 + n * 7919 % 4_000
+            load += written
+            told = {"unified-5h-utilization": str(load / 3e5), "unified-5h-reset": "1"}
+            line = {"fresh": 0, "read": read, "written": written, "output": 0, "told": told}
+            out.write(json.dumps(line) + "\n")
+    body = _conversation()
+    command = (*AGORA, "--", *asked(tmp_path, body, 2))
+
+    done = subprocess.run(
+        command, env=surroundings, cwd=tmp_path, capture_output=True, text=True, timeout=240
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "agora: nothing is edited: in your plan's quota a cached token weighs at most" in (
+        done.stderr
+    )
+    assert all(json.loads(sent) == json.loads(json.dumps(body)) for _, _, sent in provider.arrived)
+
+
+def test_the_ceiling_that_is_asked_for_reaches_the_session(
+    monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    seen = []
+
+    def session(*given: Any) -> int:
+        seen.append(given[-1].ceiling)
+        return 0
+
+    monkeypatch.setattr(command, "_session", session)
+
+    assert run("wrap", "--ceiling", "1.25", "true").exit_code == 0
+    assert run("wrap", "true").exit_code == 0
+    assert seen == [1.25, None]
+    wrong = run("wrap", "--ceiling", "0.9", "true")
+    assert wrong.exit_code == 2
+    assert "--ceiling" in wrong.stderr

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.deeds import HEAD_CHARACTERS, changes, deed, fenced, full_deed, status
+from agora.core.reading.actions import changes, fenced
+from agora.core.reading.observation import status
+from agora.core.renditions.deeds import HEAD_CHARACTERS, deed, full_deed
 from agora.core.trajectory import Call, Step
 
 
@@ -109,7 +111,8 @@ def test_of_several_fenced_blocks_the_last_is_the_command() -> None:
 def test_every_word_of_a_deed_stands_in_the_action(said: str, arguments: dict[str, str]) -> None:
     for text in deed(spoken(said)).text.replace(" …", "").split():
         assert text in said
-    source = json.dumps(arguments)
+    # As the wire may carry it, escaped or not.
+    source = json.dumps(arguments) + json.dumps(arguments, ensure_ascii=False)
     line = deed(called("tool", arguments)).text.removeprefix("tool")
     for word in line.replace("=", " ").replace('"', " ").replace("…", " ").split():
         assert word in source

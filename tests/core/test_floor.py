@@ -30,8 +30,8 @@ def test_each_step_of_the_floor_says_why_it_is_there() -> None:
         make_step(1),
         make_step(2),
         make_step(3, fixed="holds an odd block"),
-        make_step(4, form="mask", residue_tokens=45),
-        make_step(5, form="mask", residue_tokens=5),
+        make_step(4, removable=False, action_tokens=45),
+        make_step(5, removable=False, action_tokens=5),
         make_step(6),
         make_step(7),
     ]

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.elide import FormMarkers
-from agora.core.forms import Forms, Plan, plan
 from agora.core.past import Past
+from agora.core.renditions.draft import Forms
+from agora.core.renditions.markers import FormMarkers
+from agora.core.selection.plan import Plan, plan
 from agora.core.tokens import Characters, EstimatedTokens
 from agora.core.trajectory import Call, Step, Trajectory, Utterance
 from agora.core.worth import StepWorth
@@ -24,8 +25,7 @@ def make_step(
         "tokens": len(observation) + 40,
         "calls": (Call(tool, json.dumps({"n": f"N-{number}00", "why": "so that you see it"})),),
         "action_tokens": 40,
-        "form": "mask" if mask else "drop",
-        "residue_tokens": 40 if mask else 0,
+        "removable": not mask,
         **changed,
     }
     return Step(**step)  # type: ignore[arg-type]
@@ -60,7 +60,7 @@ def test_without_room_only_what_changed_something_is_named() -> None:
     decisions = planned(past).decide(0)
 
     assert [d.form for d in decisions] == ["gone", "line", "whole"]
-    assert decisions[1].skeleton == "book_item n=N-200 -> ok"
+    assert decisions[1].text == "book_item n=N-200 -> ok"
     assert [d.outcome for d in decisions] == ["elided", "elided", "floor"]
 
 
@@ -90,7 +90,7 @@ def test_what_is_worth_more_for_its_tokens_comes_first() -> None:
 
     assert decisions[1].form == "whole"
     assert decisions[1].reason == "worth its tokens"
-    assert "item_id=A-200" not in decisions[0].skeleton
+    assert "item_id=A-200" not in decisions[0].text
 
 
 def test_a_long_script_is_worth_more_than_a_result_of_its_size() -> None:
@@ -163,7 +163,7 @@ def test_what_two_steps_tell_is_told_by_the_newer() -> None:
     past = make_past(make_step(1, observation=twin), make_step(2, observation=twin), make_step(3))
     found = planned(past, [StepWorth(0.1, 0.9, 1.0)] * 3)
 
-    told = [d.skeleton for d in found.decide(past.floor_tokens({3}) + 200)]
+    told = [d.text for d in found.decide(past.floor_tokens({3}) + 200)]
 
     assert "A-777" in told[1]
     assert "A-777" not in told[0]
@@ -209,8 +209,8 @@ def _cost(found: Plan, decisions: Sequence[object]) -> int:
     total = found.past.fixed_tokens
     run = False
     for options, decision in zip(found.options, decisions, strict=True):
-        form, line = decision.form, decision.skeleton  # type: ignore[attr-defined]
-        total += next(o.tokens for o in options if (o.form, o.line) == (form, line))
+        form, text = decision.form, decision.text  # type: ignore[attr-defined]
+        total += next(o.tokens for o in options if (o.form, o.text) == (form, text))
         removed = form in ("line", "gone")
         total += found.marker_tokens if removed and not run else 0
         run = removed
@@ -249,7 +249,7 @@ def test_where_there_is_room_a_line_names_all_of_a_booking() -> None:
         make_step(2),
     )
 
-    lines = [planned(past).decide(budget)[0].skeleton for budget in range(500, 900, 20)]
+    lines = [planned(past).decide(budget)[0].text for budget in range(500, 900, 20)]
     assert "HAT104" in lines[0]
     assert "HAT105" not in lines[0]
     assert "flight_7=HAT107" in lines[-1]
@@ -268,9 +268,9 @@ def test_a_code_that_only_its_own_result_tells_comes_before_any_other_line() -> 
     least = past.floor_tokens({5}) + found.marker_tokens + bare.tokens
 
     decisions = found.decide(least + coded.tokens - bare.tokens)
-    assert decisions[1].skeleton == "cancel_order n=N-200 -> ok code=CR-1306693; +1"
+    assert decisions[1].text == "cancel_order n=N-200 -> ok code=CR-1306693; +1"
     assert [d.form for d in decisions] == ["gone", "line", "gone", "gone", "whole"]
-    assert found.decide(least + coded.tokens - bare.tokens - 1)[1].skeleton == (
+    assert found.decide(least + coded.tokens - bare.tokens - 1)[1].text == (
         "cancel_order n=N-200 -> ok"
     )
 
@@ -282,7 +282,7 @@ def test_wherever_there_is_room_for_a_code_it_is_told() -> None:
 
     for budget in range(least, past.tokens + 200, 25):
         told = found.decide(budget)[1]
-        assert told.form == "whole" or "code=CR-1306693" in told.skeleton
+        assert told.form == "whole" or "code=CR-1306693" in told.text
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_of_many_codes_two_come_first() -> None:
     past = make_past(cancelled(1, "CR-1306693", **codes), make_step(2))
     found = planned(past)
 
-    assert found.options[0][1].line == (
+    assert found.options[0][1].text == (
         "cancel_order n=N-100 -> ok code=CR-1306693 item_1_id=I-1000; +8"
     )
 
@@ -338,7 +338,7 @@ def test_where_a_thing_was_before_it_was_used_is_told_before_what_other_steps_br
     found = planned(make_past(*steps))
 
     decided = [found.decide(budget) for budget in range(0, 2_000, 20)]
-    others = [one for one in decided if "A-100" in one[0].skeleton or one[0].form == "whole"]
+    others = [one for one in decided if "A-100" in one[0].text or one[0].form == "whole"]
     assert others
     for one in others:
-        assert one[1].form == "whole" or 'cupboard|"metal pot"' in one[1].skeleton
+        assert one[1].form == "whole" or 'cupboard|"metal pot"' in one[1].text

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.literals import MOST_CHARACTERS, Literals, Number, Truth, literals
+from agora.core.reading import READ_CHARACTERS
+from agora.core.reading.literals import Literals, Number, Truth, literals
 
 
 def values_of(text: str) -> tuple[Any, ...]:
@@ -94,7 +95,7 @@ def test_a_very_long_list_is_read_in_part() -> None:
 
     assert found is not None
     assert not found.whole
-    assert 1_000 < len(found.values[0]) < MOST_CHARACTERS
+    assert 1_000 < len(found.values[0]) < READ_CHARACTERS
 
 
 plain = st.text(st.characters(exclude_characters="\\", categories=["L", "Nd", "P", "Zs"]))

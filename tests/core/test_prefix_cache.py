@@ -1,6 +1,7 @@
 """Hand-worked bills, from what each provider documents of its cache."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -36,7 +37,7 @@ def marked(segments: list[Segment], *marks: int) -> list[Segment]:
 class TestOpenAIBefore56:
     """1,024 tokens at least, then steps of 128; writing costs nothing extra."""
 
-    sheet = sheet_for("gpt-4o")
+    sheet = replace(sheet_for("gpt-4o"), hit=1.0)
 
     def test_below_1024_tokens_nothing_is_cached(self) -> None:
         first, second = simulate([prompt(1023), prompt(1023)], self.sheet)
@@ -63,9 +64,9 @@ class TestOpenAIBefore56:
 
         assert tokens(second) == (0, 2048, 2048)
 
-    def test_five_idle_minutes_make_it_cold_and_a_read_makes_it_live_anew(self) -> None:
-        same = prompt(2048)
-        bills = simulate([same, same, same, same], self.sheet, [0, 300, 600, 901])
+    def test_an_idle_day_makes_it_cold_and_a_read_makes_it_live_anew(self) -> None:
+        same, day = prompt(2048), 86_400
+        bills = simulate([same, same, same, same], self.sheet, [0, day, 2 * day, 3 * day + 1])
 
         assert [bill.read for bill in bills] == [0, 2048, 2048, 0]
 
@@ -276,7 +277,7 @@ def test_prefixes_that_do_not_return_are_forgotten_and_living_ones_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("agora.core.prefix_cache._MOST_KEPT", 8)
-    cache = PrefixCache(sheet_for("gpt-4o"))
+    cache = PrefixCache(replace(sheet_for("gpt-4o"), hit=1.0))
     for edit in range(20):
         cache.send([Segment("preamble", 1_280), Segment(("edit", edit), 512)])
 

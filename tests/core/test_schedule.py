@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from agora.core.budget import Budget
-from agora.core.prices import PriceSheet, sheet_for
+from agora.core.prices import PriceSheet, Tier, sheet_for, shipped_sheets
 from agora.core.schedule import (
     FORESIGHT_STEPS,
     MARKER_TOKENS,
@@ -27,7 +27,13 @@ QUARTER = Budget(keep_ratio=0.25, least_ratio=0.0)
 
 
 def sheet(
-    read: float, write: float, minimum: int = 0, block: int = 1, hit: float = 1.0
+    read: float,
+    write: float,
+    minimum: int = 0,
+    block: int = 1,
+    hit: float = 1.0,
+    breakpoints: int = 0,
+    tiers: tuple[Tier, ...] = (),
 ) -> PriceSheet:
     return PriceSheet(
         name="x",
@@ -38,6 +44,8 @@ def sheet(
         minimum_prefix=minimum,
         block=block,
         hit=hit,
+        breakpoints=breakpoints,
+        tiers=tiers,
     )
 
 
@@ -54,6 +62,7 @@ def first(sizes: Sizes, steps: int) -> Sizes:
         said=(*sizes.said[: max(0, steps - 1)], 0)[:steps],
         residues=sizes.residues[:steps],
         asked=(*sizes.asked[: max(0, steps - 1)], 0)[:steps],
+        unmarked=sizes.unmarked,
     )
 
 
@@ -72,12 +81,14 @@ def any_sizes(draw: st.DrawFn, most: int = 30) -> Sizes:
     steps = draw(st.lists(st.integers(1, 3_000), min_size=count, max_size=count))
     said = draw(st.lists(st.sampled_from([0, 0, 0, 40, 700]), min_size=count, max_size=count))
     whole = draw(st.lists(st.sampled_from([0, 0, 0.3, 1]), min_size=count, max_size=count))
+    preamble = draw(st.sampled_from([50, 1_000, 4_000, 12_000]))
     return Sizes(
-        preamble=draw(st.sampled_from([50, 1_000, 4_000, 12_000])),
+        preamble=preamble,
         steps=tuple(steps),
         said=tuple(said),
         residues=tuple(int(step * share) for step, share in zip(steps, whole, strict=True)),
         asked=tuple(int(tokens > 0) for tokens in said),
+        unmarked=int(preamble * draw(st.sampled_from([0, 0.1, 0.7, 1]))),
     )
 
 
@@ -87,6 +98,10 @@ prices = st.builds(
     st.sampled_from([1.0, 1.25, 2.0]),
     st.sampled_from([0, 512, 4_096]),
     hit=st.sampled_from([1.0, 1.0, 0.93, 0.5]),
+    breakpoints=st.sampled_from([0, 4]),
+    tiers=st.sampled_from(
+        [(), (), (Tier(8_000, 2.0, 1.5),), (Tier(5_000, 1.5, 1.0), Tier(15_000, 5.0, 3.0))]
+    ),
 )
 schedules = st.builds(
     RentOrBuy,
@@ -108,7 +123,10 @@ schedules = st.builds(
 
 @dataclass
 class Ledger:
-    """What a sequence of prompts costs where any shared prefix from the minimum on is cached."""
+    """What a sequence of prompts costs where any shared prefix from the minimum on is cached.
+
+    With breakpoints only what was marked is: the system text, and the end of each prompt.
+    """
 
     sheet: PriceSheet
     cost: float = 0.0
@@ -121,10 +139,13 @@ class Ledger:
             if mine != theirs:
                 break
             hit += mine[1]
+        if self.sheet.breakpoints and prompt[: len(self.last)] != self.last:
+            hit = prompt[0][1] if prompt[:1] == self.last[:1] else 0
         was_cached = sum(tokens for _, tokens in self.last) >= self.sheet.minimum_prefix
         hit = hit if hit >= self.sheet.minimum_prefix and was_cached else 0
         rest = self.sheet.write if size >= self.sheet.minimum_prefix else 1
-        self.cost += self.sheet.expected_read * hit + rest * (size - hit)
+        spent = self.sheet.expected_read * hit + rest * (size - hit)
+        self.cost += spent * self.sheet.tier(size).input
         self.last = prompt
 
 
@@ -144,8 +165,9 @@ def prompt_of(
         else:
             kept += sizes.residues[number - 1]
         tail += spoken
+    begins = (("system", sizes.preamble - sizes.unmarked), ("task", sizes.unmarked))
     if epoch <= recent:
-        return (("preamble", sizes.preamble), *ordered)
+        return (*begins, *ordered)
     if epoch not in filled:
         floor = (
             sizes.preamble
@@ -158,7 +180,32 @@ def prompt_of(
         least = max(floor, most - max(sizes.steps[:epoch]) + 1)
         filled[epoch] = fills.draw(st.integers(least, most)) - floor
     middle = (("fill", epoch), kept + schedule.marker_tokens + filled[epoch])
-    return (("preamble", sizes.preamble), middle, *tail)
+    return (*begins, middle, *tail)
+
+
+SHIPPED = tuple(
+    replace(priced, window=None)
+    for one in shipped_sheets().values()
+    for priced in (one.for_ttl(None), *(one.for_ttl(life.ttl) for life in one.lifetimes))
+)
+shipped_schedules = st.builds(
+    RentOrBuy,
+    st.sampled_from(SHIPPED),
+    ceiling=st.sampled_from([1.0, 1.02, 1.05, 1.1]),
+    least_tokens=st.sampled_from([0, 4_096]),
+)
+
+
+def times(sizes: Sizes, factor: int) -> Sizes:
+    """Return sizes of the same shape, so many times as large."""
+    return replace(
+        sizes,
+        preamble=sizes.preamble * factor,
+        steps=tuple(tokens * factor for tokens in sizes.steps),
+        said=tuple(tokens * factor for tokens in sizes.said),
+        residues=tuple(tokens * factor for tokens in sizes.residues),
+        unmarked=sizes.unmarked * factor,
+    )
 
 
 @settings(deadline=None)
@@ -166,6 +213,23 @@ def prompt_of(
 def test_wherever_a_trajectory_ends_the_bill_is_within_the_ceiling(
     sizes: Sizes, schedule: RentOrBuy, data: st.DataObject
 ) -> None:
+    stays_within_its_ceiling(sizes, schedule, data)
+
+
+@settings(deadline=None)
+@given(
+    sizes=any_sizes(),
+    factor=st.sampled_from([1, 4, 30]),
+    schedule=shipped_schedules,
+    data=st.data(),
+)
+def test_no_shipped_sheet_lets_a_bill_exceed_its_ceiling(
+    sizes: Sizes, factor: int, schedule: RentOrBuy, data: st.DataObject
+) -> None:
+    stays_within_its_ceiling(times(sizes, factor), schedule, data)
+
+
+def stays_within_its_ceiling(sizes: Sizes, schedule: RentOrBuy, data: st.DataObject) -> None:
     mine, never = Ledger(schedule.sheet), Ledger(schedule.sheet)
     filled: dict[int, int] = {}
     for steps in range(len(sizes.steps) + 1):
@@ -344,6 +408,30 @@ def test_only_whole_blocks_of_the_preamble_are_reused() -> None:
     assert epochs(RentOrBuy(coarse, QUARTER), sizes)[soon] == 0
 
 
+def test_above_a_tier_an_edit_is_due_as_soon_as_it_brings_the_prompt_below() -> None:
+    flat = sheet(0.02, 1.25)
+    tiered = replace(flat, tiers=(Tier(30_000, 5.0, 5.0),))
+    sizes = even(40)
+
+    crossed = next(n for n in range(41) if sizes.preamble + 1_300 * n > 30_000)
+
+    assert epochs(RentOrBuy(flat, ceiling=1.0), sizes)[-1] == 0
+    assert epochs(RentOrBuy(tiered, ceiling=1.0), sizes)[crossed] == crossed
+
+
+def test_a_cache_of_marked_places_pays_for_the_task_once_more() -> None:
+    marked = sheet(0.1, 1.25, breakpoints=4)
+    sizes = even(60, preamble=12_000)
+    task = replace(sizes, unmarked=8_000)
+
+    first_edit = next(filter(None, epochs(RentOrBuy(marked, ceiling=1.1), sizes)))
+    with_task = next(filter(None, epochs(RentOrBuy(marked, ceiling=1.1), task)))
+
+    assert with_task > first_edit
+    automatic = replace(marked, breakpoints=0)
+    assert changes(RentOrBuy(automatic), task) == changes(RentOrBuy(automatic), sizes)
+
+
 def test_a_prompt_that_would_not_fit_is_edited_whatever_it_costs() -> None:
     sizes = even(6)
     tight = RentOrBuy(replace(CLAUDE, window=11_799))
@@ -364,7 +452,8 @@ def test_an_edit_leaves_no_more_beside_the_floor_than_it_saves_on_its_own_call()
 
 def test_an_edit_leaves_less_than_the_budget_where_the_ceiling_affords_no_more() -> None:
     sizes = even(100, preamble=2_000)
-    first = next(edit for edit in changes(RentOrBuy(CLAUDE), sizes) if edit.epoch)
+    schedule = RentOrBuy(CLAUDE, ceiling=1.02)
+    first = next(edit for edit in changes(schedule, sizes) if edit.epoch)
 
     assert first.room < Budget().of(2_000 + sum(sizes.steps[: first.epoch]))
 
@@ -401,7 +490,8 @@ def test_sizes_are_read_off_a_trajectory() -> None:
             action="a",
             observation="o",
             tokens=100 * number,
-            residue_tokens=residue,
+            removable=not residue,
+            action_tokens=residue,
             fixed=fixed,
         )
 

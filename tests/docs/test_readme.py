@@ -74,6 +74,19 @@ def test_the_ratios_of_other_prices_are_those_that_were_measured() -> None:
     assert f"{saved['gpt-5']} less at gpt-5's prices and {saved['claude-sonnet-5']} at " in text()
 
 
+def test_the_savings_by_model_are_those_that_were_measured() -> None:
+    rows = {(row["source"], row["sheet"]): row for row in run_file("by-model.json")["rows"]}
+    table = text().partition("<!-- models -->")[2].partition("<!-- /models -->")[0]
+    told = [line.strip("| ").split(" | ") for line in table.strip().splitlines()[2:]]
+
+    assert len(told) > 5
+    for model, *cells in told:
+        for source, cell in zip(("coding", "Claude Code"), cells, strict=True):
+            row = rows[source, model]
+            saved, best = 100 * (1 - row["bill"]), 100 * (1 - row["hindsight"])
+            assert cell == f"{saved:.0f} ({best:.0f})", (model, source)
+
+
 def test_the_ratios_of_coding_agents_are_those_that_were_measured() -> None:
     sessions = run_file("wrap.json")["sessions"].values()
     ratio = {one["title"]: [] for one in sessions}  # type: dict[str, list[float]]

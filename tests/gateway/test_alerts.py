@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("prometheus_client", reason="the extra gateway is not installed")
 
-from agora.gateway.metrics import Meter
+from agora.gateway.watching.metrics import Meter
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -37,7 +37,7 @@ def counted() -> dict[str, frozenset[str]]:
     """Return every sample's name with its labels, as the registry has them."""
     meter = Meter()
     found: dict[str, frozenset[str]] = {}
-    registered = meter._registry._names_to_collectors
+    registered = meter._all.registry._names_to_collectors
     for name, collector in registered.items():
         # Under its plain name a counter or a histogram has no samples.
         if {f"{name}_total", f"{name}_bucket"} & set(registered) or name.endswith("_created"):

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from agora.compressor import Compressor
 from agora.gateway.app import App, make_app
-from agora.gateway.compress import unchanged
 from agora.gateway.config import Client, Compression
+from agora.gateway.editing.compress import unchanged
 from agora.rows import compress_rows, is_partial
 from agora.testing import sample
 from harness.gateway.histories import chat, messages, responses
@@ -26,7 +26,7 @@ from harness.gateway.litellm_proxy import KEY, Asked, configuration, executable,
 from harness.gateway.loopback import config_for, gateway, serving
 from harness.gateway.strict_upstream import StrictUpstream
 
-EVERY_CALL = Compression(least_tokens=200, schedule="every_call")
+EVERY_CALL = Compression(min_tokens=200, schedule="every_call")
 
 
 def ask(url: str, body: Any, **headers: str) -> tuple[int, dict[str, Any]]:
@@ -42,7 +42,7 @@ def ask(url: str, body: Any, **headers: str) -> tuple[int, dict[str, Any]]:
 
 def library(app: App, model: str | None) -> Compressor:
     """Return the compressor that the gateway uses, as a library user would make it."""
-    work: Any = app.squeeze.work
+    work: Any = app.editing.compress.work
     compressor: Compressor = work.compressor(model, work.settings.scorer)
     return compressor
 
@@ -131,7 +131,7 @@ def test_when_there_is_no_time_the_messages_come_back_as_they_are() -> None:
     asked = chat(30)
     config = config_for("http://127.0.0.1:9", compression=EVERY_CALL)
     app = make_app(config)
-    app.squeeze.deadline_seconds = 0.0
+    app.editing.compress.deadline_seconds = 0.0
     with serving(app) as url:
         status, said = ask(url, asked)
 
@@ -144,7 +144,7 @@ def test_when_there_is_no_time_the_messages_come_back_as_they_are() -> None:
 def test_in_shadow_and_when_switched_off_messages_come_back_as_they_are() -> None:
     asked = chat(30)
     for compression, reason in (
-        (Compression(least_tokens=200, schedule="every_call", mode="shadow"), "compressed"),
+        (Compression(min_tokens=200, schedule="every_call", mode="shadow"), "compressed"),
         (Compression(enabled=False), "disabled"),
     ):
         with gateway(config_for("http://127.0.0.1:9", compression=compression)) as (url, _):

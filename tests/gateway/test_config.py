@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import pickle
 from pathlib import Path
 
@@ -8,13 +9,20 @@ from hypothesis import strategies as st
 
 from agora.core.schedule import LEAST_TOKENS
 from agora.gateway.config import (
+    Client,
+    Compression,
     Config,
     ConfigError,
+    Journal,
     Limits,
+    Log,
+    Telemetry,
+    Tenants,
     Upstream,
     load_config,
     parse_config,
 )
+from agora.gateway.config.table import Table
 
 FEW = settings(deadline=None, max_examples=60)
 THREE_LINES = """
@@ -96,6 +104,24 @@ def test_the_first_upstream_that_serves_the_model_is_taken() -> None:
     assert name("openai") == "api.openai.com"  # the one that serves every model
     assert name("anthropic", "qwen2.5-coder") == "api.anthropic.com"
     assert parse_config(THREE_LINES).upstream_for("anthropic", "claude-opus-5") is None
+
+
+@pytest.mark.parametrize(
+    ("url", "model", "found"),
+    [
+        ("https://openrouter.ai/api/v1", "deepseek/deepseek-v4-pro", ("deepseek-v4-pro", 600)),
+        ("https://ours.services.ai.azure.com", "DeepSeek-V3.2", ("azure/deepseek-v3.2", 300)),
+        ("https://aiplatform.googleapis.com", "gemini-4-argon", ("vertex/gemini-4-argon", 86400)),
+        ("https://api.deepseek.com", "deepseek-v4-pro", ("deepseek-v4-pro", 7200)),
+    ],
+)
+def test_a_platforms_host_is_enough_for_its_own_rules(
+    url: str, model: str, found: tuple[str, float]
+) -> None:
+    upstream = Upstream(name="u", base_url=url, formats=("openai",))
+    sheet = Config(upstreams=(upstream,)).sheet_for(upstream, model)
+
+    assert (sheet.name, sheet.ttl_seconds) == found
 
 
 def test_prices_are_those_of_the_upstream_before_those_of_the_model() -> None:
@@ -294,14 +320,49 @@ def test_what_is_allowed_but_risky_is_noted() -> None:
         assert needle in notes
 
 
-def test_the_threshold_is_read_under_its_old_name_and_the_new_one_asked_for() -> None:
-    old = parse_config(f"{THREE_LINES}\n[compression]\nmin_tokens = 200\n")
+@pytest.mark.parametrize(
+    ("table", "old", "new"),
+    [
+        ("compression", "least_tokens", "min_tokens"),
+        ("tenants", "most", "max_named"),
+        ("journal", "most_mb", "max_mb"),
+    ],
+)
+def test_a_setting_is_read_under_its_old_name_and_the_new_one_asked_for(
+    table: str, old: str, new: str
+) -> None:
+    before = parse_config(f"{THREE_LINES}\n[{table}]\n{old} = 200\n")
+    now = parse_config(f"{THREE_LINES}\n[{table}]\n{new} = 200\n")
 
-    assert old.compression.least_tokens == 200
-    assert "compression.min_tokens is now called least_tokens; please rename it" in old.notes()
-    assert parse_config(THREE_LINES).compression.least_tokens == LEAST_TOKENS
-    both = problems(f"{THREE_LINES}\n[compression]\nmin_tokens = 200\nleast_tokens = 300\n")
-    assert "compression.min_tokens is the old name of least_tokens" in both
+    assert getattr(before, table) == getattr(now, table)
+    assert getattr(getattr(now, table), new) == 200
+    assert f"{table}.{old} is now called {new}; please rename it" in before.notes()
+    assert now.notes() == ()
+    both = problems(f"{THREE_LINES}\n[{table}]\n{old} = 200\n{new} = 300\n")
+    assert f"{table}.{old} is the old name of {new}; keep only {new}" in both
+    wrong = problems(f"{THREE_LINES}\n[{table}]\n{old} = -1\n")
+    assert f"{table}.{old} is -1; it must be a whole number from" in wrong
+
+
+def test_the_threshold_is_the_librarys_where_the_file_says_nothing() -> None:
+    assert parse_config(THREE_LINES).compression.min_tokens == LEAST_TOKENS
+
+
+def test_the_ceiling_may_be_none_at_all() -> None:
+    config = parse_config(f"{THREE_LINES}\n[compression]\nceiling = inf\n")
+
+    assert config.compression.ceiling == float("inf")
+
+
+@pytest.mark.parametrize(
+    "kind", [Client, Compression, Journal, Limits, Log, Telemetry, Tenants, Upstream]
+)
+def test_every_setting_is_of_a_type_that_a_file_can_hold(kind: type) -> None:
+    required = {"name": "a", "base_url": "b", "formats": (), "sha256": "c"}
+    known = {field.name for field in dataclasses.fields(kind)}
+    own = {key: value for key, value in required.items() if key in known}
+
+    assert Table({}, "", [], []).section(kind, **own) == kind(**own)
 
 
 def test_a_schedule_may_be_written_with_a_hyphen() -> None:

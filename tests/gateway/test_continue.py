@@ -19,17 +19,11 @@ from agora.core.prices import sheet_for
 from agora.core.trajectory import Anchor, Step
 from agora.gateway.app import App
 from agora.gateway.config import Config, Limits
-from agora.gateway.conversations import _CONVERSATION_BYTES, _EDITED_SHARE
-from agora.gateway.edit import (
-    _MEMORY_SHARE,
-    CONTINUED,
-    NOT_ADMITTED,
-    Edited,
-    Editor,
-    EditorSettings,
-    Job,
-)
-from agora.gateway.route import CHAT, MESSAGES, RESPONSES
+from agora.gateway.editing.conversations import _CONVERSATION_BYTES, _EDITED_SHARE
+from agora.gateway.editing.editor import _MEMORY_SHARE, Editor
+from agora.gateway.editing.job import CONTINUED, NOT_ADMITTED, Edited, Job
+from agora.gateway.editing.settings import EditorSettings
+from agora.gateway.routing.routes import CHAT, MESSAGES, RESPONSES
 from agora.scorers.features import FeaturesScorer
 from harness.gateway.cached_upstream import MARK, Cached, PrefixCache
 from harness.gateway.histories import Body, chat, messages, responses
@@ -361,12 +355,12 @@ def test_texts_that_were_read_ahead_are_not_read_at_the_edit() -> None:
     bodies = calls(8, 14)
     editor(job(bodies[0], "anthropic"))
     for body in bodies[1:]:
-        talk = editor.look(job(body, "anthropic")).talk
-    assert talk is not None
-    assert len(talk.unread) == 5
+        conversation = editor.look(job(body, "anthropic")).conversation
+    assert conversation is not None
+    assert len(conversation.unread) == 5
 
-    editor(replace(job(b"", "anthropic"), ahead=talk))
-    editor(replace(job(b"", "anthropic"), ahead=talk))
+    editor(replace(job(b"", "anthropic"), ahead=conversation))
+    editor(replace(job(b"", "anthropic"), ahead=conversation))
 
     assert asked == [5]
-    assert not talk.unread
+    assert not conversation.unread

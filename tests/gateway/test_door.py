@@ -19,7 +19,7 @@ import pytest
 from agora.core.trajectory import Anchor, Step
 from agora.gateway.app import App
 from agora.gateway.config import Compression, Limits, Log, Telemetry, Tenants
-from agora.gateway.logs import configure
+from agora.gateway.watching.logs import configure
 from harness.gateway.histories import chat, messages
 from harness.gateway.loopback import config_for, gateway, serving
 from harness.gateway.strict_upstream import Received, StrictUpstream
@@ -389,7 +389,7 @@ def test_a_tenant_that_compressing_costs_money_is_left_alone_for_a_while(door: D
     now = [1_000.0]
     tenants = Tenants(window_requests=10, rest_seconds=60)
     # Edited at every call, and all of it written to the cache each time: what costs most.
-    compression = Compression(least_tokens=200, schedule="every_call")
+    compression = Compression(min_tokens=200, schedule="every_call")
     usage = {"input_tokens": 0, "cache_creation_input_tokens": 9_000, "output_tokens": 1}
     answer = json.dumps({"type": "message", "content": [], "usage": usage}).encode()
     kind = [(b"content-type", b"application/json")]

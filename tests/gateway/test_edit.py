@@ -13,8 +13,10 @@ from agora.adapters import validate
 from agora.core.compression import Rung
 from agora.core.prices import sheet_for
 from agora.core.scorer import Scorer
-from agora.gateway.edit import Edited, Editor, EditorSettings, Job
-from agora.gateway.route import CHAT, MESSAGES, RESPONSES, Route
+from agora.gateway.editing.editor import Editor
+from agora.gateway.editing.job import Edited, Job
+from agora.gateway.editing.settings import EditorSettings
+from agora.gateway.routing.routes import CHAT, MESSAGES, RESPONSES, Route
 from agora.scorers.features import FeaturesScorer
 from agora.testing import FailingScorer, FixedScorer, histories, sample
 from harness.gateway.histories import chat, messages, responses

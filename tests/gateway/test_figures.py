@@ -11,10 +11,10 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agora.gateway.config import Telemetry, parse_config
-from agora.gateway.figures import DURATION, FIRST_CHUNK, TOKENS, Figures
-from agora.gateway.logs import Exchange
-from agora.gateway.report import Reporter, reporter_for
-from agora.gateway.telemetry import Spans
+from agora.gateway.watching.exchange import Exchange
+from agora.gateway.watching.figures import DURATION, FIRST_CHUNK, TOKENS, Figures
+from agora.gateway.watching.report import Reporter, reporter_for
+from agora.gateway.watching.traces import Spans
 
 CANARY = "sk-canary-7f3a9c1e5b2d8f60"
 BEGAN = 1_700_000_000_000_000_000

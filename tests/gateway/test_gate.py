@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora.gateway.config import Client, Config, ConfigError, Limits, Tenants, parse_config
-from agora.gateway.gate import Gate, Visit
-from agora.gateway.refused import RefusedError
+from agora.gateway.intake.gate import Gate, Visit
+from agora.gateway.intake.refused import RefusedError
 from harness.gateway.histories import chat, messages
 from harness.gateway.loopback import config_for, gateway, serving
 from harness.gateway.strict_upstream import StrictUpstream
@@ -127,7 +127,7 @@ def test_no_tenant_gets_more_than_its_rate_and_its_burst(
 
 
 def test_many_tenants_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agora.gateway.gate._MOST_BUCKETS", 5)
+    monkeypatch.setattr("agora.gateway.intake.gate._MAX_BUCKETS", 5)
     gate = gate_with([0.0], tenants=Tenants(requests_per_minute=1))
     for n in range(50):
         gate.admit(Visit(gate, str(n), "a"))

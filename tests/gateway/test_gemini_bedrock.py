@@ -1,17 +1,19 @@
 """Gemini and Bedrock at the gateway: which requests are edited, and what their answers cost."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import agora
 from agora.core.prices import sheet_for
-from agora.gateway.edit import Editor, EditorSettings, Job
-from agora.gateway.route import CONVERSE, GENERATE, OTHER, Route, by_path
-from agora.gateway.tenants import Billed
-from agora.gateway.usage import UsageReader
+from agora.gateway.editing.editor import Editor
+from agora.gateway.editing.job import Job
+from agora.gateway.editing.settings import EditorSettings
+from agora.gateway.routing.routes import CONVERSE, GENERATE, OTHER, Route, by_path
+from agora.gateway.watching.bill import Billed
+from agora.gateway.watching.usage import UsageReader
 from agora.scorers.lexical import LexicalScorer
 from agora.testing import sample
 from harness.gateway.strict_upstream import StrictUpstream
@@ -38,6 +40,63 @@ def converse(steps: int) -> Iterator[dict[str, Any]]:
         result = {"toolUseId": f"t{n}", "content": [{"text": PAGE}]}
         yield {"role": "assistant", "content": [{"toolUse": use}]}
         yield {"role": "user", "content": [{"toolResult": result}]}
+
+
+def reasoned(steps: int, since: int) -> list[dict[str, Any]]:
+    """Return a Converse history in which the model reasons from one of its steps on."""
+    made = list(converse(steps))
+    text = {"text": "The key may be on the next page.", "signature": "c2lnbmF0dXJlLW9mLXN0ZXA="}
+    for message in made[1 + 2 * since :: 2]:
+        message["content"].insert(0, {"reasoningContent": {"reasoningText": text}})
+    return made
+
+
+def converse_job(messages: list[dict[str, Any]]) -> Job:
+    tools = {"tools": [{"toolSpec": {"name": "open", "inputSchema": {"json": {}}}}]}
+    body = json.dumps({"toolConfig": tools, "messages": messages}).encode()
+    model = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+    return Job(body=body, route=CONVERSE, sheet_of=lambda _: sheet_for(model), model=model)
+
+
+def test_reasoning_that_begins_later_is_seen_in_a_conversation_that_is_remembered() -> None:
+    editor = Editor(EditorSettings(scorer=LexicalScorer()))
+    editor(converse_job(reasoned(5, since=6)))
+    grows = editor.look(converse_job(reasoned(6, since=6)))
+    begins = editor.look(converse_job(reasoned(7, since=6)))
+
+    assert grows.edited is not None
+    # From here on steps are masked, so that the body has to be read in full.
+    assert begins.edited is None
+    editor(converse_job(reasoned(7, since=6)))
+    assert editor.look(converse_job(reasoned(8, since=6))).edited is not None
+
+
+@pytest.mark.parametrize("since", [0, 3, 12, 100])
+def test_a_converse_history_gets_the_same_bytes_remembered_or_not(since: int) -> None:
+    _same_bytes(lambda steps: converse_job(reasoned(steps, since)))
+
+
+def test_a_history_for_gemini_gets_the_same_bytes_remembered_or_not() -> None:
+    def job(steps: int) -> Job:
+        body = json.dumps({"contents": list(contents(steps))}).encode()
+        sheet = sheet_for("gemini-2.5-pro")
+        return Job(body=body, route=GENERATE, sheet_of=lambda _: sheet, model="gemini-2.5-pro")
+
+    _same_bytes(job)
+
+
+def _same_bytes(job: Callable[[int], Job]) -> None:
+    """Play a conversation through an editor that remembers it, and each call through a new one."""
+    editor = Editor(EditorSettings(scorer=LexicalScorer()))
+    grew = 0
+    for steps in range(4, 30):
+        fresh = Editor(EditorSettings(scorer=LexicalScorer(), memory_bytes=0))
+        known = editor.look(job(steps)).edited
+        grew += known is not None
+        known = known or editor(job(steps))
+
+        assert known.body == fresh(job(steps)).body, steps
+    assert grew > 15
 
 
 def sent_on(upstream: StrictUpstream) -> Any:

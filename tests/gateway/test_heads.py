@@ -11,8 +11,8 @@ from functools import partial
 import pytest
 
 from agora.gateway.config import Limits
-from agora.gateway.reading import Reading
-from agora.gateway.refused import RefusedError
+from agora.gateway.intake.bodies import Bodies
+from agora.gateway.intake.refused import RefusedError
 from harness.gateway.histories import chat
 from harness.gateway.loopback import config_for, gateway, serving
 from harness.gateway.strict_upstream import StrictUpstream
@@ -190,7 +190,7 @@ def test_the_oldest_waiting_connection_gives_way_when_there_are_too_many(door: D
 
 
 def test_the_one_who_has_most_bodies_on_their_way_gives_way() -> None:
-    reading = Reading(Limits(concurrent=3, body_bytes=1_024))
+    reading = Bodies(Limits(concurrent=3, body_bytes=1_024))
     gone: list[str] = []
     with ExitStack() as stack:
         for name in ("a1", "b1", "b2", "b3", "b4", "a2"):
@@ -199,7 +199,7 @@ def test_the_one_who_has_most_bodies_on_their_way_gives_way() -> None:
 
 
 def test_all_bodies_together_are_bounded_and_given_back() -> None:
-    reading = Reading(Limits(concurrent=100, body_bytes=1_024))
+    reading = Bodies(Limits(concurrent=100, body_bytes=1_024))
     with ExitStack() as stack:
         bodies = [stack.enter_context(reading.one("a", lambda: None)) for _ in range(17)]
         for body in bodies[:16]:

@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
 
 from agora.gateway.config import Compression, Journal, parse_config
-from agora.gateway.journal import CannotKeepError, journal_for, line_of
-from agora.gateway.journal import Journal as Written
-from agora.gateway.logs import Exchange
+from agora.gateway.watching.exchange import Exchange
+from agora.gateway.watching.journal import CannotKeepError, journal_for, line_of
+from agora.gateway.watching.journal import Journal as Written
 from harness.gateway.histories import chat
 from harness.gateway.loopback import config_for, gateway, serving
 from harness.gateway.strict_upstream import StrictUpstream
@@ -56,9 +56,9 @@ def test_a_prompt_is_kept_as_it_came_with_what_was_decided_and_no_key(tmp_path: 
 
 def test_nothing_is_kept_unless_a_folder_is_named(tmp_path: Path) -> None:
     assert journal_for(parse_config("upstreams = []").journal) is None
-    told = parse_config(f'upstreams = []\n[journal]\nfolder = "{tmp_path}"\nmost_mb = 3\n')
+    told = parse_config(f'upstreams = []\n[journal]\nfolder = "{tmp_path}"\nmax_mb = 3\n')
 
-    assert told.journal == Journal(folder=str(tmp_path), most_mb=3)
+    assert told.journal == Journal(folder=str(tmp_path), max_mb=3)
     assert any(str(tmp_path) in note for note in told.notes())
 
 
@@ -68,14 +68,14 @@ def test_beyond_the_most_nothing_more_is_written_and_that_is_said_once(
     exchange = Exchange(route="chat", tenant="t")
     body = b'{"messages": ["' + b"x" * (1 << 19) + b'"]}'
     with caplog.at_level(logging.WARNING):
-        journal = Written(Journal(folder=str(tmp_path), most_mb=1))
+        journal = Written(Journal(folder=str(tmp_path), max_mb=1))
         for _ in range(5):
             journal.add(exchange, body)
         journal.close()
 
     assert lines_in(tmp_path) == [line_of(exchange, body).rstrip(b"\n")]
     assert [record.getMessage() for record in caplog.records] == [
-        "prompts are missing from the journal: journal.most_mb is reached"
+        "prompts are missing from the journal: journal.max_mb is reached"
     ]
 
 
@@ -104,7 +104,7 @@ def test_a_disk_that_fails_is_seen_by_nobody(
 
 def test_in_shadow_prompts_are_kept_too(tmp_path: Path) -> None:
     with serving(StrictUpstream()) as up:
-        shadow = Compression(least_tokens=200, mode="shadow")
+        shadow = Compression(min_tokens=200, mode="shadow")
         config = config_for(up, compression=shadow, journal=Journal(folder=str(tmp_path)))
         with gateway(config) as (url, app):
             send(url, json.dumps(chat(40)).encode())

@@ -14,9 +14,9 @@ pytest.importorskip("prometheus_client", reason="the extra gateway is not instal
 
 from agora.core.compression import Reason
 from agora.gateway.config import parse_config
-from agora.gateway.edit import CONTINUED, NOT_ADMITTED
-from agora.gateway.metrics import Meter
-from agora.gateway.pool import Missed
+from agora.gateway.editing.job import CONTINUED, NOT_ADMITTED
+from agora.gateway.editing.pool import Missed
+from agora.gateway.watching.metrics import Meter
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 FOLDER = Path(__file__).parents[2] / "deploy" / "kustomize"

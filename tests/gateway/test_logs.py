@@ -9,15 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agora.gateway.config import Log
-from agora.gateway.logs import (
-    REDACTED,
-    Exchange,
-    ToldError,
-    configure,
-    log_exchange,
-    redacted,
-    told_headers,
-)
+from agora.gateway.watching.exchange import Exchange
+from agora.gateway.watching.logs import ToldError, configure, log_exchange, told_headers
+from agora.gateway.watching.redaction import REDACTED, redacted
 
 FEW = settings(deadline=None, max_examples=40)
 CANARY = "sk-canary-7f3a9c1e5b2d8f60"

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 pytest.importorskip("prometheus_client", reason="the extra gateway is not installed")
 
 from agora.core.compression import Rung
-from agora.gateway.edit import Edited
-from agora.gateway.metrics import OTHER, Meter, Snapshot, read_metrics
+from agora.gateway.editing.job import Edited
+from agora.gateway.watching.labels import OTHER
+from agora.gateway.watching.metrics import Meter
+from agora.gateway.watching.snapshot import Snapshot, read_metrics
 
 FEW = settings(deadline=None, max_examples=30)
 
@@ -192,7 +194,7 @@ def test_a_text_that_is_no_metrics_is_an_error_that_can_be_caught() -> None:
 
 def test_any_process_of_several_tells_the_counts_of_all(tmp_path: Path) -> None:
     script = (
-        "from agora.gateway.metrics import Meter\n"
+        "from agora.gateway.watching.metrics import Meter\n"
         "meter = Meter()\n"
         "meter.request('chat', 't', 0, 'compressed', 0.1, 100, 40)\n"
         "meter.opened()\n"
@@ -328,7 +330,7 @@ def test_the_process_tells_its_cpu_memory_and_files() -> None:
 def test_processes_that_count_together_tell_the_sum_of_theirs(tmp_path: Path) -> None:
     script = (
         "import sys\n"
-        "from agora.gateway.metrics import Meter\n"
+        "from agora.gateway.watching.metrics import Meter\n"
         "meter = Meter()\n"
         "meter.request('chat', 't', 0, 'compressed', 0.1)\n"
         "print('counts', flush=True)\n"

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from agora.gateway.config import Log
-from agora.gateway.logs import configure
+from agora.gateway.watching.logs import configure
 from harness.gateway.fault_proxy import Fault, FaultProxy
 from harness.gateway.histories import chat
 from harness.gateway.loopback import config_for, gateway, in_loop, serving

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agora.gateway.config import Config, ConfigError, parse_config
-from agora.gateway.headers import onward
+from agora.gateway.routing.headers import request_headers
 from harness.gateway.loopback import config_for, gateway, serving
 from harness.gateway.strict_upstream import StrictUpstream
 
@@ -28,7 +28,7 @@ def test_a_star_forwards_every_header_but_those_of_one_hop_and_of_the_gateway() 
         (b"TE", b"trailers"),
     ]
 
-    assert onward(headers, frozenset({b"*"})) == headers[:2]
+    assert request_headers(headers, frozenset({b"*"})) == headers[:2]
     assert parsed('[headers]\nforward = ["*"]').forward_headers == ("*",)
 
 

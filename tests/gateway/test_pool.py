@@ -10,7 +10,7 @@ from typing import TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agora.gateway.pool import Breaker, Breakers, Pool, Ticket
+from agora.gateway.editing.pool import Breaker, Breakers, Pool, Ticket
 
 Result = TypeVar("Result")
 

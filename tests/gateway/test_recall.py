@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from agora.core.recall import TOOL_NAME
-from agora.gateway.edit import Editor, EditorSettings
-from agora.gateway.route import CHAT, MESSAGES, RESPONSES, Route
+from agora.gateway.editing.editor import Editor
+from agora.gateway.editing.settings import EditorSettings
+from agora.gateway.routing.routes import CHAT, MESSAGES, RESPONSES, Route
 from agora.scorers.features import FeaturesScorer
 from harness.gateway.histories import chat, messages, observation, responses
 from tests.gateway.test_edit import job

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
 
 from agora.gateway.app import App
-from agora.gateway.refusals import Refusals
+from agora.gateway.editing.refusals import Refusals
 from harness.gateway.histories import chat
 from harness.gateway.loopback import config_for, gateway, serving
 from harness.gateway.strict_upstream import StrictUpstream

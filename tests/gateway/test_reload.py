@@ -35,7 +35,7 @@ def reloaded(new: Config, *, before: Config = BASE) -> tuple[App, list[object], 
         await app.start()
         running = app.forwarder
         parts = [running, running.client, running.meter, running.ledger, running.rules]
-        parts += [running.pool, app.judge, running.look, running.reporter]
+        parts += [running.pool, running.editing.judge, running.editing.editor, running.reporter]
         try:
             return app, parts, await reload(app, new)
         finally:
@@ -45,17 +45,17 @@ def reloaded(new: Config, *, before: Config = BASE) -> tuple[App, list[object], 
 
 
 def test_requests_that_come_are_served_by_the_new_one_and_what_was_learned_stays() -> None:
-    new = replace(BASE, limits=Limits(concurrent=7), tenants=Tenants(most=9, stand_down=False))
+    new = replace(BASE, limits=Limits(concurrent=7), tenants=Tenants(max_named=9, stand_down=False))
     app, (was, client, meter, ledger, rules, pool, judge, again, _), outcome = reloaded(new)
     now = app.forwarder
 
-    assert set(outcome.changed) >= {"limits.concurrent", "tenants.most", "tenants.stand_down"}
+    assert set(outcome.changed) >= {"limits.concurrent", "tenants.max_named", "tenants.stand_down"}
     assert app.config.limits.concurrent == now.config.limits.concurrent == 7
     # Those under way keep the one they began with.
     assert now is not was
     assert (now.client, now.meter, now.ledger, now.rules) == (client, meter, ledger, rules)
-    assert (now.pool, app.judge) == (pool, judge)
-    assert now.look == again
+    assert (now.pool, now.editing.judge) == (pool, judge)
+    assert now.editing.editor is again
     assert now.pool.deadline_seconds == new.limits.compress_deadline_ms / 1e3
 
 
@@ -63,10 +63,10 @@ def test_another_way_to_compress_takes_another_editor() -> None:
     new = replace(BASE, compression=Compression(keep_ratio=0.5))
     app, (_, _, meter, _, _, pool, judge, again, _), outcome = reloaded(new)
 
-    assert set(outcome.changed) == {"compression.keep_ratio", "compression.least_tokens"}
+    assert set(outcome.changed) == {"compression.keep_ratio", "compression.min_tokens"}
     assert app.forwarder.pool is not pool
-    assert app.judge is not judge
-    assert app.forwarder.look != again
+    assert app.editing.judge is not judge
+    assert app.editing.editor is not again
     assert app.forwarder.meter is meter
 
 

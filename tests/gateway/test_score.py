@@ -19,7 +19,7 @@ from agora.core.compression import Rung
 from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Anchor, Step
 from agora.gateway.config import Limits
-from agora.gateway.score import PATH, Judge, Question, identity
+from agora.gateway.editing.score import PATH, Judge, Question, identity
 from agora.scorers import load_scorer
 from agora.scorers.bundle import Bundle
 from agora.scorers.features import SHIPPED, SHIPPED_SHA256, FeaturesScorer
@@ -77,7 +77,7 @@ def test_scores_and_floor_are_those_the_compressor_goes_by(
         schedule="every_call",
         least_tokens=0,
         budget=Budget(keep_ratio=0.01, least_ratio=0.0),
-        skeleton_share=0.0,
+        forms=None,
     ).compress(
         history.messages,
         format=format,

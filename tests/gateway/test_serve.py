@@ -27,7 +27,7 @@ pytest.importorskip("prometheus_client", reason="the extra gateway is not instal
 
 from agora.cli.group import agora
 from agora.cli.serve import read_again
-from agora.gateway.metrics import read_metrics
+from agora.gateway.watching.snapshot import read_metrics
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gateway.toml"
 CANARY = "sk-canary-7f3a9c1e5b2d8f60"

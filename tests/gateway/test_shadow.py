@@ -15,12 +15,14 @@ import agora
 from agora.core.prices import PriceSheet, sheet_for
 from agora.gateway.app import App
 from agora.gateway.config import Compression, Limits, parse_config
-from agora.gateway.edit import Editor, EditorSettings, Job
-from agora.gateway.hindsight import ranges
-from agora.gateway.metrics import Snapshot
-from agora.gateway.route import CHAT
-from agora.gateway.shadow import Would, blocks_of, predicted_saving, shared_bytes
-from agora.gateway.tenants import Billed
+from agora.gateway.editing.editor import Editor
+from agora.gateway.editing.hindsight import ranges
+from agora.gateway.editing.job import Job
+from agora.gateway.editing.settings import EditorSettings
+from agora.gateway.routing.routes import CHAT
+from agora.gateway.watching.bill import Billed
+from agora.gateway.watching.shadow import Would, blocks_of, predicted_saving, shared_bytes
+from agora.gateway.watching.snapshot import Snapshot
 from agora.scorers.features import FeaturesScorer
 from harness.gateway.cached_upstream import Cached, PrefixCache, real_tokens
 from harness.gateway.histories import chat, messages
@@ -28,7 +30,7 @@ from harness.gateway.loopback import config_for, gateway, serving
 from harness.gateway.odd_bodies import odd_bodies
 from harness.gateway.strict_upstream import StrictUpstream
 
-SHADOW = Compression(least_tokens=200, mode="shadow")
+SHADOW = Compression(min_tokens=200, mode="shadow")
 PATHS = {
     "openai": "/v1/chat/completions",
     "responses": "/v1/responses",
@@ -107,7 +109,7 @@ def test_what_would_be_saved_is_what_editing_then_saves() -> None:
     modes: tuple[Literal["shadow", "edit"], ...] = ("shadow", "edit")
     for mode in modes:
         upstream = Cached(tokens)
-        compression = Compression(least_tokens=200, mode=mode)
+        compression = Compression(min_tokens=200, mode=mode)
         limits = Limits(compress_deadline_ms=5_000, restore_deadline_ms=5_000, drain_seconds=2)
         with serving(upstream) as up:
             config = config_for(up, compression=compression, limits=limits)
@@ -165,36 +167,36 @@ def edited_editor(names: bool) -> tuple[Editor, dict[str, Any], tuple[int, ...],
     body = chat(60, 2_000)
     edited = editor(job(body))
     assert edited.changed
-    assert edited.talk is not None
-    assert edited.talk.hindsight is not None
-    return editor, body, edited.talk.hindsight.elided, edited.talk
+    assert edited.conversation is not None
+    assert edited.conversation.hindsight is not None
+    return editor, body, edited.conversation.hindsight.elided, edited.conversation
 
 
 def test_a_step_that_uses_what_would_have_been_elided_is_counted_once_it_comes() -> None:
-    editor, body, elided, talk = edited_editor(names=True)
+    editor, body, elided, conversation = edited_editor(names=True)
     gone = json.loads(json.dumps(body))["messages"][1 + 2 * elided[0]]["content"]
     name = next(word for word in gone.split() if word.startswith("fn_")).partition("(")[0]
 
     body = with_step(body, 61, "src/quite_another.py", "nothing of note")
     assert editor.look(job(body)).edited
-    assert talk.hindsight.take() == (1, 0, 0)
+    assert conversation.hindsight.take() == (1, 0, 0)
 
     body = with_step(body, 62, name, f"{name} is here")
     assert editor.look(job(body)).edited
-    assert talk.hindsight.take() == (1, 1, 0)
+    assert conversation.hindsight.take() == (1, 1, 0)
 
     # It has come back since: using it once more proves nothing.
     body = with_step(body, 63, name, "and again")
     assert editor(job(body))
-    assert talk.hindsight.take() == (1, 0, 0)
+    assert conversation.hindsight.take() == (1, 0, 0)
 
 
 def test_a_step_that_repeats_an_elided_one_is_a_reread_in_either_mode() -> None:
     for names in (True, False):
-        editor, body, elided, talk = edited_editor(names=names)
+        editor, body, elided, conversation = edited_editor(names=names)
         body = with_step(body, 61, f"src/module_{elided[-1]}.py", "as before")
         assert editor(job(body))
-        assert talk.hindsight.take()[2] == 1
+        assert conversation.hindsight.take()[2] == 1
 
 
 def test_rereads_are_counted_through_the_gateway() -> None:
@@ -206,7 +208,7 @@ def test_rereads_are_counted_through_the_gateway() -> None:
         text = json.dumps(turn).replace("toolu_1", "toolu_99")
         turns.append(json.loads(text))
     bodies = [*grown(45, 2_000), with_turns(turns)]
-    compression = Compression(least_tokens=200)
+    compression = Compression(min_tokens=200)
     with serving(upstream) as up, gateway(config_for(up, compression=compression)) as (url, app):
         for body in bodies:
             post(url + "/v1/messages", body, **{"x-api-key": "sk-1"})

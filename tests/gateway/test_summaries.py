@@ -9,10 +9,12 @@ import pytest
 from agora.adapters.rules import CATALOGUE
 from agora.core.prices import sheet_for
 from agora.gateway.config import RECALL_AGENTS
-from agora.gateway.edit import Edited, Editor, EditorSettings
-from agora.gateway.recall import passes_recall
-from agora.gateway.route import CHAT, MESSAGES, RESPONSES, Route, by_path
-from agora.gateway.summaries import OWN_SUMMARY, asks_for_summary
+from agora.gateway.editing.editor import Editor
+from agora.gateway.editing.job import Edited
+from agora.gateway.editing.recall import passes_recall
+from agora.gateway.editing.settings import EditorSettings
+from agora.gateway.editing.summaries import OWN_SUMMARY, asks_for_summary
+from agora.gateway.routing.routes import CHAT, MESSAGES, RESPONSES, Route, by_path
 from agora.scorers.features import FeaturesScorer
 from harness.gateway.histories import chat, messages, responses
 from tests.gateway.test_edit import job

@@ -11,8 +11,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from agora.gateway.config import Telemetry
-from agora.gateway.logs import Exchange
-from agora.gateway.telemetry import Spans, attributes, span_name, spans_for
+from agora.gateway.watching.exchange import Exchange
+from agora.gateway.watching.traces import Spans, attributes, span_name, spans_for
 
 CANARY = "sk-canary-7f3a9c1e5b2d8f60"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -157,7 +157,7 @@ def test_nothing_is_sent_or_loaded_where_no_collector_is_named() -> None:
     script = (
         "import sys\n"
         "from agora.gateway.config import Telemetry\n"
-        "from agora.gateway.report import reporter_for\n"
+        "from agora.gateway.watching.report import reporter_for\n"
         "assert reporter_for(Telemetry()) is None\n"
         "assert not any(name.startswith('opentelemetry') for name in sys.modules)\n"
     )

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from agora.core.prices import PriceSheet, shipped_sheets
 from agora.gateway.config import Tenants
-from agora.gateway.tenants import ANONYMOUS, Account, Billed, Ledger, Sent, net_saving, tenant_of
+from agora.gateway.routing.tenants import ANONYMOUS, tenant_of
+from agora.gateway.watching.bill import Billed, Sent, net_saving
+from agora.gateway.watching.ledger import Account, Ledger
 
 FEW = settings(deadline=None, max_examples=60)
 SETTINGS = Tenants(window_requests=100, rest_seconds=60.0, longest_rest_seconds=240.0)

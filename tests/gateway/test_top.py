@@ -14,7 +14,8 @@ from rich.console import Console
 
 from agora.cli.group import agora
 from agora.cli.top import Watch, fetch
-from agora.gateway.metrics import Meter, Snapshot
+from agora.gateway.watching.metrics import Meter
+from agora.gateway.watching.snapshot import Snapshot
 
 
 @contextmanager

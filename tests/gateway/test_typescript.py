@@ -37,7 +37,7 @@ def test_the_page_shows_what_the_example_runs() -> None:
 )
 def test_an_agent_of_the_ai_sdk_reads_to_the_end_with_shorter_prompts() -> None:
     upstream = ScriptedUpstream(steps=25)
-    compression = Compression(least_tokens=1_000)
+    compression = Compression(min_tokens=1_000)
     with (
         serving(upstream) as up,
         gateway(config_for("http://127.0.0.1:9", compression=compression)) as (url, _),

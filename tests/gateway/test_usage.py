@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agora.gateway.tenants import Billed
-from agora.gateway.usage import UsageReader
+from agora.gateway.watching.bill import Billed
+from agora.gateway.watching.usage import UsageReader
 from harness.gateway.strict_upstream import _whole, events
 
 ASKED = {"model": "m", "messages": "one two " * 1_000}
@@ -79,3 +79,39 @@ def test_what_openai_says_was_written_to_its_cache_is_read_under_the_sdks_own_na
     for usage in (chat, responses):
         raw = f'{{"usage": {usage.model_dump_json()}}}'.encode()
         assert read(raw, []) == Billed(fresh=10, read=40, written=50, output=7)
+
+
+def test_what_was_written_for_an_hour_is_told_apart_under_the_sdks_own_names() -> None:
+    types = pytest.importorskip("anthropic.types", reason="needs anthropic")
+    split = types.CacheCreation(ephemeral_5m_input_tokens=30, ephemeral_1h_input_tokens=70)
+    usage = types.Usage(
+        input_tokens=3,
+        output_tokens=2,
+        cache_read_input_tokens=9,
+        cache_creation_input_tokens=100,
+        cache_creation=split,
+    )
+    told = Billed(fresh=3, read=9, written=100, output=2, written_1h=70)
+    said = usage.model_dump_json()
+
+    assert read(f'{{"usage": {said}}}'.encode(), []) == told
+    first = f'event: message_start\ndata: {{"message": {{"usage": {said}}}}}\n\n'
+    last = 'event: message_delta\ndata: {"usage": {"output_tokens": 2, "cache_creation": null}}\n\n'
+    assert read((first + last).encode(), [40]) == told
+
+
+@pytest.mark.parametrize(
+    ("details", "hour"),
+    [
+        ([{"ttl": "1h", "inputTokens": 60}, {"ttl": "5m", "inputTokens": 40}], 60),
+        ([{"ttl": "5m", "inputTokens": 100}], 0),
+        ([], None),
+    ],
+)
+def test_converse_tells_lifetimes_apart_in_its_details(
+    details: list[dict[str, object]], hour: int | None
+) -> None:
+    usage = {"inputTokens": 3, "outputTokens": 2, "cacheWriteInputTokens": 100}
+    raw = json.dumps({"usage": {**usage, "cacheDetails": details}}).encode()
+
+    assert read(raw, []) == Billed(fresh=3, written=100, output=2, written_1h=hour)

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora.gateway.config import Compression, Config, Limits, Log, Tenants, Upstream
-from agora.gateway.credentials import is_bearer, owners
-from agora.gateway.headers import FORWARDED, FORWARDED_PREFIXES, onward
-from agora.gateway.route import OTHER, UNKNOWN, by_path, refusal, route_of
+from agora.gateway.routing.headers import FORWARDED, FORWARDED_PREFIXES, request_headers
+from agora.gateway.routing.keys import is_bearer, owners
+from agora.gateway.routing.routes import OTHER, UNKNOWN, by_path, refusal, route_of
 from harness.gateway.histories import chat, messages, responses
 from harness.gateway.loopback import config_for, gateway, serving
 from harness.gateway.strict_upstream import Received, StrictUpstream
@@ -69,7 +69,7 @@ def house() -> Iterator[House]:
         )
         config = Config(
             upstreams=configured,
-            compression=Compression(least_tokens=200),
+            compression=Compression(min_tokens=200),
             limits=Limits(compress_deadline_ms=5_000),
             log=Log(requests=False),
         )
@@ -325,7 +325,7 @@ AGENTS = {
 def test_what_real_agents_send_goes_on(agent: str) -> None:
     sent = [(name.encode(), b"\xe9 v") for name in AGENTS[agent].split()]
 
-    assert onward(sent) == sent
+    assert request_headers(sent) == sent
 
 
 _word = st.text("abcdefghijklmnopqrstuvwxyz-_0123456789", min_size=1, max_size=20)
@@ -334,7 +334,7 @@ _word = st.text("abcdefghijklmnopqrstuvwxyz-_0123456789", min_size=1, max_size=2
 @given(st.lists(st.tuples(_word, st.binary(max_size=8)), max_size=20))
 def test_only_listed_headers_go_on_and_in_order(pairs: list[tuple[str, bytes]]) -> None:
     headers = [(name.encode(), value) for name, value in pairs]
-    sent = onward(headers)
+    sent = request_headers(headers)
 
     assert sent == [
         (name, value)

@@ -31,6 +31,7 @@ SYSTEM = "You read files and say what is in them."
 TASK = "Which of the notes names the harbour master? Read them all."
 ANSWER = "It is in note 3."
 FILES = 10
+DEFAULT = Compressor()
 PNG = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5Erk"
     "Jggg=="
@@ -52,6 +53,7 @@ class Case:
     """None: without the integration."""
     image: bool = False
     thinking: bool = False
+    model: str = MODEL
 
     def read_file(self, name: str) -> str:
         """Return the text of a file of the folder, for the framework's tool."""
@@ -144,12 +146,11 @@ class Conformance:
     def test_the_model_receives_exactly_what_the_compressor_gives(
         self, way: str, folder: Path
     ) -> None:
-        compressor = Compressor()
         plain = self._ran(way, folder)
-        ran = self._ran(way, folder, compressor)
+        ran = self._ran(way, folder, DEFAULT)
 
         assert ran.answer == plain.answer == ANSWER
-        self._check_requests(plain, ran, compressor)
+        self._check_requests(plain, ran, DEFAULT)
 
     def test_compression_that_starts_in_the_middle_of_a_run_leaves_the_history_whole(
         self, way: str, folder: Path
@@ -170,7 +171,7 @@ class Conformance:
 
     def test_the_frameworks_own_history_stays_whole(self, way: str, folder: Path) -> None:
         plain = self._ran(way, folder)
-        ran = self._ran(way, folder, Compressor())
+        ran = self._ran(way, folder, DEFAULT)
 
         assert ran.history == plain.history
         assert "elided" not in json.dumps(ran.history)
@@ -259,7 +260,7 @@ class Conformance:
             image=images,
             thinking=rich and endpoint != "openai",
         )
-        if compressor is None:
+        if compressor is None or compressor is DEFAULT:
             return _remembered(self, case)
         return _served(self, case)
 
@@ -296,15 +297,16 @@ def _served(suite: Conformance, case: Case) -> Ran:
         return replace(ran, requests=tuple(server.received))
 
 
-_PLAIN: dict[tuple[str, Case], Ran] = {}
-"""What came of runs without the integration, by suite: they are asked for again and again."""
+_RAN: dict[tuple[str, bool, Case], Ran] = {}
+"""What came of runs without the integration, and with the default: several tests look at each."""
 
 
 def _remembered(suite: Conformance, case: Case) -> Ran:
-    key = (f"{type(suite).__module__}.{type(suite).__qualname__}", case)
-    if key not in _PLAIN:
-        _PLAIN[key] = _served(suite, case)
-    return _PLAIN[key]
+    name = f"{type(suite).__module__}.{type(suite).__qualname__}"
+    key = (name, case.compressor is None, replace(case, compressor=None))
+    if key not in _RAN:
+        _RAN[key] = _served(suite, case)
+    return _RAN[key]
 
 
 def _calls(request: Received) -> int:

@@ -1,7 +1,8 @@
 """Build an environment per framework, run its suite there, and write what was found.
 
     python -m tests.integrations.environments                  # the first ones, newest and oldest
-    python -m tests.integrations.environments --check          # the same, and write nothing: CI
+    python -m tests.integrations.environments --check          # the same, and write nothing
+    python -m tests.integrations.environments --check --brief  # less of the oldest: CI
     python -m tests.integrations.environments --only langchain --end newest
     python -m tests.integrations.environments --move           # newer releases, if they pass
     python -m tests.integrations.environments --real http://127.0.0.1:8080/v1 --model MODEL
@@ -41,6 +42,8 @@ REAL = ROOT / "docs" / "results" / "integrations.json"
 INSTALL_S = 420
 SUITE_S = 600
 """A suite takes half a minute; one that takes this long hangs."""
+BRIEF = "exactly_what_the_compressor_gives or edited_at_every_call"
+"""The tests that run each way of calling once, without us and with us."""
 HAVE = (
     "import importlib.metadata as m\n"
     "have = {d.metadata['Name'].lower().replace('_', '-'): d.version for d in m.distributions()}\n"
@@ -93,16 +96,19 @@ def _installed(home: Path, python: Path, what: Sequence[str]) -> Ended:
     return run(command, seconds=INSTALL_S, cwd=ROOT) if made.ok else made
 
 
-def suite(framework: Framework, end: str, python: Path) -> dict[str, Any]:
-    """Return what the suite gave in an environment."""
+def suite(framework: Framework, end: str, python: Path, *, brief: bool = False) -> dict[str, Any]:
+    """Return what the suite gave in an environment, or what its brief tests gave."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", framework.test]
+        command += ["-k", BRIEF] if brief else []
         ran = run(
             [*command, f"--junitxml={report}"],
             seconds=SUITE_S,
             cwd=ROOT,
-            env={"OPENAI_AGENTS_DISABLE_TRACING": "1"},
+            # Bytecode is kept: nothing was compiled when it was installed, and the suites start
+            # their examples and servers as processes of their own.
+            env={"OPENAI_AGENTS_DISABLE_TRACING": "1", "PYTHONDONTWRITEBYTECODE": ""},
         )
         cases: list[ET.Element] = []
         with contextlib.suppress(OSError, ET.ParseError):  # Killed before it could write one.
@@ -193,7 +199,9 @@ def tested(framework: Framework, end: str, asked: argparse.Namespace) -> dict[st
         _say(f"{framework.name} {end}: could not be installed\n{error}")
         return None
     built = time.monotonic()
-    result = suite(framework, end, python)
+    # A suite without an agent is short, and has no such tests.
+    brief = asked.brief and end == "oldest" and framework.loop
+    result = suite(framework, end, python, brief=brief)
     took = f"built in {built - start:.0f} s, suite in {time.monotonic() - built:.0f} s"
     count = f"{result['passed']} passed, {result['skipped']} skipped"
     bad = f", FAILED: {', '.join(result['failed']) or 'no report'}" if not result["ok"] else ""
@@ -239,6 +247,8 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=default, help="of the environments")
     parser.add_argument("--jobs", type=int, default=2, help="environments at the same time")
     parser.add_argument("--check", action="store_true", help="write nothing")
+    brief = "of the oldest only that each way sends what the compressor gives; with --check"
+    parser.add_argument("--brief", action="store_true", help=brief)
     parser.add_argument("--move", action="store_true", help="take newer releases, and lock them")
     parser.add_argument("--table", action="store_true", help="write the pages and run nothing")
     parser.add_argument("--real", metavar="URL", help="run the examples before this server instead")
@@ -247,6 +257,8 @@ def main() -> int:
     parser.add_argument("--least-tokens", type=int, default=700, help="left alone below")
     parser.add_argument("--forced", action="store_true", help="make the model call its tool")
     asked = parser.parse_args()
+    if asked.brief and not asked.check:
+        parser.error("--brief needs --check: the table is of whole suites")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     asked.folder.mkdir(parents=True, exist_ok=True)
     names = asked.only or [f.name for f in FRAMEWORKS if f.first or asked.all]

@@ -218,7 +218,8 @@ def _message(answer: Answer, number: int, model: str, tokens: int) -> Body:
     }
 
 
-def _message_events(whole: Body) -> Iterator[bytes]:
+def message_events(whole: Body) -> Iterator[bytes]:
+    """Return a whole answer of Anthropic's as the events of a stream."""
     opening = {**whole, "content": [], "stop_reason": None}
     yield _event("message_start", message=opening)
     for index, block in enumerate(whole["content"]):
@@ -233,6 +234,8 @@ def _message_events(whole: Body) -> Iterator[bytes]:
                 for piece in _pieces(block["thinking"])
             ]
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
+        elif block["type"] == "redacted_thinking":
+            empty, deltas = block, []
         else:
             empty = {**block, "input": {}}
             deltas = [
@@ -335,7 +338,7 @@ def _response_events(whole: Body) -> Iterator[bytes]:
 
 
 _WHOLE = {"openai": _chat, "responses": _response, "anthropic": _message}
-_EVENTS = {"openai": chat_events, "responses": _response_events, "anthropic": _message_events}
+_EVENTS = {"openai": chat_events, "responses": _response_events, "anthropic": message_events}
 
 
 def _sealed(thought: str, number: int) -> str:

@@ -16,8 +16,8 @@ _ABOUT = (
     "(`tests/integrations/conformance.py`) ran: the request on the wire has to be "
     "exactly what `Compressor.compress` makes of the request without us. "
     "The locks (`tests/integrations/locks`) have every release; CI builds the environments of "
-    "the clients and the six frameworks after them, and `just integrations --move` takes newer "
-    "ones."
+    "the clients and the six frameworks after them (of the oldest it runs each way once), and "
+    "`just integrations --move` takes newer ones."
 )
 _REAL = (
     "The programs of `examples/integrations` before a llama.cpp "

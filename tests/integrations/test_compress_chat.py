@@ -1,16 +1,18 @@
 import copy
 import logging
+import secrets
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agora.adapters.thoughts import REMOVED, thinks
 from agora.compressor import Compressor
 from agora.core.budget import Budget
-from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, with_text
+from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, is_bound, with_text
 from agora.integrations.wire import call, text_part, wire_of
-from agora.testing import History, RandomScorer, histories
+from agora.testing import EveryNth, History, RandomScorer, histories
 
 Message = dict[str, Any]
 COMPRESSORS = st.builds(
@@ -82,6 +84,7 @@ THOUGHTS = {
 
 
 @pytest.mark.parametrize("format", THOUGHTS)
+@settings(deadline=None)  # The first example reads prices and models from files.
 @given(data=st.data(), compressor=COMPRESSORS)
 def test_what_a_framework_will_send_of_them_is_what_was_compressed(
     format: str, data: st.DataObject, compressor: Compressor
@@ -163,3 +166,157 @@ def test_only_the_first_failure_is_a_warning(caplog: pytest.LogCaptureFixture) -
         logging.DEBUG,
     ]
     assert "messages handed on unchanged: ValueError: planted" in caplog.text
+
+
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+BOUND = "claude-fable-5-1"
+
+
+def bare(message: Message) -> Message:
+    return {**message, "thoughts": []}
+
+
+@settings(deadline=None)  # The first example reads prices and models from files.
+@given(data=st.data(), compressor=COMPRESSORS)
+def test_on_a_model_that_binds_thinking_what_will_be_sent_is_what_was_compressed(
+    data: st.DataObject, compressor: Compressor
+) -> None:
+    chat = data.draw(chats(THOUGHT))
+    for number, message in enumerate(chat):
+        if message.get("thoughts"):
+            signature = f"{data.draw(st.uuids())} {number}"
+            message["thoughts"] = [{**THOUGHT, "signature": signature}]
+    before = copy.deepcopy(chat)
+    compressed = compress_chat(compressor, chat, format="anthropic", model=BOUND)
+
+    assert chat == before
+    if compressed is not None:
+        rebuilt = compressed.rebuild(chat, edit, bare)
+        sent = wire_of("anthropic", rebuilt, None, ())
+        assert sent.messages == compressed.compression.messages
+        assert not any(thinks(message) for message in sent.messages)
+
+
+def thinking_steps(count: int) -> list[Message]:
+    chat: list[Message] = [{"role": "user", "content": "Find it."}]
+    run = secrets.token_hex()
+    for number in range(count):
+        chat += step(number, f"row {number} " * 60)
+        chat[-2]["thoughts"] = [{**THOUGHT, "signature": f"{run} {number}"}]
+    return chat
+
+
+@pytest.mark.parametrize("format", ["anthropic", "openai"])
+def test_an_edit_takes_out_the_thinking_that_is_older_and_no_other(format: str) -> None:
+    chat = thinking_steps(40)
+    before = copy.deepcopy(chat)
+
+    every = compress_chat(Compressor(schedule="every_call"), chat, format=format, model=BOUND)
+    chat_again = thinking_steps(40)
+    nth = compress_chat(Compressor(schedule=EveryNth(25)), chat_again, format=format, model=BOUND)
+
+    assert every is not None
+    assert nth is not None
+    said = [k for k in every.kept if chat[k.position]["role"] == "assistant"]
+    assert said
+    assert all(k.thoughtless and not k.texts for k in said)
+    later = [k for k in nth.kept if chat_again[k.position]["role"] == "assistant"]
+    assert {k.thoughtless for k in later if k.position > 2 * 25} == {False}
+    assert {k.thoughtless for k in later if k.position <= 2 * 25} == {True}
+    assert chat == before
+
+
+def test_a_message_of_nothing_but_thinking_takes_a_text() -> None:
+    chat = thinking_steps(9)
+    only = {"role": "assistant", "content": "", "tool_calls": [], "thoughts": [THOUGHT]}
+    chat += [only, {"role": "user", "content": "And now?"}]
+
+    compressed = compress_chat(Compressor(schedule="every_call"), chat, model=BOUND)
+
+    assert compressed is not None
+    assert compressed.kept[-2] == Kept(len(chat) - 2, (REMOVED,), apart=True, thoughtless=True)
+    rebuilt = compressed.rebuild(chat, edit, bare)
+    assert rebuilt[-2]["content"] == [text_part(REMOVED)]
+    runs = [(at, [message]) for at, message in enumerate(chat)]
+    stays = compressed.regroup(
+        runs, lambda run, kept: edit(run[0], kept), lambda run: [bare(run[0])]
+    )
+    assert [message for run in stays.values() for message in run] == rebuilt
+
+
+def test_a_model_that_does_not_bind_keeps_its_thinking() -> None:
+    chat = thinking_steps(9)
+
+    compressed = compress_chat(Compressor(schedule="every_call"), chat, model="claude-opus-4-5")
+
+    assert compressed is not None
+    assert not any(k.thoughtless for k in compressed.kept)
+
+
+def test_the_rules_of_a_model_that_binds_hold_before_its_first_thought() -> None:
+    chat = thinking_steps(9)
+    for message in chat:
+        if "thoughts" in message:
+            message["thoughts"] = []
+
+    compressed = compress_chat(Compressor(schedule="every_call"), chat, model=BOUND)
+
+    assert compressed is not None
+    assert compressed.compression.format == "anthropic"
+
+
+class Broken:
+    """A scorer that raises once."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def score(self, anchor: Any, steps: Any) -> Any:
+        self.asked += 1
+        if self.asked == 2:
+            raise RuntimeError("planted")
+        return [0.5] * len(steps)
+
+
+def test_what_was_thought_in_a_call_that_went_out_unedited_is_taken_out_of_the_next() -> None:
+    chat = thinking_steps(9)
+    compressor = Compressor(scorer=Broken(), schedule=EveryNth(6), strict=True)
+
+    first = compress_chat(compressor, chat[: 1 + 2 * 7], model=BOUND)
+    with pytest.raises(RuntimeError, match="planted"):
+        compress_chat(compressor, chat[: 1 + 2 * 8], model=BOUND)
+    then = compress_chat(compressor, chat, model=BOUND)
+
+    assert first is not None
+    assert then is not None
+    assert [k.thoughtless for k in first.kept if k.position == 13] == [False]
+    thought = [k for k in then.kept if chat[k.position]["role"] == "assistant"]
+    assert {k.position for k in thought} >= {13, 15, 17}
+    assert all(k.thoughtless for k in thought)
+
+
+def test_where_an_edit_fails_a_model_that_binds_gets_no_thinking(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail() -> str:
+        raise ValueError("planted")
+
+    with caplog.at_level(logging.DEBUG):
+        given = [
+            FailOpen(logging.getLogger("agora.test"))(fail, "as it was", lambda: "bare"),
+            FailOpen(logging.getLogger("agora.test"))(fail, "as it was", fail),
+        ]
+
+    assert given == ["bare", "as it was"]
+    assert "messages handed on without thinking: ValueError: planted" in caplog.text
+    assert "messages handed on unchanged: ValueError: planted" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("told", "model", "bound"),
+    [(None, BOUND, True), (None, "gpt-5", False), (True, None, True), (False, BOUND, False)],
+)
+def test_a_setting_says_whether_a_model_binds_else_its_name(
+    told: bool | None, model: str | None, bound: bool
+) -> None:
+    assert is_bound(Compressor(binds_thinking=told), model) == bound

@@ -12,7 +12,7 @@ from tests.integrations.frameworks import FRAMEWORKS, ROOT, Framework
 from tests.integrations.pages import FOLDER, real_lines, real_table, table
 
 SOURCES = ROOT / "src" / "agora" / "integrations"
-SHARED = ("compress_chat.py", "wire.py")
+SHARED = ("compress_chat.py", "items.py", "wire.py")
 """What the integrations stand on, and no integration itself."""
 ENVIRONMENTS = [(framework, end) for framework in FRAMEWORKS for end in framework.ends()]
 
@@ -57,7 +57,8 @@ def test_the_pages_say_what_the_run_files_say() -> None:
 def test_an_integration_is_one_short_file_with_an_example(framework: Framework) -> None:
     source = SOURCES / f"{framework.name}.py"
 
-    assert len(source.read_text().splitlines()) <= 120
+    # 120 before models bound thinking: telling a framework's own thinking apart takes some lines.
+    assert len(source.read_text().splitlines()) <= 190
     assert (ROOT / "examples" / "integrations" / f"with_{framework.name}.py").exists()
 
 

@@ -15,21 +15,36 @@ from google.genai import types
 
 from agora.compressor import Compressor
 from agora.integrations.google_adk import NOTE, AgoraPlugin
+from tests.integrations.bound import Bound
 from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran
 from tests.integrations.loopback import Received
 
 
-class TestADK(Conformance):
-    example: ClassVar = "with_google_adk.py"
-    ways: ClassVar[tuple[str, ...]] = ("openai/async", "openai/stream")
-    rich: ClassVar[tuple[str, ...]] = ("openai/async",)
+def model_of(case: Case) -> Any:
+    if case.endpoint == "openai":
+        return LiteLlm(model=f"openai/{MODEL}", api_base=f"{case.url}/v1", api_key="key")
+    if case.call == "litellm":
+        thinking = {"thinking": {"type": "adaptive"}, "max_tokens": 2048, "num_retries": 0}
+        name = f"anthropic/{case.model}"
+        return LiteLlm(model=name, api_base=case.url, api_key="key", **thinking)
+    anthropic = pytest.importorskip("anthropic", reason="anthropic is not installed")
+    from google.adk.models.anthropic_llm import AnthropicLlm
 
+    class Claude(AnthropicLlm):
+        @property
+        def _anthropic_client(self) -> Any:
+            return anthropic.AsyncAnthropic(base_url=case.url, api_key="key", max_retries=0)
+
+    return Claude(model=case.model)
+
+
+class Agents:
     def run(self, case: Case) -> Ran:
         def read_file(name: str) -> str:
             """Return the text of a file."""
             return case.read_file(name)
 
-        model = LiteLlm(model=f"openai/{MODEL}", api_base=f"{case.url}/v1", api_key="key")
+        model = model_of(case)
         agent = LlmAgent(name="reader", model=model, instruction=SYSTEM, tools=[read_file])
         plugins = [AgoraPlugin(case.compressor)] if case.compressor else []
         parts = [types.Part(text=TASK)]
@@ -57,6 +72,12 @@ class TestADK(Conformance):
         answer, kept = asyncio.run(run())
         return Ran(answer, kept)
 
+
+class TestADK(Agents, Conformance):
+    example: ClassVar = "with_google_adk.py"
+    ways: ClassVar[tuple[str, ...]] = ("openai/async", "openai/stream")
+    rich: ClassVar[tuple[str, ...]] = ("openai/async",)
+
     def expected(self, before: Received, compressor: Compressor) -> Any:
         """Return the compressed messages, each marker inside the JSON that a tool's answer is."""
         compression = compressor.compress(
@@ -80,3 +101,14 @@ class TestADK(Conformance):
                 new = {**old, "content": json.dumps(said, ensure_ascii=False)}
             out.append(new)
         return out
+
+
+class TestBoundThinking(Agents, Bound):
+    ways: ClassVar[tuple[str, ...]] = ("async", "stream")
+    loose: ClassVar[tuple[str, ...]] = ways
+
+
+class TestBoundThinkingThroughLiteLLM(Agents, Bound):
+    ways: ClassVar[tuple[str, ...]] = ("litellm",)
+    loose: ClassVar[tuple[str, ...]] = ways
+    redacts: ClassVar[bool] = False

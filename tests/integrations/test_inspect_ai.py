@@ -13,18 +13,23 @@ from inspect_ai import eval as evaluate
 from inspect_ai.agent import react
 from inspect_ai.dataset import Sample
 from inspect_ai.model import (
+    ChatMessageAssistant,
+    ChatMessageTool,
     ChatMessageUser,
     ContentImage,
+    ContentReasoning,
     ContentText,
     GenerateConfig,
     get_model,
 )
-from inspect_ai.tool import Tool, tool
+from inspect_ai.tool import Tool, ToolCall, tool
 
+from agora.adapters.thoughts import REMOVED
 from agora.compressor import Compressor
-from agora.integrations.inspect_ai import AgoraCompaction
+from agora.integrations.inspect_ai import AgoraCompaction, shorten
 from agora.testing import FailingScorer
 from tests.integrations import counts
+from tests.integrations.bound import Bound, FailsNowAndThen, thoughts, unsigned
 from tests.integrations.conformance import (
     ANSWER,
     FILES,
@@ -50,7 +55,9 @@ def model_of(case: Case) -> Any:
     if case.endpoint == "anthropic":
         # Inspect lets only models it knows think.
         name = "claude-sonnet-4-5" if case.thinking else MODEL
-        if case.thinking:
+        if case.model != MODEL:
+            name = case.model
+        elif case.thinking:
             config = config.merge(GenerateConfig(reasoning_tokens=1024, max_tokens=4096))
         return get_model(
             f"anthropic/{name}", base_url=case.url, api_key="key", config=config, memoize=False
@@ -65,11 +72,8 @@ def model_of(case: Case) -> Any:
     )
 
 
-class TestInspect(Conformance):
-    example: ClassVar = "with_inspect_ai.py"
-    prelude: ClassVar = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {counts.__name__}"
-    ways: ClassVar[tuple[str, ...]] = ("openai/eval", "responses/eval", "anthropic/eval")
-    rich: ClassVar[tuple[str, ...]] = ("openai/eval", "anthropic/eval")
+class Agents:
+    threshold = THRESHOLD
 
     def run(self, case: Case) -> Ran:
         @tool(name="read_file")
@@ -88,7 +92,7 @@ class TestInspect(Conformance):
         if case.image:
             image = ContentImage(image=f"data:image/png;base64,{PNG}")
             content = [ContentText(text=TASK), image]
-        compaction = case.compressor and AgoraCompaction(case.compressor, threshold=THRESHOLD)
+        compaction = case.compressor and AgoraCompaction(case.compressor, threshold=self.threshold)
         task = Task(
             dataset=[Sample(input=[ChatMessageUser(content=content)])],
             solver=react(
@@ -106,6 +110,13 @@ class TestInspect(Conformance):
         sample = logs[0].samples[0]
         kept = [[m.role, m.text, str(getattr(m, "tool_calls", ""))] for m in sample.messages]
         return Ran(sample.output.completion, kept)
+
+
+class TestInspect(Agents, Conformance):
+    example: ClassVar = "with_inspect_ai.py"
+    prelude: ClassVar = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {counts.__name__}"
+    ways: ClassVar[tuple[str, ...]] = ("openai/eval", "responses/eval", "anthropic/eval")
+    rich: ClassVar[tuple[str, ...]] = ("openai/eval", "anthropic/eval")
 
     def _check_requests(self, plain: Ran, ran: Ran, compressor: Compressor) -> None:
         """Each request is the compressed input of some call, and what came after that call."""
@@ -148,6 +159,68 @@ class TestInspect(Conformance):
         assert ran.answer == plain.answer
         assert ran.history == plain.history
         assert "elided" not in str([r.messages for r in ran.requests])
+
+
+class TestBoundThinking(Agents, Bound):
+    """Inspect asks the API to drop what does not hold; there is nothing to drop."""
+
+    ways: ClassVar[tuple[str, ...]] = ("eval",)
+    threshold = 5_000
+
+    def test_edited_at_every_call_no_older_thinking_goes_out(self, way: str, folder: Path) -> None:
+        """Inspect decides when: between two edits, what was thought since the first stays."""
+        compressor = Compressor()
+        plain, before = self.ran(way, folder, None)
+        ran, after = self.ran(way, folder, compressor)
+
+        assert ran.answer == ANSWER
+        assert not after.refused
+        assert not after.dropped
+        assert ran.history == plain.history
+        assert len(after.received) == len(before.received) == self.steps + 1
+        every = replace(compressor, schedule="every_call")
+        edited: list[Any] = []
+        size = edits = 0
+        for was, now in zip(before.received, after.received, strict=True):
+            whole, sent = unsigned(was.messages), unsigned(now.messages)
+            if sent != edited + whole[size:]:
+                edited, size = unsigned(self.expected(was, every)), len(whole)
+                edits += 1
+                assert sent == edited
+                assert not thoughts(now.messages)
+        assert edits >= 2
+
+    def test_where_scoring_fails_now_and_then_nothing_is_refused(self, folder: Path) -> None:
+        """Then Inspect's own strategy takes over, which leaves thinking where it is."""
+        self.threshold = THRESHOLD  # Which no edit of ours reaches at the end, either.
+        for strict in (False, True):
+            compressor = Compressor(scorer=FailsNowAndThen(), strict=strict)
+            ran, server = self.ran(self.ways[0], folder, compressor)
+
+            assert ran.answer == ANSWER
+            assert not server.refused
+            assert not server.dropped
+
+
+def test_a_message_of_nothing_but_thinking_takes_a_text() -> None:
+    thinking = ContentReasoning(reasoning="c2ln", summary="hm", redacted=True)
+    messages: list[Any] = [ChatMessageUser(content="Find it.")]
+    for number in range(9):
+        call = ToolCall(id=f"c{number}", function="read", arguments={})
+        messages.append(ChatMessageAssistant(content=[thinking], tool_calls=[call]))
+        row = f"row {number} " * 60
+        messages.append(ChatMessageTool(content=row, tool_call_id=f"c{number}"))
+    messages += [ChatMessageAssistant(content=[thinking]), ChatMessageUser(content="And now?")]
+    before = [message.model_dump() for message in messages]
+    model = get_model("anthropic/claude-fable-5-1", api_key="key", memoize=False)
+
+    shorter = shorten(Compressor(schedule="every_call"), messages, model, [])
+
+    assert shorter is not None
+    assert "elided" in str(shorter)
+    assert "c2ln" not in str(shorter)
+    assert shorter[-2].text == REMOVED
+    assert [message.model_dump() for message in messages] == before
 
 
 def asked(request: Received) -> dict[str, Any]:

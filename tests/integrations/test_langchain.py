@@ -9,27 +9,40 @@ pytest.importorskip("langchain.agents", reason="LangChain has an environment of 
 from langchain.agents import create_agent
 from langchain.agents.middleware import ContextEditingMiddleware
 from langchain_anthropic import ChatAnthropic
-from langchain_core.messages import AIMessageChunk
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+)
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
-from agora.integrations.langchain import AgoraEdit, AgoraMiddleware
+from agora.adapters.thoughts import REMOVED
+from agora.compressor import Compressor
+from agora.integrations.langchain import AgoraEdit, AgoraMiddleware, shorten
+from tests.integrations.bound import Bound
 from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran
+from tests.integrations.loopback import Received
 
-CONFIG = {"configurable": {"thread_id": "1"}, "recursion_limit": 60}
+CONFIG = {"configurable": {"thread_id": "1"}, "recursion_limit": 200}
 
 
 def model_of(case: Case) -> Any:
     if case.endpoint == "anthropic":
         thinking = {"type": "enabled", "budget_tokens": 1024} if case.thinking else None
+        if case.model != MODEL:
+            thinking = {"type": "adaptive"}
         return ChatAnthropic(
-            model=MODEL,
+            model=case.model,
             base_url=case.url,
             api_key="key",
             max_tokens=2048,
             max_retries=0,
             thinking=thinking,
+            output_version="v1" if case.call == "v1" else None,
         )
     return ChatOpenAI(
         model=MODEL,
@@ -52,25 +65,7 @@ def plain(message: Any) -> Any:
     return [message.type, message.content, [c["args"] for c in getattr(message, "tool_calls", ())]]
 
 
-class TestLangChain(Conformance):
-    example: ClassVar = "with_langchain.py"
-    ways: ClassVar[tuple[str, ...]] = (
-        "openai/sync",
-        "openai/async",
-        "openai/stream",
-        "openai/astream",
-        "anthropic/sync",
-        "anthropic/astream",
-        "responses/sync",
-        "responses/astream",
-    )
-    rich: ClassVar[tuple[str, ...]] = (
-        "openai/sync",
-        "anthropic/sync",
-        "anthropic/astream",
-        "responses/sync",
-    )
-
+class Agents:
     def middleware(self, case: Case) -> list[Any]:
         return [] if case.compressor is None else [AgoraMiddleware(case.compressor)]
 
@@ -90,7 +85,7 @@ class TestLangChain(Conformance):
         given = {"messages": [{"role": "user", "content": task_of(case)}]}
         before = json.dumps(given)
         pieces: list[str] = []
-        if case.call == "sync":
+        if case.call in ("sync", "v1"):
             agent.invoke(given, CONFIG)
         elif case.call == "async":
             asyncio.run(agent.ainvoke(given, CONFIG))
@@ -111,6 +106,26 @@ class TestLangChain(Conformance):
         return Ran(answer, [plain(message) for message in kept])
 
 
+class TestLangChain(Agents, Conformance):
+    example: ClassVar = "with_langchain.py"
+    ways: ClassVar[tuple[str, ...]] = (
+        "openai/sync",
+        "openai/async",
+        "openai/stream",
+        "openai/astream",
+        "anthropic/sync",
+        "anthropic/astream",
+        "responses/sync",
+        "responses/astream",
+    )
+    rich: ClassVar[tuple[str, ...]] = (
+        "openai/sync",
+        "anthropic/sync",
+        "anthropic/astream",
+        "responses/sync",
+    )
+
+
 class TestAsContextEdit(TestLangChain):
     example: ClassVar = ""
     ways: ClassVar[tuple[str, ...]] = ("openai/sync", "openai/async")
@@ -120,3 +135,82 @@ class TestAsContextEdit(TestLangChain):
         if case.compressor is None:
             return []
         return [ContextEditingMiddleware(edits=[AgoraEdit(case.compressor, model=MODEL)])]
+
+
+class TestBoundThinking(Agents, Bound):
+    ways: ClassVar[tuple[str, ...]] = ("sync", "astream", "v1")
+
+
+class TestBoundThinkingAsContextEdit(Agents, Bound):
+    """The edit is not told the model: the last answer tells."""
+
+    ways: ClassVar[tuple[str, ...]] = ("sync",)
+
+    def middleware(self, case: Case) -> list[Any]:
+        if case.compressor is None:
+            return []
+        return [ContextEditingMiddleware(edits=[AgoraEdit(case.compressor)])]
+
+    def expected(self, before: Received, compressor: Compressor) -> Any:
+        """Return what the compressor makes of the messages alone: an edit is given no more."""
+        return compressor.compress(
+            before.messages, model=before.body["model"], format="anthropic"
+        ).messages
+
+
+SIGNED: dict[str, Any] = {
+    "anthropic": {"content": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}]},
+    "redacted": {"content": [{"type": "redacted_thinking", "data": "c2ln"}]},
+    "v1": {"content": [{"type": "reasoning", "reasoning": "", "extras": {"signature": "c2ln"}}]},
+    "v1 redacted": {
+        "content": [{"type": "non_standard", "value": {"type": "redacted_thinking", "data": "c2"}}]
+    },
+    "bedrock": {
+        "content": [
+            {"type": "reasoning_content", "reasoning_content": {"text": "", "signature": "c2ln"}}
+        ]
+    },
+    "bedrock redacted": {
+        "content": [
+            {"type": "reasoning_content", "reasoning_content": {"redacted_content": b"sealed"}}
+        ]
+    },
+    "litellm": {
+        "content": "",
+        "additional_kwargs": {
+            "thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}],
+            "noted": "by somebody else",
+        },
+    },
+    "openrouter": {
+        "content": [],
+        "additional_kwargs": {
+            "reasoning_details": [{"type": "reasoning.text", "text": "hm", "signature": "c2ln"}]
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("shape", SIGNED)
+def test_signed_thinking_is_taken_out_of_whatever_shape_it_has(shape: str) -> None:
+    messages: list[BaseMessage] = [HumanMessage("Find it.")]
+    for number in range(9):
+        call = {"id": f"c{number}", "name": "read", "args": {}}
+        messages.append(AIMessage(**SIGNED[shape], tool_calls=[call]))
+        messages.append(ToolMessage(f"row {number} " * 60, tool_call_id=f"c{number}"))
+    messages += [AIMessage(**SIGNED[shape]), HumanMessage("And now?")]
+    before = [message.model_dump() for message in messages]
+
+    every = Compressor(schedule="every_call")
+    shorter = shorten(every, messages, model="claude-fable-5-1")
+    plain = shorten(every, messages, model="claude-opus-4-5")
+
+    assert shorter is not None
+    assert plain is not None
+    sent = str([message.model_dump() for message in shorter])
+    assert "elided" in sent
+    assert not any(secret in sent for secret in ("c2ln", "c2'", "sealed", "'hm'"))
+    assert any(secret in str(plain) for secret in ("c2ln", "c2'", "sealed", "'hm'"))
+    assert ("by somebody else" in sent) == (shape == "litellm")
+    assert shorter[-2].text == REMOVED, "a message may not be empty"
+    assert [message.model_dump() for message in messages] == before

@@ -8,19 +8,33 @@ import pytest
 pytest.importorskip("pydantic_ai", reason="Pydantic AI has an environment of its own")
 
 from pydantic_ai import Agent, BinaryContent
+from pydantic_ai.messages import (
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from agora.integrations.pydantic_ai import Agora
+from agora.adapters.thoughts import REMOVED
+from agora.compressor import Compressor
+from agora.integrations.pydantic_ai import Agora, shorten
+from tests.integrations.bound import Bound
 from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran
 
 
 def model_of(case: Case) -> Any:
     if case.endpoint == "anthropic":
-        return AnthropicModel(MODEL, provider=AnthropicProvider(base_url=case.url, api_key="key"))
+        return AnthropicModel(
+            case.model, provider=AnthropicProvider(base_url=case.url, api_key="key")
+        )
     provider = OpenAIProvider(base_url=f"{case.url}/v1", api_key="key")
     if case.endpoint == "openai":
         return OpenAIChatModel(MODEL, provider=provider)
@@ -36,24 +50,7 @@ def plain(message: Any) -> Any:
     ]
 
 
-class TestPydanticAI(Conformance):
-    example: ClassVar = "with_pydantic_ai.py"
-    ways: ClassVar[tuple[str, ...]] = (
-        "openai/sync",
-        "openai/async",
-        "openai/stream",
-        "responses/async",
-        "responses/stream",
-        "anthropic/sync",
-        "anthropic/stream",
-    )
-    rich: ClassVar[tuple[str, ...]] = (
-        "openai/async",
-        "responses/async",
-        "anthropic/async",
-        "anthropic/stream",
-    )
-
+class Agents:
     def capabilities(self, case: Case) -> list[Any]:
         return [] if case.compressor is None else [Agora(case.compressor)]
 
@@ -74,6 +71,8 @@ class TestPydanticAI(Conformance):
         settings: Any = {"max_tokens": 2048}
         if case.thinking and case.endpoint == "anthropic":
             settings["anthropic_thinking"] = {"type": "enabled", "budget_tokens": 1024}
+            if case.model != MODEL:
+                settings["anthropic_thinking"] = {"type": "adaptive"}
         if case.endpoint == "responses":
             settings["openai_store"] = False
 
@@ -94,6 +93,25 @@ class TestPydanticAI(Conformance):
         return Ran(result.output, [plain(message) for message in result.all_messages()])
 
 
+class TestPydanticAI(Agents, Conformance):
+    example: ClassVar = "with_pydantic_ai.py"
+    ways: ClassVar[tuple[str, ...]] = (
+        "openai/sync",
+        "openai/async",
+        "openai/stream",
+        "responses/async",
+        "responses/stream",
+        "anthropic/sync",
+        "anthropic/stream",
+    )
+    rich: ClassVar[tuple[str, ...]] = (
+        "openai/async",
+        "responses/async",
+        "anthropic/async",
+        "anthropic/stream",
+    )
+
+
 class TestAsCompactionStrategy(TestPydanticAI):
     """A tier of pydantic-ai-harness, which decides when."""
 
@@ -109,3 +127,30 @@ class TestAsCompactionStrategy(TestPydanticAI):
             return []
         tiers = [Agora(case.compressor)]
         return [compaction.TieredCompaction(tiers=tiers, target_tokens=1)]
+
+
+class TestBoundThinking(Agents, Bound):
+    ways: ClassVar[tuple[str, ...]] = ("async", "stream")
+
+
+def test_a_response_of_nothing_but_thinking_takes_a_text() -> None:
+    thinking = ThinkingPart("hm", signature="c2ln", provider_name="anthropic")
+    messages: list[Any] = [ModelRequest([UserPromptPart("Find it.")])]
+    for number in range(9):
+        call = ToolCallPart("read", {}, tool_call_id=f"c{number}")
+        messages.append(ModelResponse([thinking, call]))
+        row = f"row {number} " * 60
+        messages.append(ModelRequest([ToolReturnPart("read", row, tool_call_id=f"c{number}")]))
+    said = ThinkingPart("said by another", id="content")
+    messages += [ModelResponse([thinking, said]), ModelRequest([UserPromptPart("And now?")])]
+    before = copy.deepcopy(messages)
+    model = AnthropicModel(
+        "claude-fable-5-1", provider=AnthropicProvider(base_url="http://127.0.0.1:1", api_key="key")
+    )
+
+    shorter = shorten(Compressor(schedule="every_call"), messages, model)
+
+    assert "elided" in str(shorter)
+    assert "c2ln" not in str(shorter)
+    assert shorter[-2].parts == [said, TextPart(REMOVED)]
+    assert messages == before

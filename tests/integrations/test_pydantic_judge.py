@@ -142,7 +142,9 @@ def test_what_cannot_be_judged_is_refused_so_that_another_model_can_go_on(
 def gateway() -> Iterator[str]:
     """Give the URL of a server with the gateway's own judge."""
     score = pytest.importorskip(
-        "agora.gateway.score", reason="the extra gateway is not installed", exc_type=ImportError
+        "agora.gateway.editing.score",
+        reason="the extra gateway is not installed",
+        exc_type=ImportError,
     )
     judge = score.Judge(scorer=ByLength(), counter=EstimatedTokens())
 

@@ -15,6 +15,8 @@ from smolagents import CodeAgent, OpenAIServerModel, ToolCallingAgent, tool
 
 from agora.compressor import Compressor
 from agora.integrations.smolagents import compressed
+from tests.integrations.bound import MODEL as BOUND
+from tests.integrations.bound import long_script, signing, thoughts
 from tests.integrations.conformance import (
     ANSWER,
     FILES,
@@ -165,3 +167,33 @@ def test_a_later_task_of_the_same_agent_stays(tmp_path: Path) -> None:
     for request in server.received[len(answers) + 1 :]:
         assert TASK in json.dumps(request.messages)
         assert again in json.dumps(request.messages)
+
+
+def test_thinking_of_claude_never_goes_back_so_nothing_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("litellm", reason="LiteLLM is not installed")
+    from smolagents import LiteLLMModel
+
+    write_notes(tmp_path)
+    end = Answer(thought="Done.", calls=TestToolCallingAgent.last.calls)
+    with signing([*long_script(FILES)[:-1], end]) as server:
+        options = {"api_base": server.url, "api_key": "key", "max_tokens": 2048}
+        model = LiteLLMModel(f"anthropic/{BOUND}", **options)
+
+        @tool
+        def read_file(name: str) -> str:
+            """Return the text of a file.
+
+            Args:
+                name: The file's name.
+            """
+            return (tmp_path / name).read_text()
+
+        edited = compressed(model, Compressor(schedule="every_call"))
+        agent = ToolCallingAgent([read_file], edited, max_steps=30, verbosity_level=0)
+        answer = agent.run(TASK)
+
+    assert answer == ANSWER
+    assert not server.refused
+    assert len(server.received) == FILES + 1
+    assert " elided" in json.dumps(server.received[-1].messages)
+    assert not any(thoughts(request.messages) for request in server.received)

@@ -12,15 +12,27 @@ from strands.agent.conversation_manager import NullConversationManager
 from strands.models.openai import OpenAIModel
 from strands.tools.executors import SequentialToolExecutor
 
-from agora.integrations.strands import compressed
+from agora.adapters.thoughts import REMOVED
+from agora.compressor import Compressor
+from agora.integrations.strands import compressed, shorten
+from tests.integrations.bound import Bound
 from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran
 
 
-class TestStrands(Conformance):
-    example: ClassVar = "with_strands.py"
-    ways: ClassVar[tuple[str, ...]] = ("openai/sync", "openai/async", "openai/stream")
-    rich: ClassVar[tuple[str, ...]] = ("openai/sync",)
+def model_of(case: Case) -> Any:
+    client = {"base_url": f"{case.url}/v1", "api_key": "key", "max_retries": 0}
+    if case.endpoint == "openai":
+        return OpenAIModel(client_args=client, model_id=MODEL)
+    anthropic = pytest.importorskip("strands.models.anthropic", reason="anthropic is not installed")
+    return anthropic.AnthropicModel(
+        client_args={**client, "base_url": case.url},
+        model_id=case.model,
+        max_tokens=2048,
+        params={"thinking": {"type": "adaptive"}},
+    )
 
+
+class Agents:
     def run(self, case: Case) -> Ran:
         @tool
         def read_file(name: str) -> str:
@@ -31,8 +43,7 @@ class TestStrands(Conformance):
             """
             return case.read_file(name)
 
-        client = {"base_url": f"{case.url}/v1", "api_key": "key", "max_retries": 0}
-        model = OpenAIModel(client_args=client, model_id=MODEL)
+        model = model_of(case)
         agent = Agent(
             model=model if case.compressor is None else compressed(model, case.compressor),
             tools=[read_file],
@@ -59,5 +70,48 @@ class TestStrands(Conformance):
         else:
             asyncio.run(watch())
         assert given == before
-        kept = [[m["role"], str(m["content"])] for m in agent.messages]
-        return Ran(agent.messages[-1]["content"][0]["text"], kept)
+        kept: list[Any] = [[m["role"], str(m["content"])] for m in agent.messages]
+        if case.thinking and case.model != MODEL:
+            kept = [[m["role"], copy.deepcopy(m["content"])] for m in agent.messages]
+        return Ran(agent.messages[-1]["content"][-1]["text"], kept)
+
+
+class TestStrands(Agents, Conformance):
+    example: ClassVar = "with_strands.py"
+    ways: ClassVar[tuple[str, ...]] = ("openai/sync", "openai/async", "openai/stream")
+    rich: ClassVar[tuple[str, ...]] = ("openai/sync",)
+
+
+class TestBoundThinking(Agents, Bound):
+    ways: ClassVar[tuple[str, ...]] = ("sync", "stream")
+    redacts: ClassVar[bool] = False
+
+
+@pytest.mark.parametrize("format", ["anthropic", "openai"])
+def test_a_message_of_nothing_but_thinking_takes_a_text(format: str) -> None:
+    shapes: list[Any] = [
+        {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "c2ln"}}},
+        {"reasoningContent": {"redactedContent": b"sealed"}},
+    ]
+    messages: list[Any] = [{"role": "user", "content": [{"text": "Find it."}]}]
+    for number in range(9):
+        use = {"toolUseId": f"c{number}", "name": "read", "input": {}}
+        result = {"toolUseId": f"c{number}", "status": "success"}
+        row = [{"text": f"row {number} " * 60}]
+        messages += [
+            {"role": "assistant", "content": [shapes[number % 2], {"toolUse": use}]},
+            {"role": "user", "content": [{"toolResult": {**result, "content": row}}]},
+        ]
+    messages += [
+        {"role": "assistant", "content": shapes},
+        {"role": "user", "content": [{"text": "And now?"}]},
+    ]
+    before = copy.deepcopy(messages)
+
+    every = Compressor(schedule="every_call")
+    shorter = shorten(every, messages, format=format, model="us.anthropic.claude-fable-5-1-v1:0")
+
+    assert "elided" in str(shorter)
+    assert "reasoningContent" not in str(shorter)
+    assert shorter[-2]["content"] == [{"text": REMOVED}]
+    assert messages == before

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agora.adapters.rules import validate
+from agora.adapters import validate
 from agora.logs import Recording, Tally, calls, ordered, read_logs, source
 from agora.logs.values import as_count, as_json, as_seconds, as_text
 
@@ -614,3 +614,16 @@ def test_calls_of_gemini_and_bedrock_are_read_with_their_answers_and_bills(tmp_p
     assert one.output_tokens == (2, 2)
     assert (other.format, other.messages) == ("bedrock", [*words, answer])
     assert (other.usage[0].prompt, other.usage[0].read) == (10, 7)
+
+
+def test_whether_thinking_was_on_is_read_from_the_body(tmp_path: Path) -> None:
+    body = {
+        "model": "claude-sonnet-4-5",
+        "system": "You look for things.",
+        "thinking": {"type": "enabled", "budget_tokens": 2_000},
+        "messages": [{"role": "user", "content": "Find it."}],
+    }
+
+    [recording], _ = read_lines(tmp_path, [body])
+
+    assert recording.request().thinking is True

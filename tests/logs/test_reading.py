@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agora.adapters.rules import validate
+from agora.adapters import validate
 from agora.errors import UnknownFormatError
 from agora.logs import KINDS, Recording, Tally, read_logs, source
 

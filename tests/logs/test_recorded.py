@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agora.adapters.rules import validate
+from agora.adapters import validate
 from agora.logs import Recording, Tally, read_logs
 from harness.text_agents import look
 

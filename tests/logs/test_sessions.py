@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from agora.adapters import parse
-from agora.adapters.rules import validate
+from agora.adapters import parse, validate
 from agora.logs import Recording, Tally, Usage, log_files, read_logs, read_one
 
 FIXTURES = Path(__file__).parent / "fixtures"

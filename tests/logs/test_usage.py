@@ -31,6 +31,39 @@ JSON = st.recursive(
             },
             Usage(900, 800, 90),
         ),
+        (
+            {
+                "input_tokens": 10,
+                "cache_read_input_tokens": 0,
+                "cache_creation_input_tokens": 90,
+                "cache_creation": {
+                    "ephemeral_5m_input_tokens": 20,
+                    "ephemeral_1h_input_tokens": 70,
+                },
+            },
+            Usage(100, 0, 90, written_1h=70),
+        ),
+        (
+            {
+                "input_tokens": 10,
+                "cache_read_input_tokens": 0,
+                "cache_creation_input_tokens": 90,
+                "cache_creation": {"ephemeral_1h_input_tokens": 900},
+            },
+            Usage(100, 0, 90, written_1h=90),
+        ),
+        (
+            {
+                "inputTokens": 10,
+                "cacheWriteInputTokens": 90,
+                "cacheDetails": [
+                    {"ttl": "1h", "inputTokens": 90},
+                    {"ttl": "1h", "inputTokens": -1},
+                ],
+            },
+            Usage(100, 0, 90, written_1h=90),
+        ),
+        ({"input_tokens": 9, "cache_creation": {"ephemeral_1h_input_tokens": True}}, Usage(9)),
         ({"promptTokenCount": 900, "cachedContentTokenCount": 600}, Usage(900, 600)),
         ({"prompt_tokens": 9, "cached_tokens": 12}, Usage(9, 9)),
         ({"prompt_tokens": 9, "cost": True}, Usage(9)),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from agora.core.prices import sheet_for
 from agora.core.trajectory import Call, Step, Trajectory, Utterance
 from agora.logs import Usage
+from agora.logs.moments import Moment
 from agora.replay import simulate
 from agora.replay.needs import Needs, rereads
 from agora.replay.report import Report
@@ -100,12 +101,9 @@ def test_calls_that_are_estimated_add_up_to_about_what_they_cost(
 
 @given(st.integers(2, 400), st.integers(1, 5_000))
 def test_the_calls_that_are_decided_are_pairs_and_hold_the_last_one(calls: int, most: int) -> None:
-    moments = [simulate._Moment(n, 0) for n in range(calls)]
-    before, simulate.MOST_DECISIONS = simulate.MOST_DECISIONS, most
-    try:
-        decided = simulate._sampled(moments)
-    finally:
-        simulate.MOST_DECISIONS = before
+    moments = [Moment(n, 0) for n in range(calls)]
+
+    decided = simulate._sampled(moments, most)
 
     chosen = [n for n in range(calls) if n in decided]
     assert calls - 1 in chosen

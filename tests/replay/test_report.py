@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -6,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora.core.prices import sheet_for, shipped_sheets
-from agora.logs import Recording, Tally
+from agora.logs import Recording, Tally, Usage
 from agora.replay import report as module
 from agora.replay.report import Comparison, MostExpensive, Reasons, Report, unit_of
 from agora.replay.run import Pricing, run
@@ -164,3 +165,22 @@ def test_a_comparison_knows_cheaper_same_and_dearer() -> None:
 
     assert (compared.cheaper, compared.same, compared.dearer) == (1, 2, 1)
     assert compared.worst == 1.5
+
+
+def test_what_was_written_for_an_hour_is_billed_as_that_and_tiers_by_the_size_of_each_call() -> (
+    None
+):
+    one = recording("one", 20, model="claude-haiku-5-5")
+    prompts = [60_000] * 10 + [160_000] * 10
+    usage = tuple(Usage(size, size - 1_000, 1_000, written_1h=1_000) for size in prompts)
+    value = reported([replace(one, usage=usage)], Pricing())
+
+    each = [((size - 1_000) * 0.1 + 1_000 * 2.0) * 0.1 / 1e6 for size in prompts]
+    assert value["billed"]["cost"] == pytest.approx(sum(each[:10]) + 5 * sum(each[10:]))
+    [outcome] = run([replace(one, usage=usage)], Pricing())
+    bills = outcome.by_sheet["own"].bills
+    for place, policy in enumerate(Policy):
+        assert value["rows"][0]["cost"]["own"][place] == pytest.approx(bills[policy].dollars)
+    assert value["sheets"]["claude-haiku-5-5 (1h)"]["tiers"] == [
+        {"above": 100_000, "input": 5.0, "output": 5.0}
+    ]

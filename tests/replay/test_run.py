@@ -8,8 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agora.core.prices import sheet_for, shipped_sheets
+from agora.core.renditions.markers import FormMarkers
+from agora.core.renditions.rendition import Place, Rendition
+from agora.core.tokens import EstimatedTokens
+from agora.core.trajectory import Call, Step, Trajectory
 from agora.errors import TooManyCallsError
-from agora.logs import Recording
+from agora.logs import Recording, Usage
+from agora.logs.moments import Moment
+from agora.replay.prompts import Writer
 from agora.replay.run import OWN, Pricing, ReplayOutcome, run, weight
 from agora.replay.simulate import MOST_CALLS, Policy, replay_by
 from tests.replay.recordings import recording, replay
@@ -170,3 +176,62 @@ def test_a_sheet_is_named_for_all_or_found_by_the_model() -> None:
     }
     fixed = Pricing(fixed=gpt, others=(gpt, claude))
     assert fixed.keys == ("gpt-5", "claude-sonnet-5")
+
+
+def test_a_recording_is_billed_for_the_time_to_live_it_was_written_for() -> None:
+    one = recording("one", 40, model="claude-opus-5")
+    hours = Usage(1_000, written=900, written_1h=900)
+    short = Usage(1_000, written=900, written_1h=0)
+    mark = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    asking = replace(one, tools=[{"type": "function", "function": {"name": "read_file"}, **mark}])
+
+    assert replace(one, usage=(hours, hours, short)).ttl == "1h"
+    assert replace(one, usage=(hours, short, short)).ttl is None
+    assert replace(asking, usage=(short,)).ttl is None
+    assert replace(asking, usage=(Usage(9),)).ttl == "1h"
+    assert (one.ttl, asking.ttl) == (None, "1h")
+    pricing = Pricing(others=(sheet_for("claude-sonnet-5"),))
+    plain, hour = run([one, asking], pricing)
+    assert plain.by_sheet[OWN].sheet == "claude-opus-5"
+    assert hour.by_sheet[OWN].sheet == "claude-opus-5 (1h)"
+    was = hour.by_sheet[OWN].bills[Policy.AS_IT_WAS]
+    sheet = sheet_for("claude-opus-5").for_ttl("1h")
+    assert was.dollars == pytest.approx(
+        sum(sheet.dollars(uncached=c.uncached, read=c.read, written=c.written) for c in was.calls)
+    )
+    # A sheet that was named is used as it is.
+    named = hour.by_sheet["claude-sonnet-5"].bills[Policy.AS_IT_WAS]
+    usual = sheet_for("claude-sonnet-5").for_ttl(None)
+    assert named.dollars == pytest.approx(
+        sum(usual.dollars(uncached=c.uncached, read=c.read, written=c.written) for c in named.calls)
+    )
+    assert Pricing(fixed=sheet_for("claude-opus-5")).of("m", "1h")["claude-opus-5"].write == 1.25
+    assert pricing.of("m", "1h")["claude-sonnet-5"].write == 1.25
+    assert Pricing().of("gpt-4o", "1h")[OWN].name == "gpt-4o"
+
+
+def test_every_result_of_a_step_has_a_note_in_its_place() -> None:
+    calls = [("a", "x"), ("b", "y"), ("c", "z")]
+    trajectory = Trajectory(
+        task="",
+        preamble="",
+        preamble_tokens=10,
+        steps=(
+            Step(
+                number=1,
+                action="",
+                observation="",
+                tokens=500,
+                action_tokens=40,
+                calls=tuple(Call(*call) for call in calls),
+            ),
+        ),
+    )
+    markers, counter = FormMarkers(), EstimatedTokens()
+    writer = Writer(trajectory, markers, counter)
+
+    told = Rendition(1, "action", (Place(None, "ok"), Place(None, "gone")), 0, 0.0)
+    [*_, step] = writer.prompt(Moment(1, 0), [told], 1)
+
+    notes = [markers.note(1, said) for said in ("ok", "gone", "")]
+    assert step.tokens == 40 + sum(map(counter.count, notes))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora import Budget, Compressor, Rung
+from agora.core.reading.counted import shape
 from agora.core.trajectory import Anchor, Call, Step
 from agora.errors import BundleError
 from agora.scorers import load_scorer, structure
@@ -16,7 +17,7 @@ from agora.scorers.bundle import FORMAT, MANIFEST, Bundle, read_bundle
 from agora.scorers.features import SHIPPED, SHIPPED_SHA256, FeaturesScorer
 from agora.scorers.lexical import LexicalScorer
 from agora.scorers.recency import RecencyScorer
-from agora.scorers.structure import FEATURES, VALUES, features, shape
+from agora.scorers.structure import FEATURES, VALUES, features
 from agora.scorers.tables import Table, Tables, read, write
 from agora.testing import check_scorer
 

@@ -5,7 +5,7 @@ import re
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agora.scorers.structure import shape, words_of
+from agora.core.reading.counted import shape, words_of
 
 texts = st.text(max_size=200) | st.lists(
     st.sampled_from(

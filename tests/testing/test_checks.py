@@ -1,11 +1,12 @@
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
 
 from agora.adapters import ADAPTERS, FORMATS, Parsed, Rendered
 from agora.adapters.openai_chat import OpenAIChat
-from agora.core.elide import Markers
+from agora.core.renditions.markers import Markers
+from agora.core.renditions.rendition import Rendition
 from agora.core.request import Request
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Anchor, Step
@@ -65,13 +66,9 @@ class Tidy(OpenAIChat):
     """Does not give everything back."""
 
     def render(
-        self,
-        parsed: Parsed,
-        elided: Mapping[int, str],
-        markers: Markers,
-        noted: Collection[int] = (),
+        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
-        rendered = super().render(parsed, elided, markers, noted)
+        rendered = super().render(parsed, renditions, markers)
         return replace(rendered, messages=rendered.messages[:-1])
 
 
@@ -79,55 +76,41 @@ class Talkative(OpenAIChat):
     """Says that it added something when it did not."""
 
     def render(
-        self,
-        parsed: Parsed,
-        elided: Mapping[int, str],
-        markers: Markers,
-        noted: Collection[int] = (),
+        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
-        return replace(super().render(parsed, elided, markers, noted), added=("x",))
+        return replace(super().render(parsed, renditions, markers), added=("x",))
 
 
 class Silent(OpenAIChat):
     """Says nothing of its markers."""
 
     def render(
-        self,
-        parsed: Parsed,
-        elided: Mapping[int, str],
-        markers: Markers,
-        noted: Collection[int] = (),
+        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
-        return replace(super().render(parsed, elided, markers, noted), added=())
+        return replace(super().render(parsed, renditions, markers), added=())
 
 
 class Orphaning(OpenAIChat):
     """Removes calls and leaves their results."""
 
     def render(
-        self,
-        parsed: Parsed,
-        elided: Mapping[int, str],
-        markers: Markers,
-        noted: Collection[int] = (),
+        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
-        rendered = super().render(parsed, {}, markers, ())
-        kept = [m for m, o in zip(parsed.messages, parsed.owners, strict=True) if o not in elided]
-        return replace(rendered, messages=kept, added=("x",) if elided else ())
+        rendered = super().render(parsed, {}, markers)
+        kept = [
+            m for m, o in zip(parsed.messages, parsed.owners, strict=True) if o not in renditions
+        ]
+        return replace(rendered, messages=kept, added=("x",) if renditions else ())
 
 
 class Scribbling(OpenAIChat):
     """Writes its markers into the caller's own messages."""
 
     def render(
-        self,
-        parsed: Parsed,
-        elided: Mapping[int, str],
-        markers: Markers,
-        noted: Collection[int] = (),
+        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
-        rendered = super().render(parsed, elided, markers, noted)
-        if elided:
+        rendered = super().render(parsed, renditions, markers)
+        if renditions:
             parsed.messages[-1]["seen"] = True
         return rendered
 

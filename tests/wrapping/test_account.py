@@ -1,27 +1,36 @@
-from agora.core.prices import sheet_for
-from agora.gateway.metrics import Meter
+from agora.gateway.watching.metrics import Meter
 from agora.wrapping.account import NO_STEPS, Account, account_of
 
 
 def counted(meter: Meter, restarts: int = 0) -> Account:
-    return account_of(meter.snapshot(), lambda _, model: sheet_for(model), restarts)
+    return account_of(meter.snapshot(), restarts)
 
 
 def call(meter: Meter, reason: str, *, route: str = "messages", rung: int = 2) -> None:
     meter.request(route, "t", rung, reason, 0.001, tokens_in=9_000, tokens_out=8_000)
     meter.upstream(route, 200, upstream="a", model="claude-sonnet-4-5", tenant="t")
-    meter.usage(route, "t", 100, 1_000, 200, 50, 0.25, upstream="a", model="claude-sonnet-4-5")
+    meter.usage(
+        route,
+        "t",
+        100,
+        1_000,
+        200,
+        50,
+        0.25,
+        dollars=0.75,
+        upstream="a",
+        model="claude-sonnet-4-5",
+    )
 
 
-def test_dollars_are_by_the_agents_own_model_with_what_was_read_and_written() -> None:
+def test_dollars_are_those_that_were_counted_call_by_call() -> None:
     meter = Meter()
     call(meter, "compressed", rung=0)
     call(meter, "continued", rung=0)
 
     account = counted(meter)
 
-    sheet = sheet_for("claude-sonnet-4-5")
-    assert account.dollars == sheet.dollars(uncached=200, read=2_000, written=400, output=100)
+    assert account.dollars == 1.5
     assert (account.calls, account.edited) == (2, 2)
     assert (account.tokens_in, account.tokens_out) == (2_600, 100)
     assert account.models == ("claude-sonnet-4-5",)

@@ -1,10 +1,11 @@
+import math
 from pathlib import Path
 
 import pytest
 
 from agora.gateway.config import ConfigError
 from agora.wrapping.plan import Plan, Upstream
-from agora.wrapping.settings import configuration, find, places, read, tables_for
+from agora.wrapping.settings import configuration, find, places, read, state, tables_for
 
 OWN = Plan(upstreams=(Upstream("anthropic", "https://api.anthropic.com"),))
 CHOSEN = Plan(upstreams=(Upstream("anthropic", "https://chosen.test", chosen=True),))
@@ -64,3 +65,21 @@ def test_settings_that_cannot_be_read_are_named(text: bytes | None, tmp_path: Pa
 def test_a_wrong_setting_is_named_with_what_is_meant() -> None:
     with pytest.raises(ConfigError, match="keep_ratio"):
         configuration(tables_for({"compression": {"keep_ratoi": 1}}, OWN, {}), "agora.toml")
+
+
+def test_the_ceiling_of_the_command_line_comes_before_the_files(tmp_path: Path) -> None:
+    path = tmp_path / "agora.toml"
+    path.write_text(FILE.replace("keep_ratio = 0.5", "keep_ratio = 0.5\nceiling = 1.1"))
+
+    said = configuration(tables_for(read(path), OWN, {}, ceiling=1.3), "").compression
+    both = configuration(tables_for(read(path), OWN, {}, ceiling=1.3, shadow=True), "").compression
+
+    assert (said.ceiling, said.keep_ratio, said.mode) == (1.3, 0.5, "edit")
+    assert (both.ceiling, both.mode) == (1.3, "shadow")
+    assert configuration(tables_for(read(path), OWN, {}), "").compression.ceiling == 1.1
+    assert configuration(tables_for({}, OWN, {}, ceiling=math.inf), "").compression.ceiling > 2
+
+
+def test_what_sessions_leave_is_in_the_users_state_folder() -> None:
+    assert state(Path("/home/me"), {}) == Path("/home/me/.local/state/agora")
+    assert state(Path("/home/me"), {"XDG_STATE_HOME": "/x"}) == Path("/x/agora")

@@ -6,7 +6,9 @@ from itertools import pairwise
 from typing import Any
 
 from agora.core.budget import Budget
-from agora.core.elide import PaperMarkers
+from agora.core.renditions.gone import gone
+from agora.core.renditions.markers import PaperMarkers
+from agora.core.renditions.rendition import Rendition
 from agora.core.tokens import MESSAGE_TOKENS, EstimatedTokens, TokenCounter
 
 Message = Mapping[str, Any]
@@ -97,10 +99,10 @@ class Chat:
         observation, the marker is a separate user message.
         """
         messages = list(self.preamble)
-        run: list[tuple[int, str]] = []
+        run: list[Rendition] = []
         for step in self.steps:
             if step.number not in numbers:
-                run.append((step.number, ""))
+                run.append(gone(step.number))
                 continue
             if run:
                 append(messages, PaperMarkers().run(run))

@@ -145,7 +145,9 @@ def read_trajectories(labels: Path) -> Iterator[tuple[str, Trajectory]]:
     Raises:
         LabelsError: the trajectory file is missing or holds something else.
     """
-    names = ["data", *(field.name for field in fields(Trajectory))]
+    # Whether thinking is bound and where a cache is marked are matters of the request that is sent.
+    request = ("bound", "unmarked_tokens")
+    names = ["data", *(one.name for one in fields(Trajectory) if one.name not in request)]
     for row in _rows(beside(labels), names):
         data = row.pop("data")
         row["steps"] = tuple(_step(step) for step in row["steps"])
@@ -155,6 +157,10 @@ def read_trajectories(labels: Path) -> Iterator[tuple[str, Trajectory]]:
 
 def _step(row: dict[str, Any]) -> Step:
     row["calls"] = tuple(Call(**call) for call in row["calls"])
+    if "form" in row:
+        # Files of 0.2 and before.
+        row["removable"] = row.pop("form") == "drop"
+        row["action_tokens"] = row.pop("residue_tokens")
     return Step(**row)
 
 
@@ -193,8 +199,8 @@ def _schemas(pa: Any) -> tuple[Any, Any]:
             ("tokens", number),
             ("calls", pa.list_(call)),
             ("thought", text),
-            ("form", text),
-            ("residue_tokens", number),
+            ("removable", pa.bool_()),
+            ("action_tokens", number),
             ("fixed", text),
         ]
     )

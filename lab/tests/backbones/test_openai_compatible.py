@@ -1,7 +1,6 @@
 import asyncio
 import pickle
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -245,47 +244,6 @@ def test_no_more_are_asked_at_once_than_allowed(server: Loopback) -> None:
     assert server.most_at_once == 3
 
 
-def test_many_prompts_are_answered_in_order_and_taken_only_as_there_is_room(
-    server: Loopback,
-) -> None:
-    server.slow_s = 0.005
-    taken = 0
-
-    def prompts() -> Iterator[Messages]:
-        nonlocal taken
-        for n in range(40):
-            taken += 1
-            yield [{"role": "user", "content": "word " * n}]
-
-    async def ask() -> tuple[list[str], list[int]]:
-        texts: list[str] = []
-        ahead: list[int] = []
-        async with AsyncOpenAICompatible(server.base_url, "double", concurrency=3) as backbone:
-            async for reply in backbone.replies(prompts()):
-                ahead.append(taken - len(texts))
-                texts.append(reply.choices[0].text)
-        return texts, ahead
-
-    texts, ahead = asyncio.run(ask())
-
-    assert texts == [f"heard {n} words" for n in range(40)]
-    assert max(ahead) <= 6
-    assert server.most_at_once <= 3
-
-
-def test_one_failure_among_many_stops_the_rest(server: Loopback) -> None:
-    server.faults.append(Fault(status=400))
-
-    async def ask() -> None:
-        async with AsyncOpenAICompatible(server.base_url, "double", concurrency=2) as backbone:
-            async for _ in backbone.replies([PROMPT] * 50):
-                pass
-
-    with pytest.raises(BackboneError, match="status 400"):
-        asyncio.run(ask())
-    assert len(server.bodies) <= 6
-
-
 def test_both_clients_ask_the_same_bytes(server: Loopback, tmp_path: Path) -> None:
     answers = Answers(tmp_path)
 
@@ -337,22 +295,6 @@ def test_a_server_that_does_not_write_what_it_must_is_found_out(server: Loopback
 
     with pytest.raises(BackboneError, match="wrote 1 bytes that differ from"):
         backbone.score_text("look")
-
-
-def test_self_information_is_told_in_bits(server: Loopback) -> None:
-    server.faults.extend(
-        Fault(status=200, body=body)
-        for body in (
-            b'{"tokens":[{"id":10,"piece":"\\n"}]}',
-            b'{"tokens":[{"id":1,"piece":"look"}]}',
-            b'{"completion_probabilities":[{"id":1,"bytes":[108,111,111,107],"logprob":-1.386294}]}',
-        )
-    )
-
-    [(text, bits)] = connect(server).bits("look")
-
-    assert text == "look"
-    assert bits == pytest.approx(2.0, abs=1e-5)
 
 
 def test_an_echo_server_scores_the_text_and_not_what_stands_before_it(server: Loopback) -> None:

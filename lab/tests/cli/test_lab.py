@@ -64,7 +64,6 @@ def test_a_method_shortens_what_is_shown(tmp_path: Path) -> None:
     ("args", "said"),
     [
         (("--method", "magic"), "unknown method 'magic'"),
-        (("--method", "hiagent"), "skipped"),
         (("--shard", "2/2"), "not I/N"),
     ],
 )
@@ -98,9 +97,11 @@ def test_what_is_played_on_the_test_split_is_not_trained_on_and_on_the_train_spl
     tmp_path: Path,
 ) -> None:
     for split, code in (("test", 1), ("train", 0)):
-        folder, out = tmp_path / split, tmp_path / f"{split}.parquet"
+        folder, out = tmp_path / split, tmp_path / f"{split}-plan"
         assert play(folder, "--split", split).exit_code == 0
-        said = CliRunner().invoke(label, ["exact", str(folder), "--out", str(out)])
+        said = CliRunner().invoke(
+            label, ["plan", str(folder), "--out", str(out), "--backbone", "b"]
+        )
         assert said.exit_code == code, said.output
         assert ("must not be trained on" in said.output) == bool(code)
 

@@ -97,9 +97,9 @@ def test_labels_are_made_of_answers(log: Path, tmp_path: Path) -> None:
     out = answer(plan, tmp_path / "run", lambda anchor, without: ["go"] * 3 + [f"s{without % 2}"])
 
     made = {}
-    for kind, form in (("counterfactual", "paired"), ("likelihood", "paired")):
+    for kind in ("counterfactual", "likelihood"):
         file = tmp_path / f"{kind}.parquet"
-        said = run("make", plan, "--answers", out, "--out", file, "--kind", kind, "--form", form)
+        said = run("make", plan, "--answers", out, "--out", file, "--kind", kind)
         assert said.exit_code == 0, said.output
         assert "mean label" in said.output
         made[kind] = read_labels(file)
@@ -121,37 +121,14 @@ def test_what_two_plans_ask_of_one_trajectory_is_put_together(log: Path, tmp_pat
     assert len(read_labels(tmp_path / "labels.parquet")) == read_plan(every).summary.pairs
 
 
-def test_quality_is_printed_and_written_as_json(log: Path, tmp_path: Path) -> None:
-    plan = make_plan(log, tmp_path / "plan", *BOTH)
-    out = answer(
-        plan,
-        tmp_path / "run",
-        lambda anchor, without: [f"{(anchor * 7 + without * n) % 3}" for n in range(4)],
-    )
-    file = tmp_path / "quality.json"
-
-    said = run(
-        "quality", plan, "--answers", out, "--other-form", plan, "--resamples", 5, "--json", file
-    )
-
-    assert said.exit_code == 0, said.output
-    assert "Eq. 4, K = 4" in said.output
-    found = json.loads(file.read_text())
-    assert found["pairs"] == read_plan(plan).summary.pairs
-    assert found["tokens_per_pair"].keys() == {"counterfactual", "likelihood"}
-    names = {one["name"] for one in found["all"]["reliability"]}
-    assert "likelihood, two forms of the prompt: Spearman" in names
-    assert found["sources"].keys() == {"log"}
-
-
 def test_a_plan_without_answers_makes_no_labels(log: Path, tmp_path: Path) -> None:
     plan = make_plan(log, tmp_path / "plan")
     (tmp_path / "run").mkdir()
 
-    for command in (("make", "--out", tmp_path / "labels.parquet"), ("quality",)):
-        said = run(command[0], plan, "--answers", tmp_path / "run", *command[1:])
-        assert said.exit_code == 1
-        assert "no pair in these plans has answers" in said.output
+    said = run("make", plan, "--answers", tmp_path / "run", "--out", tmp_path / "labels.parquet")
+
+    assert said.exit_code == 1
+    assert "no pair in these plans has answers" in said.output
 
 
 def test_a_plan_that_is_there_is_not_written_over(log: Path, tmp_path: Path) -> None:
@@ -196,18 +173,6 @@ def about(folder: Path, *, split: str, url: str = "", methods: Sequence[str] = (
     (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
 
 
-def test_a_reader_labels_exactly(played: Path, tmp_path: Path) -> None:
-    said = run("exact", played, "--out", tmp_path / "exact.parquet")
-
-    assert said.exit_code == 0, said.output
-    # The two episodes say the same, so the second is left out: 1 + 2 + 3 pairs.
-    found = read_labels(tmp_path / "exact.parquet")
-    assert [(one.anchor, one.candidate) for one in found] == [
-        (4, 1), (5, 1), (5, 2), (6, 1), (6, 2), (6, 3)
-    ]  # fmt: skip
-    assert {one.kind for one in found} == {"exact"}
-
-
 def test_a_played_run_is_planned_with_the_examples_of_its_world(
     played: Path, tmp_path: Path
 ) -> None:
@@ -220,26 +185,17 @@ def test_a_played_run_is_planned_with_the_examples_of_its_world(
 
 
 @pytest.mark.parametrize("methods", [("none",), ("none", "floor")], ids=["play", "grid"])
-@pytest.mark.parametrize("command", [("exact",), ("plan", "--backbone", "b")])
 def test_tasks_of_the_test_split_are_not_labelled_unless_it_is_said(
-    played: Path, tmp_path: Path, command: tuple[str, ...], methods: tuple[str, ...]
+    played: Path, tmp_path: Path, methods: tuple[str, ...]
 ) -> None:
     about(played, split="test", methods=methods)
 
-    said = run(*command, played, "--out", tmp_path / "out")
+    said = run("plan", "--backbone", "b", played, "--out", tmp_path / "out")
     assert said.exit_code == 1
     assert "must not be trained on" in said.output
 
-    assert run(*command, played, "--out", tmp_path / "out", "--any-split").exit_code == 0
-
-
-def test_a_run_of_a_language_model_has_no_exact_labels(played: Path, tmp_path: Path) -> None:
-    about(played, split="train", url="http://x/v1")
-
-    said = run("exact", played, "--out", tmp_path / "exact.parquet")
-
-    assert said.exit_code == 1
-    assert "not a run by a reader" in said.output
+    said = run("plan", "--backbone", "b", played, "--out", tmp_path / "out", "--any-split")
+    assert said.exit_code == 0, said.output
 
 
 def test_a_run_that_does_not_say_what_was_played_in_it_is_not_labelled(
@@ -247,7 +203,7 @@ def test_a_run_that_does_not_say_what_was_played_in_it_is_not_labelled(
 ) -> None:
     (played / "settings.json").write_text('{"environment": "webshop", "split": "test"}')
 
-    said = run("exact", played, "--out", tmp_path / "exact.parquet", "--any-split")
+    said = run("plan", "--backbone", "b", played, "--out", tmp_path / "out", "--any-split")
 
     assert said.exit_code == 1
     assert "play it again" in said.output
@@ -270,8 +226,8 @@ def test_one_trajectory_of_a_log_is_labelled_by_its_place(log: Path, tmp_path: P
 def test_prompts_that_a_gateway_kept_are_labelled_like_any_log(log: Path, tmp_path: Path) -> None:
     pytest.importorskip("msgspec", reason="the extra gateway is not installed")
     from agora.gateway.config import Journal as Settings
-    from agora.gateway.journal import Journal
-    from agora.gateway.logs import Exchange
+    from agora.gateway.watching.exchange import Exchange
+    from agora.gateway.watching.journal import Journal
 
     kept = tmp_path / "kept"
     journal = Journal(Settings(folder=str(kept)))

@@ -75,14 +75,14 @@ GRID = f"""
 name = "remembering"
 environments = ["{HERE}:WORLD"]
 tasks = 12
-methods = ["none", "floor", "random_step", "agora_paper", "agora_every_call", "agora", "llmlingua2"]
+methods = [
+    "none", "floor", "random_step", "agora_paper", "agora_every_call", "agora",
+    {{ name = "agora_k1", method = "agora_every_call", options = {{ k_recent = 1 }} }},
+    {{ name = "agora_k3", method = "agora_every_call", options = {{ k_recent = 3 }} }},
+    {{ name = "agora_elsewhere", method = "agora", scorer = "no/such/bundle" }},
+]
 
 [[backbones]]
 name = "reader+program"
 make = "{HERE}:rememberer"
-
-[[sweeps]]
-method = "agora_every_call"
-parameter = "k_recent"
-values = [1, 3]
 """

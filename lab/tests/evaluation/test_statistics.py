@@ -7,7 +7,6 @@ from scipy import stats
 from agora_lab.evaluation.statistics import (
     average,
     holm,
-    jaccard,
     mean,
     paired,
     percentile,
@@ -105,6 +104,5 @@ def test_tasks_are_paired_by_name() -> None:
 
 
 def test_two_empty_choices_are_alike_and_no_value_has_no_percentile() -> None:
-    assert jaccard(frozenset(), frozenset()) == 1
     assert percentile([], 50) is None
     assert percentile([1.0, 3.0], 50) == 2

@@ -3,11 +3,9 @@ from collections.abc import Mapping
 import pytest
 from lab.tests.evaluation.test_report import row
 
-from agora_lab.evaluation.goals import goals
-from agora_lab.evaluation.report import texts
 from agora_lab.evaluation.results import Results, results
 from agora_lab.evaluation.rows import Material
-from agora_lab.evaluation.verdict import goals_in_short, verdict
+from agora_lab.evaluation.verdict import verdict
 
 WORLDS = ("hill", "plain")
 TASKS = 12
@@ -39,47 +37,6 @@ def played(rewards: Mapping[str, float], *, edited: str = "", backbone: str = "r
 
 def said(found: Results) -> dict[str, str]:
     return dict(verdict(found, "sheet").points)
-
-
-def test_a_goal_met_where_nothing_was_edited_says_so_and_is_not_shown_as_a_success() -> None:
-    found = played({"none": 1.0, "agora": 1.0})
-    goal = goals(found)[0]
-    page = texts(found)["report.html"]
-
-    assert goal.met
-    assert goal.word == "met, nothing edited"
-    assert '<span class="is-idle">met, nothing edited</span>' in page
-    assert '<span class="is-good">met</span>' not in page
-    assert "met, nothing edited" in texts(found)["report.md"]
-
-
-def test_a_goal_met_by_editing_is_met() -> None:
-    found = played({"none": 1.0, "agora": 1.0}, edited="agora")
-
-    assert goals(found)[0].word == "met"
-    assert '<span class="is-good">met</span>' in texts(found)["report.html"]
-    assert "nothing was edited" not in said(found)["Goals"]
-
-
-def test_a_goal_is_not_met_or_unknown_whether_or_not_something_was_edited() -> None:
-    words = [
-        goal.word
-        for edited in ("", "agora")
-        for goal in goals(played({"none": 1.0, "agora": 0.5}, edited=edited))[:4]
-    ]
-
-    assert words == ["not met", "not met", "not met", "unknown"] * 2
-
-
-def test_the_verdict_counts_goals_and_says_which_were_met_only_because_nothing_was_edited() -> None:
-    found = played({"none": 1.0, "floor_matched": 0.75, "agora": 1.0}, edited="floor_matched")
-
-    text = goals_in_short(goals(found))
-
-    assert text.startswith("Of 7 goals set before the run, 5 are met, all only because nothing")
-    assert "the lowest bill by 1 price sheet." in text
-    assert "1 is not met: 4x compression." in text
-    assert "1 is not decided by this run: better than the floor." in text
 
 
 def test_the_verdict_says_what_was_played_and_how_a_default_that_edits_nothing_compares() -> None:
@@ -126,7 +83,6 @@ def test_what_was_not_played_is_said_to_be_missing() -> None:
 
     assert verdict(found).headline.startswith("Of 2 methods that edited, the best kept 75 % of the")
     assert said(found)["Our default"].startswith("Not played (`agora`)")
-    assert "Goals" not in said(found)
     assert "`other_peer` kept the most reward, 75 %" in said(found)["Of all that edited"]
     assert said(found)["Of all that edited"].endswith("Without one edit: `idle`.")
 
@@ -138,13 +94,6 @@ def test_a_default_that_edits_nothing_is_not_compared_with_steps_that_were_left_
 
     assert told.startswith("They (`floor_matched`) edited 50 % of")
     assert told.endswith("; the default edited nothing.")
-
-
-def test_goals_for_readers_are_not_told_of_a_language_model() -> None:
-    found = played({"none": 1.0, "agora": 1.0}, backbone="some-model")
-
-    assert "Goals" not in said(found)
-    assert "by `some-model`." in said(found)["Played"]
 
 
 def test_a_run_without_episodes_or_without_the_baseline_still_has_a_verdict() -> None:

@@ -1,7 +1,6 @@
 """Trajectories and cases for the tests of labelling."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from hypothesis import strategies as st
 
@@ -18,14 +17,14 @@ STEPS = st.tuples(
     WORDS,
     st.integers(1, 50),
     st.booleans(),
-    st.sampled_from(["drop", "mask"]),
+    st.booleans(),
     st.sampled_from(["", "", "", "opaque"]),
 )
 SAID = st.tuples(st.integers(0, 9), WORDS, st.booleans())
 
 
 def trajectory(
-    steps: list[tuple[str, str, int, bool, Any, str]], said: list[tuple[int, str, bool]], task: str
+    steps: list[tuple[str, str, int, bool, bool, str]], said: list[tuple[int, str, bool]], task: str
 ) -> Trajectory:
     return Trajectory(
         task=task,
@@ -38,10 +37,12 @@ def trajectory(
                 observation=observation,
                 tokens=tokens,
                 calls=(Call("look", "{}"),) if calls else (),
-                form=form,
+                removable=removable,
                 fixed=fixed,
             )
-            for number, (action, observation, tokens, calls, form, fixed) in enumerate(steps, 1)
+            for number, (action, observation, tokens, calls, removable, fixed) in enumerate(
+                steps, 1
+            )
         ),
         utterances=tuple(
             Utterance(after=min(after, len(steps)), text=text, tokens=1, by_user=by_user)

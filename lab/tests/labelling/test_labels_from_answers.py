@@ -1,7 +1,7 @@
 from collections.abc import Callable, Sequence
 from math import exp
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,22 +13,11 @@ from agora_lab.labelling import likelihood as by_likelihood
 from agora_lab.labelling.answered_pairs import by_key, match_answers
 from agora_lab.labelling.answers import Answered, answer_schema, read_answers
 from agora_lab.labelling.cases import Case
-from agora_lab.labelling.counterfactual import (
-    Form,
-    canonical,
-    counterfactual,
-    disagreement,
-    disagreement_of_all,
-    label_of,
-    self_disagreement,
-    self_disagreement_of_all,
-)
+from agora_lab.labelling.counterfactual import canonical, counterfactual, disagreement
 from agora_lab.labelling.likelihood import likelihood
 from agora_lab.labelling.plan import PlanSettings, asks, pairs
 
-FORMS: tuple[Form, ...] = get_args(Form)
 BOTH = PlanSettings(backbone="b", kinds=("counterfactual", "likelihood"), samples=4)
-ACTIONS = st.lists(st.sampled_from(["look", "go", "take"]), min_size=8, max_size=8)
 
 
 def answer_all(
@@ -52,49 +41,6 @@ def answer_all(
     ]
 
 
-@pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=50, deadline=None)
-@given(ACTIONS, ACTIONS)
-def test_labels_are_between_none_and_all(form: Form, full: list[str], without: list[str]) -> None:
-    assert 0 <= label_of(full, without, form) <= 1
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_label_is_0_when_all_agree_and_1_when_none_does(form: Form) -> None:
-    assert label_of(["go"] * 8, ["go"] * 8, form) == 0
-    assert label_of(["go"] * 8, ["look"] * 8, form) == 1
-
-
-@settings(max_examples=50, deadline=None)
-@given(ACTIONS, ACTIONS, st.permutations(range(8)))
-def test_all_pairs_are_the_mean_of_eq_4_over_every_pairing(
-    full: list[str], without: list[str], order: list[int]
-) -> None:
-    shifted = [
-        disagreement(full, [without[(n + shift) % 8] for n in range(8)]) for shift in range(8)
-    ]
-
-    assert disagreement_of_all(full, without) == pytest.approx(sum(shifted) / 8)
-    assert disagreement_of_all(full, [without[n] for n in order]) == disagreement_of_all(
-        full, without
-    )
-
-
-@settings(max_examples=50, deadline=None)
-@given(ACTIONS)
-def test_a_backbone_that_is_sure_does_not_disagree_with_itself(full: list[str]) -> None:
-    for measure in (self_disagreement, self_disagreement_of_all):
-        assert measure(["go"] * 8) == 0
-        assert 0 <= measure(full) <= 1
-    assert label_of(full, full, "all-pairs-net") == pytest.approx(
-        max(0.0, disagreement_of_all(full, full) - self_disagreement_of_all(full))
-    )
-
-
-def test_one_sample_has_nothing_to_disagree_with() -> None:
-    assert self_disagreement(["go"]) == self_disagreement_of_all(["go"]) == 0
-
-
 @settings(max_examples=50, deadline=None)
 @given(st.floats(-500, 0), st.floats(-500, 0))
 def test_a_likelihood_label_is_what_is_lost_of_the_probability(full: float, without: float) -> None:
@@ -103,6 +49,14 @@ def test_a_likelihood_label_is_what_is_lost_of_the_probability(full: float, with
     assert 0 <= found <= 1
     assert found == pytest.approx(1 - min(1.0, exp(min(0.0, without - full))))
     assert (found == 0) == (without >= full or exp(without - full) == 1)
+
+
+@settings(max_examples=50, deadline=None)
+@given(*[st.lists(st.sampled_from(["look", "go", "take"]), min_size=8, max_size=8)] * 2)
+def test_a_label_is_the_share_of_samples_that_differ(full: list[str], without: list[str]) -> None:
+    same = [n for n in range(8) if full[n] == without[n]]
+
+    assert disagreement(full, without) == 1 - len(same) / 8
 
 
 def test_plain_answers_are_compared_by_their_first_line() -> None:
@@ -120,7 +74,7 @@ def test_every_pair_that_was_answered_on_both_sides_gets_its_label(case: Case) -
     planned = sorted(pairs(case, BOTH))
 
     for labels in (
-        list(counterfactual(answered, canonical(""), "paired")),
+        list(counterfactual(answered, canonical(""))),
         list(likelihood(answered)),
     ):
         assert sorted((one.anchor, one.candidate) for one in labels) == planned
@@ -134,16 +88,9 @@ def test_the_kth_sample_of_one_side_is_held_against_the_kth_of_the_other() -> No
     answers = by_key(answer_all(case, 0, lambda anchor, candidate: texts[candidate]))
 
     (answered,) = match_answers([case], answers, BOTH)
-    found = {
-        form: [(one.label, one.kind) for one in counterfactual(answered, canonical(""), form)]
-        for form in FORMS
-    }
 
-    assert found["paired"] == [(0.5, "counterfactual")]
-    assert found["hard"] == [(0.0, "counterfactual-hard")]
-    assert found["half"] == [(0.5, "counterfactual-half")]
-    assert found["net"] == [(0.0, "counterfactual-net")]
-    assert found["all-pairs"] == [(6 / 16, "counterfactual-all-pairs")]
+    [label] = counterfactual(answered, canonical(""))
+    assert (label.label, label.kind) == (0.5, "counterfactual")
 
 
 def test_likelihood_is_of_the_action_that_was_taken() -> None:

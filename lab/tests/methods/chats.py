@@ -1,4 +1,4 @@
-"""Chats for the tests of methods, and language models that work without weights."""
+"""Chats for the tests of methods."""
 
 import hashlib
 import random
@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
-
-from agora_lab.backbones.base import Answer, Messages, prompt_text
 
 _WORDS = "go take open desk 1 drawer 2 mug 3 apple you see a the on in nothing . , ? 台灯".split()
 
@@ -54,34 +52,6 @@ garbled = st.lists(
     max_size=12,
 )
 """What no agent sends: roles in any order, contents of any kind or none, lone surrogates."""
-
-
-class HashBackbone:
-    """Answers from a hash of the question: now a new subgoal, now a few words of the prompt."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def answer(self, messages: Messages) -> Answer:
-        prompt = prompt_text(messages)
-        self.asked.append(prompt)
-        drawn = hashlib.blake2b(prompt.encode("utf-8", "surrogatepass")).digest()
-        if "SAME" in prompt:
-            text = "SAME" if drawn[0] % 3 else f"NEW: look at desk {drawn[1]}"
-        else:
-            text = " ".join(prompt.split()[-1 - drawn[0] % 9 :])
-        return Answer(text=text, input_tokens=len(prompt) // 4, output_tokens=len(text) // 4)
-
-
-class HashInformation:
-    """Gives pieces of three characters as many bits as their hash says."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def bits(self, text: str) -> Sequence[tuple[str, float]]:
-        self.asked.append(text)
-        return [(text[at : at + 3], _bits(text[at : at + 3])) for at in range(0, len(text), 3)]
 
 
 def _bits(piece: str) -> float:

@@ -193,18 +193,6 @@ def test_no_word_that_was_told_is_passed_over(share: float) -> None:
         assert not set(rest) - set('=;, ".'), (line, rest)
 
 
-def test_names_without_keys_are_read_from_skeletons_of_whole_steps() -> None:
-    read = lines(compressed(0.25, forms=False))
-    told = [line for line in read.values() if line.told.names]
-
-    assert len(told) > 3
-    for line in told:
-        tool, _, result = steps()[line.number - 1]
-        assert line.tool == tool
-        text = json.dumps(result)
-        assert all(name in text for name in line.told.names)
-
-
 def test_what_a_tool_said_itself_is_no_note() -> None:
     for move in played().moves:
         if move.called:

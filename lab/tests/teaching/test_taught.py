@@ -1,22 +1,16 @@
-"""What torch does with lessons: sequences, training, playing, export."""
+"""What torch does with lessons: sequences, training, playing."""
 
 import json
 from pathlib import Path
-from typing import Any
 
-import gguf
-import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
 from lab.harness.tiny_judge import PLAIN, tiny_model, tiny_tokenizer
-from transformers import AutoModelForCausalLM, GgufConfig
 
 from agora_lab.cli.lab import lab
 from agora_lab.episodes.run import read_episodes
-from agora_lab.fidelity.weights import WeightsError
 from agora_lab.teaching.card import write_record
-from agora_lab.teaching.gguf_export import Storage, export
 from agora_lab.teaching.lessons import Lesson, LessonError, Said, Target
 from agora_lab.teaching.player import TorchBackbone, token_bytes
 from agora_lab.teaching.sequences import TokenSequence, packed, sequence, together
@@ -275,85 +269,12 @@ def test_what_was_read_before_changes_nothing_about_the_answer() -> None:
     assert answers == fresh
 
 
-def source_gguf(path: Path, model: Any, *, layers: int | None = None) -> Path:
-    """A GGUF file of that model's sizes with nothing but zeros in its tensors."""
-    config = model.config
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_block_count(config.num_hidden_layers if layers is None else layers)
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_rope_freq_base(10_000.0)
-    writer.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_vocab_size(config.vocab_size)
-    writer.add_token_list([f"t{n}" for n in range(config.vocab_size)])
-    names = {"token_embd": (300, 64), "output": (300, 64), "output_norm": (64,)}
-    for layer in range(config.num_hidden_layers):
-        names |= {
-            f"blk.{layer}.attn_norm": (64,),
-            f"blk.{layer}.ffn_norm": (64,),
-            f"blk.{layer}.attn_q": (64, 64),
-            f"blk.{layer}.attn_k": (32, 64),
-            f"blk.{layer}.attn_v": (32, 64),
-            f"blk.{layer}.attn_output": (64, 64),
-            f"blk.{layer}.ffn_gate": (128, 64),
-            f"blk.{layer}.ffn_up": (128, 64),
-            f"blk.{layer}.ffn_down": (64, 128),
-        }
-    for name, shape in names.items():
-        writer.add_tensor(f"{name}.weight", np.zeros(shape, dtype=np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
-
-
-@pytest.mark.parametrize(("storage", "apart"), [("f16", 0.005), ("q8_0", 0.1)])
-def test_an_exported_student_says_what_the_student_says(
-    tmp_path: Path, storage: Storage, apart: float
-) -> None:
-    model = tiny_model("sdpa")
-    target = tmp_path / "student.gguf"
-
-    export(model, source_gguf(tmp_path / "source.gguf", model), target, storage=storage)
-
-    read: Any = AutoModelForCausalLM.from_pretrained(
-        tmp_path,
-        gguf_file=target.name,
-        dtype=torch.float32,
-        quantization_config=GgufConfig(dequantize=True),
-    )
-    ids = torch.arange(40).unsqueeze(0) * 7 % 256
-    with torch.no_grad():
-        mine, its = model(ids).logits, read(ids).logits
-    # Rows of queries and keys in the wrong order are further apart than the logits themselves vary.
-    assert float((mine - its).abs().mean()) < apart * float(mine.std())
-    fields = gguf.GGUFReader(target).fields
-    assert fields["tokenizer.ggml.tokens"].contents()[:2] == ["t0", "t1"]
-    assert not list(tmp_path.glob("student.gguf.*"))
-
-
-def test_a_file_of_another_model_is_refused(tmp_path: Path) -> None:
-    other = tiny_model("sdpa")
-    other.config.num_hidden_layers = 3
-    source = source_gguf(tmp_path / "source.gguf", other)
-
-    with pytest.raises(WeightsError, match=r"has a tensor blk.2.attn_norm.weight"):
-        export(tiny_model("sdpa"), source, tmp_path / "student.gguf")
-    assert [one.name for one in tmp_path.iterdir()] == ["source.gguf"]
-
-
-def test_the_commands_train_export_and_refuse_a_folder_without_a_model(tmp_path: Path) -> None:
+def test_the_command_trains_and_refuses_a_folder_without_a_model(tmp_path: Path) -> None:
     start, out = tmp_path / "tiny", tmp_path / "student"
     tiny_model("sdpa").save_pretrained(start)
     tiny_tokenizer(PLAIN).save_pretrained(start)
     lessons = tmp_path / "lessons.jsonl"
     lessons.write_text(lesson("go", "a mug", "take mug").to_json() + "\n", encoding="utf-8")
-    source = source_gguf(tmp_path / "source.gguf", tiny_model())
 
     def said(*arguments: object, code: int = 0) -> str:
         done = CliRunner().invoke(lab, ["teach", *(str(one) for one in arguments)])
@@ -364,11 +285,8 @@ def test_the_commands_train_export_and_refuse_a_folder_without_a_model(tmp_path:
     train = ("train", lessons, "--model", start, "--out", out, "--tokens", 400)
     assert "the same command goes on" in said(*train, "--minutes", 0)
     assert "all tokens read" in said(*train)
-    said("export", out, "--gguf", source, "--out", tmp_path / "student.gguf")
-    assert (tmp_path / "student.gguf").exists()
-    assert "holds no model" in said(
-        "export", tmp_path, "--gguf", source, "--out", tmp_path / "no.gguf", code=1
-    )
+    missing = ("train", lessons, "--model", tmp_path, "--out", tmp_path / "no", "--tokens", 400)
+    assert "holds no model" in said(*missing, code=1)
 
 
 def test_a_students_folder_plays_by_command_and_its_card_says_how_well(tmp_path: Path) -> None:

@@ -1,36 +1,26 @@
 """Wire formats and trajectories, both ways. Plain dicts and strings, standard library only."""
 
-from collections.abc import Mapping
 from typing import Final
 
-from agora.adapters.anthropic_messages import AnthropicMessages
 from agora.adapters.base import Adapter, Parsed, Rendered
-from agora.adapters.bedrock_converse import BedrockConverse
-from agora.adapters.detect import FORMATS, detect, known_format
-from agora.adapters.gemini_contents import GeminiContents
-from agora.adapters.openai_chat import OpenAIChat
-from agora.adapters.openai_responses import OpenAIResponses
-from agora.adapters.react import ReActText
+from agora.adapters.detect import detect
+from agora.adapters.format import BodyFields, Format, Recall
+from agora.adapters.formats import FORMATS
 from agora.adapters.recall import recall_tool
+from agora.adapters.registry import (
+    ADAPTERS,
+    format_named,
+    format_names,
+    known_format,
+    register,
+    unregister,
+)
 from agora.adapters.request import make_request, read_request
-from agora.adapters.rules import Broken, broken_rules, validate
-from agora.adapters.transcript import RoleTranscript
+from agora.adapters.rules import Broken
+from agora.adapters.validation import broken_rules, validate
 from agora.core.request import Request
 from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.errors import UnknownFormatError
-
-ADAPTERS: Mapping[str, Adapter] = {
-    adapter.name: adapter
-    for adapter in (
-        OpenAIChat(),
-        OpenAIResponses(),
-        AnthropicMessages(),
-        GeminiContents(),
-        BedrockConverse(),
-        RoleTranscript(),
-        ReActText(),
-    )
-}
 
 _ESTIMATED: Final = EstimatedTokens()
 
@@ -44,7 +34,7 @@ def parse(request: Request, counter: TokenCounter = _ESTIMATED) -> Parsed:
     """
     adapter = ADAPTERS.get(request.format)
     if adapter is None:
-        raise UnknownFormatError(f"no adapter reads the format {request.format!r}", FORMATS)
+        raise UnknownFormatError(f"no adapter reads the format {request.format!r}", format_names())
     return adapter.parse(request, counter)
 
 
@@ -52,15 +42,22 @@ __all__ = [
     "ADAPTERS",
     "FORMATS",
     "Adapter",
+    "BodyFields",
     "Broken",
+    "Format",
     "Parsed",
+    "Recall",
     "Rendered",
     "broken_rules",
     "detect",
+    "format_named",
+    "format_names",
     "known_format",
     "make_request",
     "parse",
     "read_request",
     "recall_tool",
+    "register",
+    "unregister",
     "validate",
 ]

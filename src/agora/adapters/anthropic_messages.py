@@ -2,14 +2,15 @@
 
 import json
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from agora.adapters.assembly import Kind, Reading, is_text, texts_of
 from agora.adapters.base import Message, Parsed, Rendered
-from agora.adapters.rendering import Masked, append_text, render_messages
+from agora.adapters.rendering import append_text, render_messages
 from agora.adapters.thinking import assembled
-from agora.core.elide import Markers
+from agora.core.renditions.markers import Markers
+from agora.core.renditions.rendition import Rendition
 from agora.core.request import Request
 from agora.core.tokens import (
     CALL_TOKENS,
@@ -38,23 +39,20 @@ class AnthropicMessages:
 
         Once there is thinking, every step is masked, never removed: the API
         may count a whole tool loop as one assistant message, whose thinking
-        blocks have to come back as they were.
+        blocks have to come back as they were. Models that bind thinking to
+        the prefix lose it at an edit, so there a step may be removed (A22).
         """
         fixed = counter.count(json.dumps(request.tools)) if request.tools else 0
         fixed += _count_system(request.system, counter)
         readings = [_read(message, counter) for message in request.messages]
-        return assembled(request, readings, fixed_tokens=fixed, thinks=_has_thinking)
+        return assembled(request, readings, fixed_tokens=fixed)
 
     def render(
-        self,
-        parsed: Parsed,
-        elided: Mapping[int, str],
-        markers: Markers,
-        noted: Collection[int] = (),
+        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
         """Return the messages without the elided steps, the caller's cache breakpoints moved up."""
-        rendered = render_messages(parsed, elided, markers, self, noted)
-        return _move_breakpoints(rendered, _lost_breakpoints(parsed, elided, noted))
+        rendered = render_messages(parsed, renditions, markers, self)
+        return _move_breakpoints(rendered, _lost_breakpoints(parsed, renditions))
 
     def holds(self, message: Message) -> bool:
         """Tell whether a marker can be attached to this message."""
@@ -69,28 +67,32 @@ class AnthropicMessages:
         """Return the message with `text` after its own content."""
         return {**message, "content": append_text(message["content"], text, "text")}
 
-    def mask(self, message: Message, first: str, others: str) -> Masked:
-        """Return the user message with the content of its results replaced."""
+    def results(self, message: Message) -> int:
+        """Return how many results a user message carries; 1 where all of it is one."""
+        content = message["content"]
+        return 1 if isinstance(content, str) else sum(map(_is_result, content)) or 1
+
+    def note(self, message: Message, notes: list[str]) -> Message:
+        """Return the user message with a note for the content of each result."""
         content = message["content"]
         if isinstance(content, str):
-            return Masked({**message, "content": first}, 1)
-        results = sum(block.get("type") == "tool_result" for block in content)
-        if not results:
+            return {**message, "content": notes[0]}
+        if not any(map(_is_result, content)):
             # What an agent that acts by text observed: the whole message is the result.
             controls = [b["cache_control"] for b in content if "cache_control" in b]
-            note: Message = {"type": "text", "text": first}
+            note: Message = {"type": "text", "text": notes[0]}
             if controls:
                 note["cache_control"] = controls[-1]
-            return Masked({**message, "content": [note]}, 1)
+            return {**message, "content": [note]}
+        texts = iter(notes)
         blocks: list[Message] = []
-        text = first
         for block in content:
-            if block.get("type") == "tool_result":
+            if _is_result(block):
+                text = next(texts)
                 parts = isinstance(block.get("content"), list)
                 block = {**block, "content": [{"type": "text", "text": text}] if parts else text}
-                text = others
             blocks.append(block)
-        return Masked({**message, "content": blocks}, results)
+        return {**message, "content": blocks}
 
 
 def _read(message: Message, counter: TokenCounter) -> Reading:
@@ -109,6 +111,7 @@ def _read(message: Message, counter: TokenCounter) -> Reading:
 
 def _read_agent(content: list[Message], counter: TokenCounter) -> Reading:
     tokens = MESSAGE_TOKENS
+    thinking = 0
     texts, thoughts, calls = [], [], []
     opaque = ""
     served: set[str] = set()
@@ -124,20 +127,28 @@ def _read_agent(content: list[Message], counter: TokenCounter) -> Reading:
             tokens += CALL_TOKENS + counter.count(call.name) + counter.count(arguments)
         elif kind == "thinking":
             thoughts.append(str(block.get("thinking", "")))
-            tokens += counter.count(thoughts[-1])
+            thinking += counter.count(thoughts[-1])
+        elif kind in _THINKING:
+            thinking += counter.count(json.dumps(block, ensure_ascii=False))
         else:
             tokens += counter.count(json.dumps(block, ensure_ascii=False))
             if kind.endswith("_tool_result"):
                 served ^= {str(block.get("tool_use_id"))}
             elif kind.endswith("_tool_use"):
                 served ^= {str(block.get("id"))}
-            elif kind not in _THINKING:
+            else:
                 opaque = f"holds a {kind or 'nameless'} block"
     if served:
         # Removed on its own, one half would leave the other without its counterpart.
         opaque = opaque or "holds half of a call that the provider answers"
     return Reading(
-        Kind.AGENT, tokens, "\n".join(texts), "\n".join(thoughts), tuple(calls), opaque=opaque
+        Kind.AGENT,
+        tokens + thinking,
+        "\n".join(texts),
+        "\n".join(thoughts),
+        tuple(calls),
+        opaque=opaque,
+        thinking_tokens=thinking,
     )
 
 
@@ -198,26 +209,22 @@ def _block_tokens(block: Message, counter: TokenCounter) -> int:
     return counter.count(json.dumps(block, ensure_ascii=False)) if tokens is None else tokens
 
 
-def _has_thinking(message: Message) -> bool:
-    content = message["content"]
-    return isinstance(content, list) and any(b.get("type") in _THINKING for b in content)
-
-
 def _count_system(system: object, counter: TokenCounter) -> int:
     if isinstance(system, str):
         return counter.count(system)
     return counter.count(texts_of(system)) if isinstance(system, list) else 0
 
 
-def _lost_breakpoints(
-    parsed: Parsed, elided: Mapping[int, str], noted: Collection[int]
-) -> dict[int, object]:
+def _is_result(block: Message) -> bool:
+    return block.get("type") == "tool_result"
+
+
+def _lost_breakpoints(parsed: Parsed, renditions: Mapping[int, Rendition]) -> dict[int, object]:
     """Return `cache_control` of removed messages, by the position of the message."""
-    steps = parsed.trajectory.steps
     lost: dict[int, object] = {}
     for position, owner in enumerate(parsed.owners):
-        number = abs(owner)
-        if number in elided and number not in noted and steps[number - 1].form == "drop":
+        rendition = renditions.get(abs(owner))
+        if rendition is not None and not rendition.in_place:
             for block in parsed.messages[position]["content"]:
                 if isinstance(block, dict) and "cache_control" in block:
                     lost[position] = block["cache_control"]

@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
 
 from agora.adapters.base import Parsed
+from agora.adapters.lifetimes import marks_only_the_end
+from agora.core.request import Request
 from agora.core.tokens import MESSAGE_TOKENS
 from agora.core.trajectory import Call, Step, Trajectory, Utterance
 
@@ -48,6 +49,8 @@ class Reading:
     """The name that the caller gave whoever speaks."""
     mixed: bool = False
     """Whether there is more in it than text."""
+    thinking_tokens: int = 0
+    """What its thinking blocks cost, which is part of `tokens`."""
 
 
 @dataclass(slots=True)
@@ -62,6 +65,7 @@ class _OpenStep:
     observations: list[str] = field(default_factory=list)
     agent_tokens: int = 0
     result_tokens: int = 0
+    thinking_tokens: int = 0
     acts: bool = False
     masked: bool = False
     opaque: str = ""
@@ -74,7 +78,6 @@ class _OpenStep:
             thoughts += self.texts
         else:
             action = "\n".join(self.texts)
-        masked = mask or self.masked
         action_tokens = self.agent_tokens + MESSAGE_TOKENS * len(self.results)
         return Step(
             number=number,
@@ -83,11 +86,11 @@ class _OpenStep:
             tokens=self.agent_tokens + self.result_tokens,
             calls=tuple(self.calls),
             thought="\n".join(thoughts),
-            form="mask" if masked else "drop",
-            residue_tokens=action_tokens if masked else 0,
+            removable=not (mask or self.masked),
             fixed=self.opaque,
             action_tokens=action_tokens,
             failed=self.failed,
+            thinking_tokens=self.thinking_tokens,
         )
 
 
@@ -100,18 +103,24 @@ class Assembly:
     provider would have refused a request sent in between.
     """
 
-    def __init__(self, *, fixed_tokens: int, mask: bool, apart: bool = False) -> None:
+    def __init__(
+        self, *, fixed_tokens: int, mask: bool, apart: bool = False, bound: bool = False
+    ) -> None:
         """Start with what stands before the messages.
 
         `mask`, which may be set on the way, masks every step that closes from
         then on. `apart` says that each message of the agent is an answer of
         its own: then what it said before a call stays, as between two of the
-        user's messages it keeps the roles alternating.
+        user's messages it keeps the roles alternating. `bound` is what the
+        trajectory says of itself.
         """
         self.owners: list[int] = []
+        self._thinking: list[int] = []
         self.mask = mask
         self._apart = apart
+        self._bound = bound
         self._preamble_tokens = fixed_tokens
+        self._task_tokens = 0
         self._preamble: list[str] = []
         self._task: str | None = None
         self._steps: list[Step] = []
@@ -125,6 +134,7 @@ class Assembly:
         """Take in the next message."""
         position = len(self.owners)
         self.owners.append(0)
+        self._thinking.append(reading.thinking_tokens)
         kind = reading.kind
         if self._task is None:
             self._preamble_tokens += reading.tokens
@@ -132,6 +142,7 @@ class Assembly:
             self._early.update(call_id for call_id, _ in reading.calls)
             if kind is _USER:
                 self._task = reading.text
+                self._task_tokens = reading.tokens
         elif kind is _AGENT:
             self._act(position, reading)
         elif (
@@ -154,6 +165,7 @@ class Assembly:
             step = self._open = _OpenStep()
         step.agent.append(position)
         step.agent_tokens += reading.tokens
+        step.thinking_tokens += reading.thinking_tokens
         if reading.text:
             step.texts.append(reading.text)
         if reading.thought:
@@ -226,8 +238,9 @@ class Assembly:
             self.owners[position] = -number
         self._steps.append(step.step(number, mask=self.mask))
 
-    def parsed(self, messages: Any) -> Parsed:
+    def parsed(self, request: Request) -> Parsed:
         """Return the trajectory once every message is in."""
+        messages = request.messages
         pending_tokens = 0
         step = self._open
         if step is not None:
@@ -242,8 +255,12 @@ class Assembly:
             steps=tuple(self._steps),
             utterances=tuple(self._utterances),
             pending_tokens=pending_tokens,
+            unmarked_tokens=(
+                self._preamble_tokens if marks_only_the_end(request) else self._task_tokens
+            ),
+            bound=self._bound,
         )
-        return Parsed(messages, trajectory, self.owners)
+        return Parsed(messages, trajectory, self.owners, thinking_tokens=self._thinking)
 
 
 def is_text(part: object) -> bool:

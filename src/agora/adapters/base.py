@@ -1,10 +1,11 @@
 """What every adapter gives back: a parsed trajectory, and a rendered one."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agora.core.elide import Markers
+from agora.core.renditions.markers import Markers
+from agora.core.renditions.rendition import Rendition
 from agora.core.request import Request
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Trajectory
@@ -25,6 +26,8 @@ class Parsed:
     """In text formats: where each block begins and ends."""
     observed: Sequence[int] = ()
     """In text formats: where what was observed begins in each block; its end if nothing was."""
+    thinking_tokens: Sequence[int] = ()
+    """Per message: what its thinking blocks cost. Empty in text formats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Rendered:
 
 
 class Adapter(Protocol):
-    """Reads one wire format into a trajectory and writes it back without the elided steps."""
+    """Reads one wire format into a trajectory and writes it back with its steps shortened."""
 
     @property
     def name(self) -> str:
@@ -50,17 +53,14 @@ class Adapter(Protocol):
         ...
 
     def render(
-        self,
-        parsed: Parsed,
-        elided: Mapping[int, str],
-        markers: Markers,
-        noted: Collection[int] = (),
+        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
-        """Return the messages without the steps in `elided` (number to skeleton line).
+        """Return the messages with each step in `renditions`, by its number, as that says.
 
-        Those of them in `noted` keep their action; each of their results is
-        replaced in place.
-        What is not touched is the caller's own object. With nothing elided
-        the messages come back equal, value for value.
+        One that is in place keeps its messages, with a note for each of its results; of the
+        others a marker tells, in a message before them. A step that is not removable comes with
+        a rendition in place.
+        What is not touched is the caller's own object. Without renditions the messages come
+        back equal, value for value.
         """
         ...

@@ -2,14 +2,15 @@
 
 import json
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from agora.adapters.assembly import Kind, Reading, is_text, texts_of
 from agora.adapters.base import Message, Parsed, Rendered
-from agora.adapters.rendering import Masked, render_messages
+from agora.adapters.rendering import render_messages
 from agora.adapters.thinking import assembled
-from agora.core.elide import Markers
+from agora.core.renditions.markers import Markers
+from agora.core.renditions.rendition import Rendition
 from agora.core.request import Request
 from agora.core.tokens import (
     CALL_TOKENS,
@@ -42,23 +43,19 @@ class BedrockConverse:
 
         Once there is reasoning, every step is masked, never removed, as in
         Anthropic's own format: the models that sign their reasoning want it
-        back as it was.
+        back as it was. Those that bind it to the prefix lose it at an edit.
         """
         fixed = counter.count(_json(request.tools)) if request.tools else 0
         fixed += _count_system(request.system, counter)
         readings = [_read(message, counter) for message in request.messages]
-        return assembled(request, readings, fixed_tokens=fixed, thinks=_reasons)
+        return assembled(request, readings, fixed_tokens=fixed)
 
     def render(
-        self,
-        parsed: Parsed,
-        elided: Mapping[int, str],
-        markers: Markers,
-        noted: Collection[int] = (),
+        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
         """Return the messages without the elided steps, the caller's cache points moved up."""
-        rendered = render_messages(parsed, elided, markers, self, noted)
-        return _move_points(rendered, _lost_points(parsed, elided, noted))
+        rendered = render_messages(parsed, renditions, markers, self)
+        return _move_points(rendered, _lost_points(parsed, renditions))
 
     def holds(self, message: Message) -> bool:
         """Tell whether a marker can be attached to this message."""
@@ -83,21 +80,25 @@ class BedrockConverse:
                 return {**message, "content": blocks}
         return {**message, "content": [*blocks, note]}
 
-    def mask(self, message: Message, first: str, others: str) -> Masked:
-        """Return the user message with the content of its results replaced."""
-        blocks: list[Message] = []
-        results = 0
-        for block in message["content"]:
-            if "toolResult" in block:
-                note = {"text": others if results else first}
-                block = {**block, "toolResult": {**block["toolResult"], "content": [note]}}
-                results += 1
-            blocks.append(block)
-        if not results:
+    def results(self, message: Message) -> int:
+        """Return how many results a user message carries; 1 where all of it is one."""
+        return sum("toolResult" in block for block in message["content"]) or 1
+
+    def note(self, message: Message, notes: list[str]) -> Message:
+        """Return the user message with a note for the content of each result."""
+        content = message["content"]
+        if not any("toolResult" in block for block in content):
             # What an agent that acts by text observed: the whole message is the result.
-            points = [block for block in blocks if "cachePoint" in block]
-            return Masked({**message, "content": [{"text": first}, *points[-1:]]}, 1)
-        return Masked({**message, "content": blocks}, results)
+            points = [block for block in content if "cachePoint" in block]
+            return {**message, "content": [{"text": notes[0]}, *points[-1:]]}
+        texts = iter(notes)
+        blocks: list[Message] = []
+        for block in content:
+            if "toolResult" in block:
+                noted = {**block["toolResult"], "content": [{"text": next(texts)}]}
+                block = {**block, "toolResult": noted}
+            blocks.append(block)
+        return {**message, "content": blocks}
 
 
 def _read(message: Message, counter: TokenCounter) -> Reading:
@@ -108,6 +109,7 @@ def _read(message: Message, counter: TokenCounter) -> Reading:
 
 def _read_agent(content: list[Message], counter: TokenCounter) -> Reading:
     tokens = MESSAGE_TOKENS
+    thinking = 0
     texts, thoughts, calls = [], [], []
     opaque = ""
     for block in content:
@@ -124,18 +126,19 @@ def _read_agent(content: list[Message], counter: TokenCounter) -> Reading:
         elif "reasoningContent" in block:
             thought, cost = _read_reasoning(block["reasoningContent"], counter)
             thoughts.append(thought)
-            tokens += cost
+            thinking += cost
         else:
             tokens += _other_tokens(block, counter)
             if block.keys().isdisjoint(_KNOWN_AGENT):
                 opaque = f"holds a {next(iter(block), 'nameless')} block"
     return Reading(
         Kind.AGENT,
-        tokens,
+        tokens + thinking,
         "\n".join(texts),
         "\n".join(thoughts),
         tuple(calls),
         opaque=opaque,
+        thinking_tokens=thinking,
     )
 
 
@@ -225,25 +228,18 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _reasons(message: Message) -> bool:
-    return any("reasoningContent" in block for block in message["content"])
-
-
 def _count_system(system: object, counter: TokenCounter) -> int:
     if isinstance(system, str):
         return counter.count(system)
     return counter.count(texts_of(system)) if isinstance(system, list) else 0
 
 
-def _lost_points(
-    parsed: Parsed, elided: Mapping[int, str], noted: Collection[int]
-) -> dict[int, Message]:
+def _lost_points(parsed: Parsed, renditions: Mapping[int, Rendition]) -> dict[int, Message]:
     """Return the last cache point of each removed message, by the message's position."""
-    steps = parsed.trajectory.steps
     lost: dict[int, Message] = {}
     for position, owner in enumerate(parsed.owners):
-        number = abs(owner)
-        if number in elided and number not in noted and steps[number - 1].form == "drop":
+        rendition = renditions.get(abs(owner))
+        if rendition is not None and not rendition.in_place:
             for block in parsed.messages[position]["content"]:
                 if "cachePoint" in block:
                     lost[position] = block

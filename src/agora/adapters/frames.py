@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exchange:
+class Reply:
     """What the agent said, and the message that came back."""
 
     said: str
@@ -34,22 +34,22 @@ class Frame:
     """One way in which a program hands an observation to its agent."""
 
     name: str
-    holds: Callable[[Exchange], bool]
+    holds: Callable[[Reply], bool]
     """Tells whether the agent acted and the whole answer is inside the frame."""
-    opens: Callable[[Exchange, Prompt], bool]
-    """Tells whether an exchange that it holds may be the first: this takes more evidence."""
+    opens: Callable[[Reply, Prompt], bool]
+    """Tells whether an reply that it holds may be the first: this takes more evidence."""
 
 
-def first_frame(exchange: Exchange, prompt: Prompt) -> Frame | None:
+def first_frame(reply: Reply, prompt: Prompt) -> Frame | None:
     r"""Return the frame of the first answer that an agent gets, if it is one that is known.
 
     >>> ran = "<returncode>0</returncode>\n<output>\na.py\n</output>"
-    >>> first_frame(Exchange(said="```bash\nls\n```", answer=ran), Prompt()).name
+    >>> first_frame(Reply(said="```bash\nls\n```", answer=ran), Prompt()).name
     'returncode'
-    >>> first_frame(Exchange(said="```bash\nls\n```", answer=ran + "\nAnd now?"), Prompt())
+    >>> first_frame(Reply(said="```bash\nls\n```", answer=ran + "\nAnd now?"), Prompt())
     """
     for frame in FRAMES:
-        if frame.holds(exchange) and frame.opens(exchange, prompt):
+        if frame.holds(reply) and frame.opens(reply, prompt):
             return frame
     return None
 
@@ -111,8 +111,8 @@ def _marked(name: str, mark: str) -> Frame:
     opening = re.compile(rf"\s*{mark}")
     return Frame(
         name,
-        lambda exchange: bool(opening.match(exchange.answer)) and _does(exchange.said),
-        lambda exchange, prompt: _acts(exchange.said),  # noqa: ARG005
+        lambda reply: bool(opening.match(reply.answer)) and _does(reply.said),
+        lambda reply, prompt: _acts(reply.said),  # noqa: ARG005
     )
 
 
@@ -146,23 +146,23 @@ def _enclosed(text: str, at: int, tags: frozenset[str]) -> bool:
         found = True
 
 
-def _ran(exchange: Exchange) -> bool:
-    code = _RETURNCODE.match(exchange.answer)
-    if code is None or not _FENCE.search(exchange.said):
+def _ran(reply: Reply) -> bool:
+    code = _RETURNCODE.match(reply.answer)
+    if code is None or not _FENCE.search(reply.said):
         return False
-    return _enclosed(exchange.answer, code.end(), _RAN)
+    return _enclosed(reply.answer, code.end(), _RAN)
 
 
 def _tagged(tag: str, *, telling: bool) -> Frame:
     """Return the frame of one tag; `telling` ones stand in no text but an agent's."""
     tags = frozenset({tag})
 
-    def opens(exchange: Exchange, prompt: Prompt) -> bool:  # noqa: ARG001
-        return _acts(exchange.said) or (telling and bool(_CALL_TAG.search(exchange.said)))
+    def opens(reply: Reply, prompt: Prompt) -> bool:  # noqa: ARG001
+        return _acts(reply.said) or (telling and bool(_CALL_TAG.search(reply.said)))
 
     return Frame(
         tag,
-        lambda exchange: _enclosed(exchange.answer, 0, tags) and _does(exchange.said),
+        lambda reply: _enclosed(reply.answer, 0, tags) and _does(reply.said),
         opens,
     )
 
@@ -187,7 +187,7 @@ _EXECUTED = re.compile(
 )
 
 
-def _always(exchange: Exchange, prompt: Prompt) -> bool:  # noqa: ARG001
+def _always(reply: Reply, prompt: Prompt) -> bool:  # noqa: ARG001
     return True
 
 
@@ -212,13 +212,13 @@ FRAMES: tuple[Frame, ...] = (
     # system text has to speak of it and the task has to end the same way.
     Frame(
         "shell",
-        lambda exchange: _ends_in_shell(exchange.answer),
-        lambda exchange, prompt: _SHELL_TOLD in prompt.system and _ends_in_shell(prompt.task),  # noqa: ARG005
+        lambda reply: _ends_in_shell(reply.answer),
+        lambda reply, prompt: _SHELL_TOLD in prompt.system and _ends_in_shell(prompt.task),  # noqa: ARG005
     ),
     # AutoGen.
     Frame(
         "executor",
-        lambda exchange: exchange.speaker in _EXECUTORS and bool(_EXECUTED.match(exchange.answer)),
+        lambda reply: reply.speaker in _EXECUTORS and bool(_EXECUTED.match(reply.answer)),
         _always,
     ),
     # ReAct, smolagents, SWE-agent 1.

@@ -1,14 +1,15 @@
 """Gemini `contents`: turns made of parts, where the turn after a function call answers it."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from agora.adapters.assembly import Assembly, Kind, Reading, is_text, texts_of
 from agora.adapters.base import Message, Parsed, Rendered
-from agora.adapters.rendering import GAP, Masked, render_messages
+from agora.adapters.rendering import GAP, render_messages
 from agora.adapters.spoken import mark_observations
-from agora.core.elide import Markers
+from agora.core.renditions.markers import Markers
+from agora.core.renditions.rendition import Rendition
 from agora.core.request import Request
 from agora.core.tokens import (
     CALL_TOKENS,
@@ -58,17 +59,13 @@ class GeminiContents:
         mark_observations(readings, request.observations, _instruction(request.system))
         for reading in readings:
             assembly.add(reading)
-        return assembly.parsed(messages)
+        return assembly.parsed(request)
 
     def render(
-        self,
-        parsed: Parsed,
-        elided: Mapping[int, str],
-        markers: Markers,
-        noted: Collection[int] = (),
+        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
         """Return the contents without the elided steps."""
-        return render_messages(parsed, elided, markers, self, noted)
+        return render_messages(parsed, renditions, markers, self)
 
     def holds(self, message: Message) -> bool:
         """Tell whether a marker can be attached to this content."""
@@ -99,23 +96,26 @@ class GeminiContents:
         parts[at] = {**parts[at], _spelled(parts[at], *_RESPONSE): {**response, "response": said}}
         return {**message, "parts": parts}
 
-    def mask(self, message: Message, first: str, others: str) -> Masked:
-        """Return the content with what its function responses say replaced."""
+    def results(self, message: Message) -> int:
+        """Return how many function responses a content carries; 1 where all of it is a result."""
+        return sum(_either(part, *_RESPONSE) is not None for part in message["parts"]) or 1
+
+    def note(self, message: Message, notes: list[str]) -> Message:
+        """Return the content with a note for what each function response says."""
+        if _last_response(message["parts"]) < 0:
+            # What an agent that acts by text observed: the whole content is the result.
+            return {**message, "parts": [{"text": notes[0]}]}
+        texts = iter(notes)
         parts: list[Message] = []
-        results = 0
         for part in message["parts"]:
             response = _either(part, *_RESPONSE)
             if response is not None:
                 field = _text_field(response) or _TEXT_FIELDS[0]
-                said = {field: others if results else first}
                 kept = {key: value for key, value in response.items() if key != "parts"}
-                part = {**part, _spelled(part, *_RESPONSE): {**kept, "response": said}}
-                results += 1
+                noted = {**kept, "response": {field: next(texts)}}
+                part = {**part, _spelled(part, *_RESPONSE): noted}
             parts.append(part)
-        if not results:
-            # What an agent that acts by text observed: the whole content is the result.
-            return Masked({**message, "parts": [{"text": first}]}, 1)
-        return Masked({**message, "parts": parts}, results)
+        return {**message, "parts": parts}
 
 
 def _either(part: Message, camel: str, snake: str) -> Any:

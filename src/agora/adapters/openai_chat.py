@@ -1,13 +1,14 @@
 """OpenAI chat completions: `role`, `content`, `tool_calls`, and whatever speaks that dialect."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from agora.adapters.assembly import Assembly, Kind, Reading, is_text, texts_of
 from agora.adapters.base import Message, Parsed, Rendered
-from agora.adapters.rendering import Masked, append_text, render_messages
+from agora.adapters.rendering import append_text, render_messages
 from agora.adapters.spoken import mark_observations
-from agora.core.elide import Markers
+from agora.core.renditions.markers import Markers
+from agora.core.renditions.rendition import Rendition
 from agora.core.request import Request
 from agora.core.tokens import (
     CALL_TOKENS,
@@ -35,20 +36,16 @@ class OpenAIChat:
         fixed = counter.count(json.dumps(request.tools)) if request.tools else 0
         if isinstance(request.system, str):
             fixed += counter.count(request.system)
-        assembly = Assembly(fixed_tokens=fixed, mask=False, apart=True)
+        assembly = Assembly(fixed_tokens=fixed, mask=False, apart=True, bound=request.is_bound)
         for reading in readings:
             assembly.add(reading)
-        return assembly.parsed(request.messages)
+        return assembly.parsed(request)
 
     def render(
-        self,
-        parsed: Parsed,
-        elided: Mapping[int, str],
-        markers: Markers,
-        noted: Collection[int] = (),
+        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
         """Return the messages without the elided steps."""
-        return render_messages(parsed, elided, markers, self, noted)
+        return render_messages(parsed, renditions, markers, self)
 
     def holds(self, message: Message) -> bool:
         """Tell whether a marker can be attached to this message."""
@@ -62,11 +59,15 @@ class OpenAIChat:
         """Return the message with `text` after its own content."""
         return {**message, "content": append_text(message["content"], text, "text")}
 
-    def mask(self, message: Message, first: str, others: str) -> Masked:  # noqa: ARG002
-        """Return the tool message with `first` for its content."""
+    def results(self, message: Message) -> int:  # noqa: ARG002
+        """Return how many results a message carries: all of it is one."""
+        return 1
+
+    def note(self, message: Message, notes: list[str]) -> Message:
+        """Return the tool message with a note for its content."""
         parts = isinstance(message.get("content"), list)
-        content = [{"type": "text", "text": first}] if parts else first
-        return Masked({**message, "content": content}, 1)
+        content = [{"type": "text", "text": notes[0]}] if parts else notes[0]
+        return {**message, "content": content}
 
 
 _HOLDERS = frozenset({"user", "tool", "function"})
@@ -110,12 +111,22 @@ def _read_agent(message: Message, text: str, tokens: int, counter: TokenCounter)
     for _, made in calls:
         # Counted as one text: a second count of a short one costs as much as the first.
         tokens += CALL_TOKENS + counter.count(made.name + made.arguments)
-    thought = message.get("reasoning_content") or ""
+    thought = message.get("reasoning_content") or message.get("reasoning") or ""
     if not isinstance(thought, str):
         thought = ""
+    details = message.get("reasoning_details")
+    if isinstance(details, list):
+        thought = thought or texts_of(details)
+        tokens += sum(map(_sealed_tokens, details))
     if thought:
         tokens += counter.count(thought)
     return Reading(_AGENT, tokens, text, thought, tuple(calls))
+
+
+def _sealed_tokens(detail: object) -> int:
+    """Return about what encrypted reasoning costs: base64 of the tokens, never shown as text."""
+    sealed = detail.get("data") if isinstance(detail, dict) else None
+    return len(sealed) * 3 // 16 if isinstance(sealed, str) else 0
 
 
 def _media_tokens(part: object) -> int:

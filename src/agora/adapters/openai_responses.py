@@ -1,13 +1,14 @@
 """OpenAI Responses: `input` items, where a call and its output are items of their own."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from agora.adapters.assembly import Assembly, Kind, Reading, is_text, texts_of
 from agora.adapters.base import Message, Parsed, Rendered
-from agora.adapters.rendering import Masked, append_text, render_messages
+from agora.adapters.rendering import append_text, render_messages
 from agora.adapters.spoken import mark_observations
-from agora.core.elide import Markers
+from agora.core.renditions.markers import Markers
+from agora.core.renditions.rendition import Rendition
 from agora.core.request import Request
 from agora.core.tokens import (
     CALL_TOKENS,
@@ -55,24 +56,20 @@ class OpenAIResponses:
         assembly = Assembly(fixed_tokens=fixed, mask=False)
         if isinstance(messages, str):
             assembly.add(Reading(Kind.USER, counter.count(messages), messages))
-            return assembly.parsed(messages)
+            return assembly.parsed(request)
         readings = [_read(item, counter) for item in messages]
         mark_observations(readings, request.observations, request.system)
         for reading in readings:
             assembly.add(reading)
-        return assembly.parsed(messages)
+        return assembly.parsed(request)
 
     def render(
-        self,
-        parsed: Parsed,
-        elided: Mapping[int, str],
-        markers: Markers,
-        noted: Collection[int] = (),
+        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
         """Return the items without the elided steps."""
         if isinstance(parsed.messages, str):
             return Rendered(parsed.messages, ())
-        return render_messages(parsed, elided, markers, self, noted)
+        return render_messages(parsed, renditions, markers, self)
 
     def holds(self, message: Message) -> bool:
         """Tell whether a marker can be attached to this item."""
@@ -87,12 +84,16 @@ class OpenAIResponses:
         field = _content_field(message)
         return {**message, field: append_text(message[field], text, "input_text")}
 
-    def mask(self, message: Message, first: str, others: str) -> Masked:  # noqa: ARG002
-        """Return the output, or the message that an agent by text observed, with `first` inside."""
+    def results(self, message: Message) -> int:  # noqa: ARG002
+        """Return how many results a message carries: all of it is one."""
+        return 1
+
+    def note(self, message: Message, notes: list[str]) -> Message:
+        """Return the output, or the message that an agent by text observed, with a note inside."""
         field = _content_field(message)
         parts = isinstance(message[field], list)
-        content = [{"type": "input_text", "text": first}] if parts else first
-        return Masked({**message, field: content}, 1)
+        content = [{"type": "input_text", "text": notes[0]}] if parts else notes[0]
+        return {**message, field: content}
 
 
 def _content_field(item: Message) -> str:
@@ -145,7 +146,9 @@ def _read_output(item: Message, kind: str, counter: TokenCounter) -> Reading:
 
 
 def _read_reasoning(item: Message, counter: TokenCounter) -> Reading:
-    thought = texts_of(item.get("summary") or ())
+    # Models with open weights send what they thought itself, the others a summary.
+    shown = (item.get("summary"), item.get("content"))
+    thought = texts_of(part for parts in shown if isinstance(parts, list) for part in parts)
     tokens = MESSAGE_TOKENS + counter.count(thought)
     sealed = item.get("encrypted_content")
     if isinstance(sealed, str):

@@ -1,11 +1,12 @@
 """ReAct text: `Thought:`, `Action:` and `Observation:` lines in one string."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from agora.adapters.base import Parsed, Rendered
 from agora.adapters.texts import Block, parse_blocks, render_blocks
-from agora.core.elide import Markers
+from agora.core.renditions.markers import Markers
+from agora.core.renditions.rendition import Rendition
 from agora.core.request import Request
 from agora.core.tokens import TokenCounter
 
@@ -45,14 +46,10 @@ class ReActText:
         )
 
     def render(
-        self,
-        parsed: Parsed,
-        elided: Mapping[int, str],
-        markers: Markers,
-        noted: Collection[int] = (),
+        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
         """Return the text without the elided steps."""
-        return render_blocks(parsed, elided, markers, noted)
+        return render_blocks(parsed, renditions, markers)
 
 
 def quote(observation: str) -> str:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from agora.adapters.detect import known_format
-from agora.core.recall import TOOL_DESCRIPTION, TOOL_NAME, TOOL_SCHEMA
+from agora.adapters.registry import format_named, format_names
+from agora.core.recall import TOOL_NAME
 from agora.errors import UnknownFormatError
 
 
@@ -15,27 +15,11 @@ def recall_tool(format: str) -> dict[str, Any]:
     >>> recall_tool("anthropic")["name"]
     'agora_recall'
     """
-    name = known_format(format)
-    if name == "anthropic":
-        return {"name": TOOL_NAME, "description": TOOL_DESCRIPTION, "input_schema": TOOL_SCHEMA}
-    function = {"name": TOOL_NAME, "description": TOOL_DESCRIPTION, "parameters": TOOL_SCHEMA}
-    if name == "openai":
-        return {"type": "function", "function": function}
-    if name == "responses":
-        return {"type": "function", **function}
-    if name == "gemini":
-        # Under `parameters` Gemini reads a schema language of its own, which refuses
-        # `additionalProperties`.
-        schema = {"parametersJsonSchema": TOOL_SCHEMA}
-        named = {"name": TOOL_NAME, "description": TOOL_DESCRIPTION}
-        return {"functionDeclarations": [{**named, **schema}]}
-    if name == "bedrock":
-        spec = {"name": TOOL_NAME, "description": TOOL_DESCRIPTION}
-        return {"toolSpec": {**spec, "inputSchema": {"json": TOOL_SCHEMA}}}
-    raise UnknownFormatError(
-        f"the format {name!r} has no tools",
-        ("openai", "responses", "anthropic", "gemini", "bedrock"),
-    )
+    found = format_named(format)
+    if found.recall is None:
+        with_tools = tuple(one for one in format_names() if format_named(one).recall is not None)
+        raise UnknownFormatError(f"the format {found.name!r} has no tools", with_tools)
+    return dict(found.recall.tool)
 
 
 def offers_recall(tools: object) -> bool:

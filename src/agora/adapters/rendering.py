@@ -1,24 +1,18 @@
-"""Messages written back without the elided steps, markers inside the messages that stay."""
+"""Messages written back with each step as its rendition says, markers inside those that stay."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Protocol
 
 from agora.adapters.base import Message, Parsed, Rendered
 from agora.adapters.frames import framed
-from agora.core.elide import Markers
+from agora.core.renditions.markers import Markers
+from agora.core.renditions.rendition import Rendition
+from agora.core.trajectory import Step
 from agora.errors import ParseError
 
 GAP = "\n\n"
 """What stands between a message's own text and a marker."""
-
-
-@dataclass(frozen=True, slots=True)
-class Masked:
-    """A message whose results were replaced, and how many there were."""
-
-    message: Message
-    results: int
 
 
 class Wire(Protocol):
@@ -36,69 +30,74 @@ class Wire(Protocol):
         """Return the message with `text` after its own content."""
         ...
 
-    def mask(self, message: Message, first: str, others: str) -> Masked:
-        """Return the message with the content of its first result `first`, of others `others`."""
+    def results(self, message: Message) -> int:
+        """Return how many results a message carries; 1 where all of it is one."""
+        ...
+
+    def note(self, message: Message, notes: list[str]) -> Message:
+        """Return the message with each of its results replaced by a note."""
         ...
 
 
 def render_messages(
-    parsed: Parsed,
-    elided: Mapping[int, str],
-    markers: Markers,
-    wire: Wire,
-    noted: Collection[int] = (),
+    parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers, wire: Wire
 ) -> Rendered:
-    """Write the messages without the elided steps, markers inside the messages that stay.
-
-    Of those in `noted`, and of those that the format lets nobody remove, the
-    action stays and each result is replaced.
-    """
+    """Write the messages: steps that are not in place go, their markers into what stays."""
     steps = parsed.trajectory.steps
     messages: list[Message] = []
     positions: list[int] = []
-    notes: dict[int, list[str]] = {}
+    attached: dict[int, list[str]] = {}
     added: list[str] = []
-    run: list[tuple[int, str]] = []
-    seen: set[int] = set()
+    notes: dict[int, Iterator[str]] = {}
+    run: dict[int, Rendition] = {}
+    told: set[int] = set()
     holder = -1
     for position, message in enumerate(parsed.messages):
         owner = parsed.owners[position]
         number = abs(owner)
-        line = elided.get(number)
-        masked = line is not None and (steps[number - 1].form == "mask" or number in noted)
-        if line is not None and not masked:
-            if number not in seen:
-                seen.add(number)
-                run.append((number, line))
+        rendition = renditions.get(number)
+        if rendition is not None and not rendition.in_place:
+            if number not in told:
+                told.add(number)
+                run[number] = rendition
             continue
         if run:
             if holder < 0:
                 raise ParseError(
-                    0, f"leaves no message before step {run[0][0]} that could hold its marker"
+                    0, f"leaves no message before step {min(run)} that could hold its marker"
                 )
             # Once for each message is enough: the sentence costs tokens in every prompt.
-            signed = holder not in notes and wire.speaks(messages[holder])
-            notes.setdefault(holder, []).append(markers.run(run, signed=signed))
-            run = []
-        if masked and owner < 0:
-            assert line is not None  # noqa: S101 - masked says so
-            others = markers.mask(number, "")
-            first = others if number in seen else markers.mask(number, line)
-            if number in noted and not steps[number - 1].calls:
-                first = framed(first, steps[number - 1].observation)
-            seen.add(number)
-            replaced = wire.mask(message, first, others)
-            message = replaced.message
-            added += [first, *(others,) * (replaced.results - 1)]
+            signed = holder not in attached and wire.speaks(messages[holder])
+            marker = markers.run(tuple(run.values()), signed=signed)
+            attached.setdefault(holder, []).append(marker)
+            run.clear()
+        if rendition is not None and owner < 0:
+            if number not in notes:
+                notes[number] = _notes(steps[number - 1], rendition, markers)
+            own = list(islice(notes[number], wire.results(message)))
+            message = wire.note(message, own)
+            added += own
         messages.append(message)
         positions.append(position)
         if owner <= 0 and wire.holds(message):
             holder = len(messages) - 1
-    for at, texts in notes.items():
+    for at, texts in attached.items():
         text = GAP.join(texts)
         messages[at] = wire.attach(messages[at], text)
         added.append(f"{GAP}{text}")
     return Rendered(messages, tuple(added), tuple(positions))
+
+
+def _notes(step: Step, rendition: Rendition, markers: Markers) -> Iterator[str]:
+    """Yield the notes of a step, in the order of its results; a bare one where it has no more."""
+    first, *others = [place.result or "" for place in rendition.places]
+    note = markers.note(step.number, first)
+    by_text = markers.framed and not step.calls
+    yield framed(note, step.observation) if by_text else note
+    for said in others:
+        yield markers.note(step.number, said)
+    while True:
+        yield markers.note(step.number, "")
 
 
 def append_text(content: object, text: str, part_type: str) -> object:

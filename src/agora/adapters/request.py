@@ -2,7 +2,11 @@
 
 from typing import Any
 
-from agora.adapters.detect import detect, known_format
+from agora.adapters.detect import PLAIN_WITH_SYSTEM, detect
+from agora.adapters.format import BodyFields
+from agora.adapters.formats import FORMATS
+from agora.adapters.formats.settings import thinking_setting
+from agora.adapters.registry import body_formats, find_format, formats, known_format
 from agora.core.request import Observations, Request
 from agora.errors import UnknownFormatError
 
@@ -44,96 +48,38 @@ def read_request(body: Any, *, format: str | None = None) -> Request:
     """
     if not isinstance(body, dict):
         return Request(format=format or detect(body), messages=body, field="", body=body)
-    if "input" in body:
-        return Request(
-            format="responses",
-            messages=body["input"],
-            field="input",
-            body=body,
-            model=body.get("model"),
-            system=body.get("instructions"),
-            tools=body.get("tools"),
-            server_side=bool(body.get("previous_response_id") or body.get("conversation")),
-        )
-    if "contents" in body:
-        return _read_gemini(body)
-    if "messages" not in body:
+    name = _format_of(body, format)
+    found = find_format(name)
+    fields = found.fields if found is not None else None
+    return (fields or _PLAIN_FIELDS).request(name, body)
+
+
+_PLAIN_FIELDS = BodyFields(
+    messages="messages",
+    system=("system",),
+    thinking=("thinking",),
+    thinks=thinking_setting("thinking"),
+)
+"""Of a format without fields of its own: a text in a body, or a provider with rules alone."""
+_ROLES = frozenset(FORMATS) - {"bedrock"}
+"""What messages with roles may be taken for though system text next to them says Anthropic's."""
+
+
+def _format_of(body: dict[str, Any], asked: str | None) -> str:
+    told = [format for format in formats() if format.tells_body(body)]
+    for format in told:
+        if format.fields is not None and format.fields.messages != _PLAIN_FIELDS.messages:
+            # Nobody else calls its messages so, whatever was asked for.
+            return format.name
+    known = find_format(asked) if asked else None
+    fields = (known.fields if known is not None else None) or _PLAIN_FIELDS
+    if fields.messages not in body:
         raise UnknownFormatError(
-            "the body has neither messages nor input nor contents",
-            ("openai", "responses", "anthropic", "gemini", "bedrock"),
+            "the body has neither messages nor input nor contents", tuple(body_formats())
         )
-    system = body.get("system")
-    found = format or _format_of(body)
-    if found == "bedrock":
-        return _read_bedrock(body)
-    return Request(
-        format=found,
-        messages=body["messages"],
-        field="messages",
-        body=body,
-        model=body.get("model"),
-        system=system,
-        tools=body.get("tools"),
-        thinking=_thinking(body.get("thinking")),
-    )
-
-
-_CONVERSE = ("toolConfig", "inferenceConfig", "additionalModelRequestFields", "modelId")
-"""Fields that only a Converse body has."""
-
-
-def _format_of(body: dict[str, Any]) -> str:
-    if any(name in body for name in _CONVERSE):
-        return "bedrock"
-    system = body.get("system")
-    blocks = system if isinstance(system, list) else ()
-    if any(isinstance(block, dict) and "type" not in block for block in blocks):
-        return "bedrock"
-    found = detect(body["messages"])
-    return "anthropic" if system and found != "bedrock" else found
-
-
-def _read_gemini(body: dict[str, Any]) -> Request:
-    """Return a `generateContent` body taken apart; the SDK's spelling is read as well."""
-    settings = body.get("generationConfig", body.get("generation_config"))
-    thinking = None
-    if isinstance(settings, dict):
-        thinking = _thinks(settings.get("thinkingConfig", settings.get("thinking_config")))
-    return Request(
-        format="gemini",
-        messages=body["contents"],
-        field="contents",
-        body=body,
-        model=body.get("model"),
-        system=body.get("systemInstruction", body.get("system_instruction")),
-        tools=body.get("tools"),
-        thinking=thinking,
-    )
-
-
-def _thinks(setting: object) -> bool | None:
-    if not isinstance(setting, dict):
-        return None
-    return setting.get("thinkingBudget", setting.get("thinking_budget")) != 0
-
-
-def _read_bedrock(body: dict[str, Any]) -> Request:
-    """Return a Converse body taken apart. Without `toolConfig` it is known to have no tools."""
-    more = body.get("additionalModelRequestFields")
-    setting = more.get("thinking", more.get("reasoning_config")) if isinstance(more, dict) else None
-    return Request(
-        format="bedrock",
-        messages=body["messages"],
-        field="messages",
-        body=body,
-        model=body.get("modelId"),
-        system=body.get("system"),
-        tools=body.get("toolConfig") or {},
-        thinking=_thinking(setting),
-    )
-
-
-def _thinking(setting: object) -> bool | None:
-    if not isinstance(setting, dict):
-        return None
-    return setting.get("type") != "disabled"
+    if asked:
+        return asked
+    if told:
+        return told[0].name
+    found = detect(body[_PLAIN_FIELDS.messages])
+    return PLAIN_WITH_SYSTEM if body.get("system") and found in _ROLES else found

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agora.adapters.assembly import Kind, Reading, texts_of
-from agora.adapters.frames import Exchange, Frame, Prompt, first_frame
+from agora.adapters.frames import Frame, Prompt, Reply, first_frame
 from agora.core.request import Observations, Request
 from agora.core.trajectory import Call, Trajectory
 
@@ -65,16 +65,14 @@ def _mark_framed(readings: Sequence[Reading], system: object) -> None:
         elif kind is Kind.USER:
             # Behind anything but the agent's own words it answers nothing.
             answers = spoke == at - 1 and not reading.mixed
-            exchange = Exchange(
-                said=readings[spoke].text, answer=reading.text, speaker=reading.speaker
-            )
+            reply = Reply(said=readings[spoke].text, answer=reading.text, speaker=reading.speaker)
             if frame is None:
                 prompt = Prompt(system=_system(readings[:at], system), task=readings[task].text)
-                frame = first_frame(exchange, prompt) if answers else None
+                frame = first_frame(reply, prompt) if answers else None
                 if frame is None:
                     return
                 _mark(readings[spoke], reading)
-            elif answers and frame.holds(exchange):
+            elif answers and frame.holds(reply):
                 _mark(readings[spoke], reading)
 
 

@@ -1,11 +1,12 @@
 """Prompts that are one string, cut into blocks: what transcripts and ReAct text share."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agora.adapters.base import Parsed, Rendered
 from agora.adapters.spoken import split_thought
-from agora.core.elide import Markers
+from agora.core.renditions.markers import Markers
+from agora.core.renditions.rendition import Rendition
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Step, Trajectory
 
@@ -82,30 +83,31 @@ def parse_blocks(
 
 
 def render_blocks(
-    parsed: Parsed, elided: Mapping[int, str], markers: Markers, noted: Collection[int] = ()
+    parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
 ) -> Rendered:
-    """Write the prompt without the elided steps, each run's marker after the block before it.
+    """Write the prompt with each step as its rendition says.
 
-    Of those in `noted` the action stays, and a note takes the place of what was observed.
+    A run's marker stands after the block before it, a note in the place of what was observed.
     """
     text: str = parsed.messages
     pieces: list[str] = []
     added: list[str] = []
-    run: list[tuple[int, str]] = []
+    run: list[Rendition] = []
     before = 0
     blocks = zip(parsed.owners, parsed.spans, parsed.observed, strict=True)
     for number, (start, end), observed in blocks:
-        if number in elided and number not in noted:
-            run.append((number, elided[number]))
+        rendition = renditions.get(number)
+        if rendition is not None and not rendition.in_place:
+            run.append(rendition)
             continue
         if run:
             # Behind the preamble it follows the task; elsewhere an observation.
             pieces.append(markers.run(run, signed=not before) + _gap(pieces[-1]))
             added.append(pieces[-1])
             run = []
-        if number in elided:
+        if rendition is not None:
             gap = "" if text[observed - 1].isspace() else " "
-            note = gap + markers.mask(number, elided[number]) + _gap(text[observed:end])
+            note = gap + markers.note(number, rendition.text) + _gap(text[observed:end])
             added.append(note)
             pieces += [text[start:observed], note]
         else:

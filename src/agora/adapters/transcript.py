@@ -1,11 +1,12 @@
 """Role-marker transcripts: `[SYSTEM] … [USER] … [ASSISTANT] …`, the paper's own format."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from agora.adapters.base import Parsed, Rendered
 from agora.adapters.texts import Block, parse_blocks, render_blocks
-from agora.core.elide import Markers
+from agora.core.renditions.markers import Markers
+from agora.core.renditions.rendition import Rendition
 from agora.core.request import Request
 from agora.core.tokens import TokenCounter
 
@@ -44,14 +45,10 @@ class RoleTranscript:
         return parse_blocks(text, preamble_end, task, blocks, request.system, counter)
 
     def render(
-        self,
-        parsed: Parsed,
-        elided: Mapping[int, str],
-        markers: Markers,
-        noted: Collection[int] = (),
+        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
         """Return the transcript without the elided steps."""
-        return render_blocks(parsed, elided, markers, noted)
+        return render_blocks(parsed, renditions, markers)
 
 
 def write(blocks: Iterable[tuple[str, str]]) -> str:

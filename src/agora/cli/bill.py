@@ -1,5 +1,6 @@
 """A replay's report in words and columns, for the terminal."""
 
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,9 @@ from agora.replay.report import Unit
 from agora.replay.run import OWN
 from agora.replay.simulate import Policy
 
+_WIDTH = 96
+_CHANGE = 7
+"""How wide a change may be: +132.9%."""
 _REASONS = 3
 """How many reasons and examples of each kind are shown; all are in the page and the JSON."""
 
@@ -36,13 +40,11 @@ def lines(report: dict[str, Any]) -> Iterator[Line]:
         yield from _bill(report, first)
         yield Line("")
         yield from _compared(report, first)
-        if any(report["totals"][first][policy]["needing"] for policy in Policy):
-            yield Line(
-                "In prompt: actions whose names from earlier steps are all still present.",
-                "dim",
-            )
+        yield from _in_prompt(report, first)
+        yield from _not_shown(report)
         yield from _billed(report, first)
         yield from _rereads(report)
+        yield from _compactions(report, first)
         yield from _prices(report, first)
         if len(report["sheet_keys"]) > 1:
             yield Line("")
@@ -105,6 +107,7 @@ def _bill(report: dict[str, Any], key: str) -> Iterator[Line]:
         )
         for policy in Policy
         for one in (totals[policy],)
+        if one["offered"]
     ]
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     for row in (head, *rows):
@@ -112,6 +115,65 @@ def _bill(report: dict[str, Any], key: str) -> Iterator[Line]:
         cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
         style = "green" if row[0] == Policy.AGORA else "dim" if row is head else ""
         yield Line("  ".join(cells), style)
+
+
+def _in_prompt(report: dict[str, Any], key: str) -> Iterator[Line]:
+    """Yield what the last column is of, and the same share of all actions."""
+    totals = {policy: one for policy, one in report["totals"][key].items() if one["offered"]}
+    if not any(one["needing"] for one in totals.values()):
+        return
+    yield Line("In prompt: actions whose names from earlier steps are all still present.", "dim")
+    shares = ", ".join(
+        f"{policy} {one['found_share']:.1%}"
+        for policy, one in totals.items()
+        if policy != Policy.AS_IT_WAS
+    )
+    text = f"Of all actions, also those that need no such name: {shares}."
+    yield from (Line(line, "dim") for line in textwrap.wrap(text, _WIDTH))
+    some = totals.get(Policy.CLEARING)
+    if some is not None and some["offered"] < report["trajectories"]:
+        yield Line(
+            f"Provider's clearing exists for {some['offered']:,} of "
+            f"{_many(report['trajectories'], 'trajectory', 'trajectories')}.",
+            "dim",
+        )
+
+
+def _compactions(report: dict[str, Any], key: str) -> Iterator[Line]:
+    """Yield what agents' own summaries cost, and what was done again after them."""
+    one, unit = report["compactions"], report["units"][key]
+    if not one["count"]:
+        return
+    where = f", of prompts of {one['least']:,} to {one['most']:,} tokens" if one["most"] else ""
+    text = f"Compacted by the agent itself: {_many(one['count'], 'time')}{where}."
+    if one["calls"]:
+        text += (
+            f" {_many(one['calls'], 'call')} for it in the log: {amount(one['input_cost'], unit)} "
+            f"of input, in every bill, and about {one['output_tokens']:,} tokens of output, "
+            f"{amount(one['output_cost'], 'dollars')}, in none."
+        )
+    text += (
+        f" Of {_many(one['steps'], 'step')} after it {one['repeated']:,} did again what was done "
+        f"before, {one['reread']:,} read a file again"
+    )
+    if one["needing"]:
+        text += (
+            f"; of {_many(one['needing'], 'action')} that need a name from before "
+            f"{one['met_share']:.1%} find it in the summary or in what was read since"
+        )
+    yield from map(Line, textwrap.wrap(f"{text}.", _WIDTH))
+
+
+def _not_shown(report: dict[str, Any]) -> Iterator[Line]:
+    """Yield what the logs do not show of every call, and how large it is."""
+    for one in report["not_shown"]:
+        count = one["trajectories"]
+        spread = "" if count == 1 else f" ({one['least']:,} to {one['most']:,})"
+        text = (
+            f"Not in the log: {one['what']}, about {one['tokens']:,} tokens{spread} of every call "
+            f"in {_many(count, 'trajectory', 'trajectories')}; inferred from usage, in every bill."
+        )
+        yield from map(Line, textwrap.wrap(text, _WIDTH))
 
 
 def _billed(report: dict[str, Any], key: str) -> Iterator[Line]:
@@ -129,6 +191,11 @@ def _billed(report: dict[str, Any], key: str) -> Iterator[Line]:
         f"{_share(billed['simulated_read'], billed['prompt'])} cached; a single call is off by "
         f"{billed['call_error']:.0%} on average."
     )
+    if report["lost"]:
+        yield Line(
+            f"At {_many(report['lost'], 'call')} usage shows that the cache was lost in time; "
+            "so it is under every policy."
+        )
 
 
 def _rereads(report: dict[str, Any]) -> Iterator[Line]:
@@ -148,11 +215,16 @@ def _by_sheet(report: dict[str, Any]) -> Iterator[Line]:
     keys = report["sheet_keys"]
     width = max(len(_named(report, key)) for key in keys)
     policies = [policy for policy in Policy if policy is not Policy.AS_IT_WAS]
-    yield Line("  ".join(["by price sheet".ljust(width), *policies]), "dim")
+    heads = [policy.rjust(_CHANGE) for policy in policies]
+    yield Line("  ".join(["by price sheet".ljust(width), *heads]), "dim")
     for key in keys:
         totals = report["totals"][key]
         was = totals[Policy.AS_IT_WAS]["cost"]
-        cells = [_change(totals[policy]["cost"], was).rjust(len(policy)) for policy in policies]
+        cells = [
+            (_change(one["cost"], was) if one["offered"] else "-").rjust(len(head))
+            for policy, head in zip(policies, heads, strict=True)
+            for one in (totals[policy],)
+        ]
         yield Line("  ".join([_named(report, key).ljust(width), *cells]))
 
 
@@ -204,6 +276,10 @@ def _problems(report: dict[str, Any]) -> Iterator[Line]:
         (
             "would be refused by a provider as they are, so AGORA leaves them alone",
             report["left_alone"],
+        ),
+        (
+            "had been shortened before, so they are billed as they were",
+            report["shortened"],
         ),
     ):
         if reasons["count"]:

@@ -7,12 +7,31 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
+from rich import box
 from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
+from agora.wrapping.capped import CannotAskError
 from agora.wrapping.doctor import Finding, examine
+from agora.wrapping.live import (
+    ENFORCED_SINCE,
+    PLAYED_CALLS,
+    QUESTIONS,
+    Answered,
+    Report,
+    live_account,
+)
+from agora.wrapping.live import ask as ask_live
 
 _MARKS = {"ok": "✓", "note": "·", "problem": "✗"}
 _STYLES = {"ok": "green", "note": "yellow", "problem": "red"}
+_STATES = {"as assumed": "green", "differs": "red", "open": "yellow"}
+_OF_LIVE = ("model", "max_cents", "base_url", "yes")
+_NOT_OF_LIVE = ("ask", "settings")
+_MOST_CENTS = 1_000
 
 
 @click.command()
@@ -27,13 +46,56 @@ _STYLES = {"ok": "green", "note": "yellow", "problem": "red"}
     type=click.Path(dir_okay=False, path_type=Path),
     help="Take settings from this file instead of ./agora.toml or ~/.config/agora/agora.toml.",
 )
-def doctor(*, as_json: bool, ask: bool, settings: Path | None) -> None:
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Instead, ask a live Claude account what AGORA assumes of thinking. Costs money.",
+)
+@click.option(
+    "--model", default="claude-haiku-5-5", show_default=True, help="With --live: the model to ask."
+)
+@click.option(
+    "--max-cents",
+    type=click.FloatRange(0, _MOST_CENTS),
+    default=5,
+    show_default=True,
+    help="With --live: what all calls together may cost, at list prices.",
+)
+@click.option(
+    "--base-url",
+    default="https://api.anthropic.com",
+    show_default=True,
+    help="With --live: where to ask.",
+)
+@click.option("--yes", is_flag=True, help="With --live: do not ask before sending.")
+@click.pass_context
+def doctor(
+    context: click.Context,
+    *,
+    as_json: bool,
+    ask: bool,
+    settings: Path | None,
+    live: bool,
+    model: str,
+    max_cents: float,
+    base_url: str,
+    yes: bool,
+) -> None:
     """Check what `agora wrap` needs, and say what it would change for each agent.
 
     Looks for packages, agents, settings, a free port and old prices, and sends
     one made-up request through a gateway to a fake provider on this machine.
     Every problem has its remedy; the exit code is 1 if there is one.
+
+    With --live it looks at none of these, and asks the account of
+    ANTHROPIC_API_KEY what no page says about thinking that is bound to the
+    prompt: a made-up conversation, sent again in variants. The exit code is
+    0 if all is as AGORA assumes, 1 if something differs, 2 if something could
+    not be asked. The key is never printed.
     """
+    _check_options(context, live=live)
+    if live:
+        sys.exit(_ask(model, max_cents, base_url, yes=yes, as_json=as_json))
     found = list(examine(os.environ, Path.home(), Path.cwd(), settings, ask=ask))
     if as_json:
         click.echo(json.dumps([asdict(one) for one in found], indent=1))
@@ -44,6 +106,14 @@ def doctor(*, as_json: bool, ask: bool, settings: Path | None) -> None:
     sys.exit(1 if any(one.state == "problem" for one in found) else 0)
 
 
+def _check_options(context: click.Context, *, live: bool) -> None:
+    for name in _NOT_OF_LIVE if live else _OF_LIVE:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = "--" + name.replace("_", "-")
+            with_live = "has no part in --live" if live else "says how to ask with --live: add it"
+            raise click.UsageError(f"{option} {with_live}")
+
+
 def _show(finding: Finding, console: Console) -> None:
     console.print(_MARKS[finding.state], style=_STYLES[finding.state], end=" ")
     console.print(f"{finding.what}: {finding.found}", markup=False)
@@ -51,3 +121,72 @@ def _show(finding: Finding, console: Console) -> None:
         console.print(f"    {line}", markup=False)
     if finding.remedy:
         console.print(f"    → {finding.remedy}", markup=False)
+
+
+def _ask(model: str, max_cents: float, base_url: str, *, yes: bool, as_json: bool) -> int:
+    """Ask a live account, show what it answered, and return the exit code."""
+    key = os.environ.get("ANTHROPIC_API_KEY", "")
+    try:
+        account = live_account(key, model=model, base_url=base_url, max_cents=max_cents)
+    except CannotAskError as error:
+        raise click.UsageError(str(error)) from None
+    aside = Console(highlight=False, stderr=True)
+    most = PLAYED_CALLS + len(QUESTIONS)
+    aside.print(
+        f"This sends up to {most} requests for {model} to {account.base_url}: a made-up puzzle "
+        f"with two made-up tools, nothing of yours. They cost the account of ANTHROPIC_API_KEY at "
+        f"most {max_cents:g} cents at list prices.",
+        markup=False,
+    )
+    if not yes:
+        if not _has_terminal():
+            raise click.UsageError("nobody can be asked here whether to send this: --yes says so")
+        if not click.confirm("Send them?", err=True):
+            return 2
+    with aside.status("Asking, a few seconds for each request"):
+        report = ask_live(account)
+    if as_json:
+        click.echo(json.dumps(asdict(report), indent=1))
+    else:
+        _show_report(report, Console(highlight=False))
+    return report.exit_code
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _show_report(report: Report, console: Console) -> None:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table.add_column("", justify="right", style="dim")
+    for name in ("sent", "AGORA assumes", "seen"):
+        table.add_column(name)
+    table.add_column("", no_wrap=True)
+    for one in report.answers:
+        assumed = one.assumed + "*" if one.or_older else one.assumed
+        state = Text(one.state, style=_STATES[one.state])
+        table.add_row(str(one.number), Text(one.question), assumed, Text(one.seen), state)
+    console.print(table)
+    older = next((one.or_older for one in report.answers if one.or_older), "")
+    if older:
+        note = f"* {older} on accounts from before {ENFORCED_SINCE}, which is as assumed too"
+        console.print(note, style="dim", markup=False)
+    for one in report.answers:
+        if one.state == "differs":
+            _show_difference(one, console)
+    if report.stopped:
+        console.print(f"Stopped: {report.stopped}.", markup=False)
+    calls = "1 call" if report.calls == 1 else f"{report.calls} calls"
+    console.print(
+        f"{report.model}: {calls}, at most {report.cents:.2f} cents at list prices.", markup=False
+    )
+    if report.exit_code == 1:
+        console.print("With --json it prints a report to put into an issue.", markup=False)
+
+
+def _show_difference(answered: Answered, console: Console) -> None:
+    console.print(f"{answered.number} differs. {answered.matters}", markup=False)
+    lines = [f"The provider says: {answered.said}"] if answered.said else []
+    lines += [f"Request {answered.request_id}"] if answered.request_id else []
+    for line in lines:
+        console.print(Padding.indent(Text(line), 2))

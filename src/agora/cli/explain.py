@@ -81,11 +81,13 @@ def explain(
         plain=plain,
         rows=None if show_all else rows,
     )
+    log = setup.logged(read)
     picture = Picture(
         compression=compression,
         name=os.path.basename(read.name),
         place=read.place,
         budget=setup.compressor.budget,
+        unseen_tokens=0 if log is None else log.unseen_tokens,
     )
     for line in picture.lines(look):
         if plain:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agora.adapters.lifetimes import asked_ttl
 from agora.cli.options import Setup
 from agora.cli.picture import budget_of, in_short, why_unchanged
 from agora.cli.source import Source
+from agora.compressor import Compressor
 from agora.core.compression import Compression, Decision, Rung
-from agora.core.elide import ARROW
-from agora.core.schedule import Sizes
 from agora.core.trajectory import Trajectory
 from agora.pages import write_page
 
@@ -34,6 +34,7 @@ def page(compression: Compression, source: Source, setup: Setup) -> str:
 def account(compression: Compression, source: Source, setup: Setup) -> Json:
     """Return all that the page shows, as JSON."""
     trajectory = compression.trajectory
+    log = setup.logged(source)
     shown: Json = {
         "name": os.path.basename(source.name),
         "place": source.place,
@@ -55,9 +56,12 @@ def account(compression: Compression, source: Source, setup: Setup) -> Json:
     if trajectory is not None:
         shown |= {
             "task": trajectory.task[:_A_FEW_LINES],
-            "sizes": _sizes(compression, trajectory),
+            "sizes": {
+                **_sizes(compression, trajectory),
+                "unseen": 0 if log is None else log.unseen_tokens,
+            },
             "budget": budget_of(setup.compressor.budget, trajectory, compression.epoch),
-            "epochs": _epochs(compression, trajectory, source, setup),
+            "epochs": _epochs(compression, trajectory, source, setup, setup.compressor_of(log)),
             "steps": [
                 [
                     decision.number,
@@ -66,7 +70,7 @@ def account(compression: Compression, source: Source, setup: Setup) -> Json:
                     decision.tokens,
                     None if decision.score is None else round(decision.score, 3),
                     in_short(step)[:_SHOWN_OF_AN_ACTION],
-                    decision.skeleton,
+                    decision.text,
                     decision.form,
                 ]
                 for decision, step in zip(compression.decisions, trajectory.steps, strict=True)
@@ -102,14 +106,19 @@ def _sizes(compression: Compression, trajectory: Trajectory) -> Json:
 
 
 def _epochs(
-    compression: Compression, trajectory: Trajectory, source: Source, setup: Setup
+    compression: Compression,
+    trajectory: Trajectory,
+    source: Source,
+    setup: Setup,
+    compressor: Compressor,
 ) -> list[int]:
     """Return after how many steps each edit so far was made; the last is the one in force."""
-    compressor = setup.compressor
     if not compression.epoch:
         return []
-    schedule = compressor.schedule_for(setup.model or source.request.model)
-    history = schedule.edit(Sizes.of(trajectory, pinned=frozenset(setup.pins))).history
+    schedule = compressor.schedule_for(
+        setup.model or source.request.model, asked_ttl(source.request)
+    )
+    history = schedule.edit(compressor.sizes(trajectory, pins=setup.pins)).history
     if history is None:
         # Each call is an edit of its own, so only the newest says something.
         return [compression.epoch]
@@ -207,8 +216,7 @@ def _blocks(
         at = found + len(stays)
         if decision is not None:
             at = left.index("]", at) + 1
-            brought = decision.skeleton.partition(ARROW)[2]
-            at += len(f" {brought}") if brought else 0
+            at += len(f" {decision.text}") if decision.text else 0
         holder = len(rows)
         rows.append(_Row(owner, who, block, left[found:at]))
     yield from rows

@@ -45,7 +45,7 @@ def extproc(config: Path, *, port: int | None, admin_port: int) -> None:
             loaded = replace(loaded, listen_port=port)
         # Here and not above, so that help needs no extra.
         from agora.extproc.server import run
-        from agora.gateway.logs import configure
+        from agora.gateway.watching.logs import configure
 
         configure(loaded.log, sys.stderr)
         run(loaded, admin_port, lambda grpc, admin: _greet(loaded.listen_host, grpc, admin))

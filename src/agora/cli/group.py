@@ -15,7 +15,7 @@ _COMMANDS = {
     "doctor": "Check what `agora wrap` needs and would do, each problem with its remedy.",
     "extproc": "Run a filter for Envoy that shortens prompts on their way through.",
     "explain": "Show what happens to every step, and why.",
-    "prices": "Measure what prompts cost on a server of your own.",
+    "prices": "List price sheets, or measure one on a server of your own.",
     "replay": "Show what would have been elided and saved on your logs.",
     "serve": "Run the gateway: one base URL for every agent.",
     "top": "Watch a running gateway.",

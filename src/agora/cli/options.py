@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,10 +14,13 @@ from agora.compressor import Compressor
 from agora.core.compression import Compression, Reason, Rung
 from agora.core.prices import FAMILIES, UNKNOWN, sheet_for, shipped_sheets
 from agora.core.request import Observations
-from agora.core.schedule import LEAST_TOKENS
+from agora.core.schedule import CEILING, LEAST_TOKENS
 from agora.errors import AgoraError, BundleError
 from agora.scorers.built_in import DEFAULT, NAMES
 from agora.scorers.load import load_scorer
+
+if TYPE_CHECKING:
+    from agora.cli.logged import Logged
 
 Command = Callable[..., None]
 
@@ -44,8 +47,11 @@ class Setup:
                 tokens_after=0,
                 format=request.format,
             )
+        log = self.logged(source)
+        for note in () if log is None else log.notes():
+            click.echo(printable(note), err=True)
         try:
-            compression = self.compressor.compress(
+            compression = self.compressor_of(log).compress(
                 request.messages,
                 model=self.model or request.model,
                 format=request.format,
@@ -54,12 +60,31 @@ class Setup:
                 thinking=request.thinking,
                 pins=self.pins,
                 observations=self.observations or request.observations,
+                sized=None if log is None else log.sized,
             )
         except AgoraError as error:
             raise click.ClickException(f"{source.name}: {error}") from error
         self._say_unknown_pins(compression)
         self._say_prices(source)
         return compression
+
+    def logged(self, source: Source) -> "Logged | None":
+        """Return what the log tells of a trajectory besides its messages, if it is from one."""
+        if source.recording is None or self.compressor.budget.unit != "tokens":
+            return None
+        from agora.cli.logged import logged
+
+        request = source.request
+        return logged(
+            source.recording,
+            model=self.model or request.model,
+            format=request.format,
+            observations=self.observations or request.observations,
+        )
+
+    def compressor_of(self, log: "Logged | None") -> Compressor:
+        """Return the compressor, at the prices that the log's calls were made at."""
+        return self.compressor if log is None else log.priced(self.compressor)
 
     def _say_prices(self, source: Source) -> None:
         """Say whose prices counted, where the model has no sheet of its own."""
@@ -148,6 +173,17 @@ def least_tokens_option() -> Callable[[Command], Command]:
     )
 
 
+def ceiling_option() -> Callable[[Command], Command]:
+    """Return the option `--ceiling`."""
+    return click.option(
+        "--ceiling",
+        type=click.FloatRange(min=1),
+        metavar="RATIO",
+        help="By price, the most that the bill may be at any call, as a ratio to never editing; "
+        f"inf for no limit.  [default: {CEILING}]",
+    )
+
+
 def _known_scorers(ctx: click.Context, param: click.Parameter, given: Any) -> Any:
     """Return what was given if there is a scorer of each name, or in each folder."""
     for name in given if isinstance(given, tuple) else (given,):
@@ -169,6 +205,14 @@ def complete_model(
         for name, sheet in shipped_sheets().items()
         if name.startswith(incomplete) and name != UNKNOWN
     ]
+
+
+def _no_skeletons(_context: click.Context, _option: click.Parameter, given: str | None) -> None:
+    if given is not None:
+        raise click.UsageError(
+            "--skeleton-share is no more: what a step leaves behind is chosen by worth. Leave the"
+            " option out, or use --paper to keep each step whole or leave it out."
+        )
 
 
 _OPTIONS = (
@@ -204,12 +248,8 @@ _OPTIONS = (
     ),
     scorer_option(),
     least_tokens_option(),
-    click.option(
-        "--skeleton-share",
-        type=click.FloatRange(0, 1),
-        metavar="SHARE",
-        help="Share of the room left by the floor that skeletons may use.  [default: 0.6]",
-    ),
+    ceiling_option(),
+    click.option("--skeleton-share", hidden=True, expose_value=False, callback=_no_skeletons),
     click.option(
         "--pin",
         "pins",
@@ -227,7 +267,7 @@ _OPTIONS = (
     click.option(
         "--paper",
         is_flag=True,
-        help="Use the paper's settings: characters as the unit, bare markers, no skeletons.",
+        help="Use the paper's settings: characters as the unit, steps whole or gone, bare markers.",
     ),
     click.option("--strict", is_flag=True, help="Fail instead of returning the input unchanged."),
 )
@@ -239,7 +279,7 @@ _NAMES = (
     "k_recent",
     "scorer",
     "least_tokens",
-    "skeleton_share",
+    "ceiling",
     "pins",
     "observations",
     "paper",
@@ -256,14 +296,12 @@ def _setup(
     k_recent: int | None,
     scorer: str,
     least_tokens: int | None,
-    skeleton_share: float | None,
+    ceiling: float | None,
     pins: tuple[int, ...],
     observations: Observations | None,
     paper: bool,
     strict: bool,
 ) -> Setup:
-    if paper and skeleton_share:
-        raise click.UsageError("--paper writes no skeletons; drop --skeleton-share.")
     base = Compressor.paper() if paper else Compressor()
     changes: dict[str, Any] = {"scorer": load_scorer(scorer), "strict": strict}
     if keep_ratio is not None or limit is not None:
@@ -275,8 +313,8 @@ def _setup(
         changes["k_recent"] = k_recent
     if least_tokens is not None:
         changes["least_tokens"] = least_tokens
-    if skeleton_share is not None:
-        changes["skeleton_share"] = skeleton_share
+    if ceiling is not None:
+        changes["ceiling"] = ceiling
     if schedule is not None:
         changes["schedule"] = schedule
     return Setup(

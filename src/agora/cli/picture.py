@@ -90,6 +90,8 @@ class Picture:
     name: str
     place: str = ""
     budget: Budget
+    unseen_tokens: int = 0
+    """What of the preamble is not in the log."""
 
     def lines(self, look: Look) -> Iterator[Text]:
         """Yield the picture line by line."""
@@ -153,8 +155,9 @@ class Picture:
         shown = [*before, ("markers", left)] if compression.changed else before
         yield from _legend([(kind, size) for kind, size in shown if size], look)
         said = sum(utterance.tokens for utterance in trajectory.utterances)
+        hidden = f" ({self.unseen_tokens:,} not in the log)" if self.unseen_tokens else ""
         fixed = [
-            f"preamble {trajectory.preamble_tokens:,}",
+            f"preamble {trajectory.preamble_tokens:,}{hidden}",
             f"said between steps {said:,}" if said else "",
             f"pending {trajectory.pending_tokens:,}" if trajectory.pending_tokens else "",
         ]
@@ -196,6 +199,9 @@ class Picture:
                 yield from _wrapped("Hint: ", hint, look, "dim")
             if compression.reason is Reason.ILLEGAL_INPUT:
                 yield from _wrapped("Hint: ", "agora validate lists every broken rule", look, "dim")
+            return
+        if compression.reason is Reason.THINKING_REMOVED:
+            yield from _wrapped("Thinking: ", f"{compression.summary()}.", look, "bold")
             return
         if compression.rung is Rung.RULE:
             yield from _wrapped("Scored by the fallback rule: ", compression.detail, look, "yellow")
@@ -259,11 +265,11 @@ class _Table:
         line.append(self.look.fit(in_short(step), room), "dim" if kind == "elided" else "")
         line.rstrip()
         yield line
-        if decision.skeleton:
+        if decision.text:
             indent = self.number_width + self.bar_width + 2
             mark = self.look.words("↳ ")
-            skeleton = self.look.fit(decision.skeleton, self.look.width - indent - len(mark))
-            yield Text(f"{' ' * indent}{mark}{skeleton}", "dim")
+            text = self.look.fit(decision.text, self.look.width - indent - len(mark))
+            yield Text(f"{' ' * indent}{mark}{text}", "dim")
 
 
 def why_unchanged(compression: Compression) -> str:

@@ -1,4 +1,4 @@
-"""The `agora prices` commands: what a prompt costs on a server of one's own, measured."""
+"""The `agora prices` commands: the price sheets, and one measured on a server of one's own."""
 
 import json
 import random
@@ -8,12 +8,25 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import click
 
 from agora.cli.figures import json_option, write_json
+from agora.cli.options import complete_model
+from agora.cli.price_list import lines, value
+from agora.core.prices import (
+    FAMILIES,
+    UNKNOWN,
+    PriceSheet,
+    load_sheets,
+    sheet_for,
+    shipped_sheets,
+)
+from agora.errors import PriceSheetError
 
 _WORDS = (
     "river table garden window paper engine winter market silver bridge letter summer cloud "
@@ -73,9 +86,47 @@ class Measured:
         )
 
 
-@click.group()
-def prices() -> None:
-    """Price sheets: measure one for a server of your own."""
+@click.group(invoke_without_command=True)
+@click.pass_context
+def prices(ctx: click.Context) -> None:
+    """Price sheets: list what ships, or measure one for a server of your own."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_sheets, models=(), own=None, json_out=None)
+
+
+@prices.command(name="list")
+@click.argument("models", metavar="[MODEL]...", nargs=-1, shell_complete=complete_model)
+@click.option(
+    "--prices",
+    "own",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A TOML file with price sheets of your own, searched first.",
+)
+@json_option("the sheets, with the age of each,")
+def list_sheets(models: tuple[str, ...], *, own: Path | None, json_out: str | None) -> None:
+    """List price sheets: each figure with its source, its date and its age.
+
+    Without a MODEL all that ship are listed. With models, the sheet that each
+    is priced by; a path says where it is served (azure/, openrouter/).
+    """
+    known: dict[str, PriceSheet] = {}
+    if own is not None:
+        try:
+            known = load_sheets(own.read_text(encoding="utf-8"))
+        except (PriceSheetError, OSError, UnicodeDecodeError) as error:
+            raise click.ClickException(f"{own}: {error}") from error
+    today = datetime.now(tz=UTC).date()
+    if models:
+        found = [sheet_for(model, known) for model in models]
+    else:
+        found = [*known.values(), *shipped_sheets().values()]
+    if write_json(json_out, [value(sheet, today) for sheet in found], indent=1):
+        return
+    for model, sheet in zip(models, found, strict=False):
+        if sheet.name in (*FAMILIES, UNKNOWN):
+            click.echo(f"{model} has no sheet of its own: priced as {sheet.name}.", err=True)
+    for line in lines(found, today):
+        click.echo(line)
 
 
 @prices.command()

@@ -13,11 +13,16 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from agora.cli.figures import json_option, write_json
-from agora.cli.options import complete_model, least_tokens_option, scorer_option
+from agora.cli.options import (
+    ceiling_option,
+    complete_model,
+    least_tokens_option,
+    scorer_option,
+)
 from agora.cli.source import printable
 from agora.core.prices import UNKNOWN, PriceSheet, load_sheets, sheet_for, shipped_sheets
 from agora.core.request import Observations
-from agora.core.schedule import LEAST_TOKENS
+from agora.core.schedule import CEILING, LEAST_TOKENS
 from agora.errors import AgoraError
 from agora.logs import KINDS, Recording, Tally, log_files, read_logs
 from agora.replay.page import page
@@ -73,6 +78,7 @@ _ALONE_BYTES = 1 << 20
 )
 @scorer_option()
 @least_tokens_option()
+@ceiling_option()
 @click.option(
     "--log-kind", type=click.Choice(tuple(KINDS)), help="The kind of log; detected if not given."
 )
@@ -106,6 +112,7 @@ def replay(
     which: str | None,
     scorer: str,
     least_tokens: int | None,
+    ceiling: float | None,
     log_kind: str | None,
     model: str | None,
     observations: Observations | None,
@@ -129,7 +136,7 @@ def replay(
         workers = 1 if size <= _ALONE_BYTES else _cores()
     tally = Tally()
     least = LEAST_TOKENS if least_tokens is None else least_tokens
-    report = Report(pricing, least_tokens=least)
+    report = Report(pricing, least_tokens=least, names=_names(paths))
     with ExitStack() as stack:
         bar = stack.enter_context(_Bar.on_stderr(size))
         recordings = _with_overrides(read_logs(paths, tally, kind=log_kind), model, observations)
@@ -140,6 +147,7 @@ def replay(
             workers=workers,
             scorer=scorer,
             least_tokens=least,
+            ceiling=CEILING if ceiling is None else ceiling,
         )
         try:
             for outcome in outcomes:
@@ -156,6 +164,14 @@ def replay(
         click.echo(f"The page: {html}", err=taken)
     if not report.trajectories:
         raise click.exceptions.Exit(1)
+
+
+def _names(paths: tuple[Path, ...]) -> dict[str, str]:
+    """Return what each path is called before `#4`: nothing if it is the only one."""
+    if len(paths) == 1:
+        return {}
+    names = [path.name for path in paths]
+    return {str(p): p.name if names.count(p.name) == 1 else str(p) for p in paths}
 
 
 def _with_overrides(

@@ -118,7 +118,7 @@ def _check_start(config: Config) -> None:
     """Say what would keep a configuration from starting, or from doing what it says."""
     try:
         import agora.gateway.server  # noqa: F401
-        from agora.gateway.report import reporter_for
+        from agora.gateway.watching.report import reporter_for
 
         reporter = reporter_for(config.telemetry)
     except ImportError as error:
@@ -185,7 +185,7 @@ def _account(config: Config) -> list[str]:
     compression = config.compression
     if compression.enabled:
         lines.append(
-            f"compresses prompts of {compression.least_tokens:,} tokens or more, scorer "
+            f"compresses prompts of {compression.min_tokens:,} tokens or more, scorer "
             f"{compression.scorer}, schedule {compression.schedule}, within "
             f"{config.limits.compress_deadline_ms} ms"
         )

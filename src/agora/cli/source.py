@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from agora.adapters import read_request
+from agora.adapters import BodyFields, format_named, read_request
 from agora.adapters.rules.shape import kind_of
 from agora.core.request import Request
 from agora.errors import AgoraError
@@ -50,6 +50,8 @@ class Source:
     """Which trajectory of a log this is, in words."""
     notes: tuple[str, ...] = ()
     """What the caller should know about the reading: records that could not be read."""
+    recording: Recording | None = None
+    """The trajectory of a log that the request is from."""
 
     def written(self, messages: Any, *, indent: int | None = None) -> bytes:
         """Return the source with other messages in it, as bytes."""
@@ -200,8 +202,9 @@ def _of_log(path: Path, name: str, format: str | None, log_index: int | None) ->
     return Source(
         name=name,
         request=replace(request, format=format) if format else request,
-        place=f"trajectory {at} of {count:,}",
+        place=f"trajectory #{at} of {count:,}",
         notes=tuple(notes),
+        recording=recording,
     )
 
 
@@ -227,19 +230,15 @@ def _request_of(recording: Recording) -> Request:
     request = recording.request()
     if request.system is None and not request.tools:
         return request
-    field, system, tools, model = _FIELDS.get(request.format, _FIELDS["openai"])
-    beside = {model: request.model, system: request.system, tools: request.tools or None}
+    fields = format_named(request.format).fields or BodyFields(messages="messages")
+    beside = {
+        fields.model: request.model,
+        next(iter(fields.system), "system"): request.system,
+        next(iter(fields.tools), "tools"): request.tools or None,
+    }
     body = {key: value for key, value in beside.items() if value is not None}
+    field = fields.messages
     return replace(request, field=field, body={**body, field: request.messages})
-
-
-_FIELDS = {
-    "openai": ("messages", "system", "tools", "model"),
-    "responses": ("input", "instructions", "tools", "model"),
-    "gemini": ("contents", "systemInstruction", "tools", "model"),
-    "bedrock": ("messages", "system", "toolConfig", "modelId"),
-}
-"""What each format calls its messages, system, tools and model; others do as the first."""
 
 
 def _found(record: Any) -> str:

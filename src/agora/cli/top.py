@@ -21,7 +21,7 @@ from agora.cli.figures import json_option, write_json
 from agora.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from agora.gateway.metrics import Snapshot
+    from agora.gateway.watching.snapshot import Snapshot
 
 _RUNGS = (("0", "scored", "green"), ("1", "by rule", "yellow"), ("2", "unchanged", "blue"))
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -83,7 +83,7 @@ def fetch(url: str) -> "Snapshot":
         ValueError: what it answers is no metrics.
     """
     # Here and not above, so that help needs no extra.
-    from agora.gateway.metrics import read_metrics
+    from agora.gateway.watching.snapshot import read_metrics
 
     # No proxy from the environment: a gateway is watched where it runs.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())

@@ -5,16 +5,22 @@ import os
 import shutil
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from agora.cli.options import ceiling_option
 from agora.errors import AgoraError, MissingExtraError
 from agora.gateway.config import Config
 from agora.wrapping.agents import AGENTS, Agent, agent_for
 from agora.wrapping.plan import Plan, Seen, around_proxies
-from agora.wrapping.settings import Tables, configuration, find, read, tables_for
+from agora.wrapping.settings import Tables, configuration, find, read, state, tables_for
+
+if TYPE_CHECKING:
+    from agora.wrapping.quota import Weight
 
 _NOT_FOUND = 127
 _NOT_RUNNABLE = 126
@@ -27,6 +33,7 @@ _NOT_RUNNABLE = 126
     help="Take settings from this file instead of ./agora.toml or ~/.config/agora/agora.toml.",
 )
 @click.option("--shadow", is_flag=True, help="Change nothing, only count what would be saved.")
+@ceiling_option()
 @click.option(
     "--as",
     "known_as",
@@ -54,6 +61,7 @@ def wrap(
     *,
     settings: Path | None,
     shadow: bool,
+    ceiling: float | None,
     known_as: str | None,
     log: Path | None,
     account: Path | None,
@@ -83,7 +91,7 @@ def wrap(
     found = AGENTS[known_as] if known_as else agent_for(agent)
     program = _program(agent, found, known_as)
     with tempfile.TemporaryDirectory(prefix="agora-wrap-") as folder:
-        asked = _Asked(settings, log, account, shadow=shadow, quiet=quiet)
+        asked = _Asked(settings, log, account, shadow=shadow, quiet=quiet, ceiling=ceiling)
         code = _session(found, (program, *arguments), Path(folder), asked)
     sys.exit(code)
 
@@ -97,6 +105,7 @@ class _Asked:
     account: Path | None
     shadow: bool
     quiet: bool
+    ceiling: float | None = None
 
 
 def _program(name: str, agent: Agent, known_as: str | None) -> str:
@@ -114,6 +123,7 @@ def _program(name: str, agent: Agent, known_as: str | None) -> str:
 def _session(agent: Agent, command: tuple[str, ...], folder: Path, asked: _Asked) -> int:
     """Run the agent with a gateway, or without if there can be none, and return its exit code."""
     try:
+        from agora.wrapping import quota
         from agora.wrapping.account import read_account
         from agora.wrapping.gateway import Gateway, NotStartedError
         from agora.wrapping.run import run
@@ -123,7 +133,12 @@ def _session(agent: Agent, command: tuple[str, ...], folder: Path, asked: _Asked
     home, here = Path.home(), Path.cwd()
     settings = asked.settings or find(here, home, environment)
     seen = Seen(environment, home, here, "http://127.0.0.1:0", folder, command[1:])
-    tables, config = _configured(settings, agent.plan(seen), environment, shadow=asked.shadow)
+    kept = state(home, environment) / "quota.jsonl"
+    earlier = quota.read_calls(kept)
+    shadow = asked.shadow or _loses(quota.weight_of(earlier), quiet=asked.quiet)
+    tables, config = _configured(
+        settings, agent.plan(seen), environment, shadow=shadow, ceiling=asked.ceiling
+    )
     if not config.upstreams:
         _say_notes(agent, agent.plan(seen))
         return run(command, environment)
@@ -141,12 +156,12 @@ def _session(agent: Agent, command: tuple[str, ...], folder: Path, asked: _Asked
             (folder / name).write_text(text, encoding="utf-8")
         told = {**environment, **around_proxies(environment), **plan.environment}
         code = run((command[0], *plan.arguments, *command[1:]), told)
-    sheets = {one.name: one for one in config.upstreams}
-    account = read_account(
-        gateway.metrics,
-        lambda upstream, model: config.sheet_for(sheets[upstream], model),
-        gateway.restarts,
+    account = replace(
+        read_account(gateway.metrics, gateway.restarts),
+        quota=quota.quota_of(quota.read_calls(gateway.quota), earlier),
     )
+    with suppress(OSError, UnicodeDecodeError):
+        quota.keep(gateway.quota, kept)
     if asked.account is not None:
         asked.account.write_text(json.dumps(asdict(account), indent=1) + "\n", encoding="utf-8")
     if not asked.quiet:
@@ -154,12 +169,31 @@ def _session(agent: Agent, command: tuple[str, ...], folder: Path, asked: _Asked
     return code
 
 
+def _loses(weight: "Weight | None", *, quiet: bool) -> bool:
+    """Tell whether edits lose by what earlier sessions show of the quota, and say so."""
+    if weight is None or not weight.edits_lose:
+        return False
+    if not quiet:
+        click.echo(
+            "agora: nothing is edited: in your plan's quota a cached token weighs at most "
+            f"{weight.high:.3f} of one that is not (from {weight.changes} calls), and below "
+            f"{weight.break_even:.3f} edits lose",
+            err=True,
+        )
+    return True
+
+
 def _configured(
-    settings: Path | None, plan: Plan, environment: dict[str, str], *, shadow: bool
+    settings: Path | None,
+    plan: Plan,
+    environment: dict[str, str],
+    *,
+    shadow: bool,
+    ceiling: float | None,
 ) -> tuple[Tables, Config]:
     """Return the gateway's configuration, or end with everything that is wrong with it."""
     try:
-        tables = tables_for(read(settings), plan, environment, shadow=shadow)
+        tables = tables_for(read(settings), plan, environment, shadow=shadow, ceiling=ceiling)
         return tables, configuration(tables, str(settings or "what the environment says"))
     except AgoraError as error:
         raise click.ClickException(str(error)) from error

@@ -5,12 +5,9 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any, Literal
 
+from agora.core.renditions.rendition import Rendition
 from agora.core.trajectory import Step, Trajectory
 from agora.errors import RecallError
-
-Form = Literal["whole", "action", "line", "gone"]
-"""What stays of a step: all of it; its action, with a note in place of each result; a line in a
-marker; nothing but its number."""
 
 
 class Reason(StrEnum):
@@ -37,6 +34,9 @@ class Reason(StrEnum):
     """An edit was decided on and, in shadow mode, not made."""
     SERVER_SIDE_HISTORY = "server_side_history"
     """The provider keeps part of the messages itself."""
+    THINKING_REMOVED = "thinking_removed"
+    """Nothing was elided, but thinking that the model would no longer accept was taken out;
+    `detail` has the reason why nothing was."""
 
 
 class Rung(IntEnum):
@@ -45,7 +45,7 @@ class Rung(IntEnum):
     SCORED = 0
     """The configured scorer."""
     RULE = 1
-    """The fallback rule, because the scorer failed."""
+    """The fallback rule, because the scorer failed; or nothing but thinking was taken out."""
     UNTOUCHED = 2
     """The caller's own messages."""
 
@@ -61,9 +61,33 @@ class Decision:
     """What the step costs when it is kept."""
     score: float | None = None
     """Its score, if the scorer was asked."""
-    skeleton: str = ""
-    """What is left of it: its line in a marker, of which a note in place has what it brought."""
-    form: Form = "whole"
+    rendition: Rendition | None = None
+    """How an elided step stands in the prompt; None for one that stays whole."""
+
+    @property
+    def form(self) -> str:
+        """What stays of it: `whole`, `action`, `line`, `gone`, or a form of your own.
+
+        Of an action with notes in place of its results; a line stands in a marker.
+        """
+        return "whole" if self.rendition is None else self.rendition.form
+
+    @property
+    def text(self) -> str:
+        """What its line in a marker says, or the note in place of its results."""
+        return "" if self.rendition is None else self.rendition.text
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """How much of a model's own thinking was taken out because it stood behind a change."""
+
+    blocks: int = 0
+    tokens: int = 0
+    """As estimated; the provider does not bill them any more."""
+
+
+NO_THINKING = Thinking()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +118,13 @@ class Compression:
     """In text formats: where each block of the caller's text begins and ends."""
     observed: Sequence[int] = ()
     """In text formats: where what was observed begins in each block."""
+    thinking: Thinking = NO_THINKING
+    """What was taken out of the model's own thinking, where it is bound to the prefix."""
 
     @property
     def changed(self) -> bool:
-        """Whether anything was elided."""
-        return self.reason is Reason.COMPRESSED
+        """Whether the messages are not the caller's own."""
+        return self.reason is Reason.COMPRESSED or self.reason is Reason.THINKING_REMOVED
 
     def summary(self) -> str:
         """Return one line for people.
@@ -109,6 +135,12 @@ class Compression:
         """
         if self.reason is Reason.SHADOW:
             return f"unchanged (shadow): would be {self._told()}"
+        if self.reason is Reason.THINKING_REMOVED:
+            count = self.thinking.blocks
+            return (
+                f"{count} thinking {'block' if count == 1 else 'blocks'} taken out, "
+                f"nothing elided: {self.tokens_after:,} tokens ({self.detail})"
+            )
         if not self.changed:
             why = str(self.reason).replace("_", " ")
             detail = f" ({self.detail})" if self.detail else ""
@@ -119,10 +151,12 @@ class Compression:
         kept = sum(decision.outcome != "elided" for decision in self.decisions)
         saved = 1 - self.tokens_after / self.tokens_before
         by_rule = f", by rule: {self.detail}" if self.rung is Rung.RULE else ""
+        blocks = self.thinking.blocks
+        without = f", {blocks} thinking block{'' if blocks == 1 else 's'} taken out"
         return (
             f"{kept} of {len(self.decisions)} steps kept, "
             f"{self.tokens_before:,} -> {self.tokens_after:,} tokens, "
-            f"{saved:.0%} less{by_rule}"
+            f"{saved:.0%} less{without if blocks else ''}{by_rule}"
         )
 
     def recall(self, number: int) -> str:

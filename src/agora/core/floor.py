@@ -4,10 +4,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
-from agora.core.deeds import changes
+from agora.core.reading.actions import changes
+from agora.core.reading.vocabulary import word_set
 from agora.core.trajectory import Step
 
-# A masked step leaves its calls and a marker behind: below this there is nothing to gain.
+# A step that cannot be removed leaves its calls and notes behind: below this nothing is gained.
 LEAST_GAIN_TOKENS = 12
 
 
@@ -41,7 +42,7 @@ def floor(
             reasons[number] = kept[number]
         elif step.fixed:
             reasons[number] = step.fixed
-        elif step.form == "mask" and step.tokens - step.residue_tokens < LEAST_GAIN_TOKENS:
+        elif not step.removable and step.tokens - step.residue_tokens < LEAST_GAIN_TOKENS:
             reasons[number] = "small"
     return reasons
 
@@ -51,27 +52,7 @@ _INSTRUCTIONS = re.compile(
     r"|\.windsurfrules\b|\.clinerules\b"
 )
 """Files that tell an agent how to work."""
-_PLANS = frozenset(
-    {
-        "todowrite",
-        "todoread",
-        "updateplan",
-        "writetodos",
-        "updatetodos",
-        "settodos",
-        "managetodolist",
-        "taskwrite",
-        "createplan",
-        "setplan",
-        "writeplan",
-        "todo",
-        "todos",
-        "plan",
-        "exitplanmode",
-        "updatetodolist",
-        "tasktracker",
-    }
-)
+_PLANS = word_set("floor", "plans")
 """Tools that keep a plan, their names in lower case without signs."""
 _READ_CHARACTERS = 2_000
 

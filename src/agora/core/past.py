@@ -25,9 +25,13 @@ class Past:
         right where every call is an edit of its own.
         """
         said = trajectory.utterances if newest else trajectory.said_before(epoch)
+        steps = trajectory.steps[:epoch]
+        if trajectory.bound:
+            # An edit takes out all thinking before it, of the steps that it keeps too.
+            steps = tuple(step.without_thinking() for step in steps)
         return cls(
             preamble=trajectory.preamble,
-            steps=trajectory.steps[:epoch],
+            steps=steps,
             said=said,
             anchor=trajectory.anchor(epoch, newest=newest),
             fixed_tokens=trajectory.preamble_tokens + sum(u.tokens for u in said),

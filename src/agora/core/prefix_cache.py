@@ -64,11 +64,11 @@ class PrefixCache:
     """The cache of one account at one provider: send it prompts, get their bills.
 
     >>> from agora.core.prices import sheet_for
-    >>> cache = PrefixCache(sheet_for("gpt-4o"))
+    >>> cache = PrefixCache(sheet_for("gpt-5.6"))
     >>> cache.send([Segment("preamble", 2_000)]).read
     0
     >>> cache.send([Segment("preamble", 2_000), Segment("step 1", 500)]).read
-    1920
+    2000
     """
 
     def __init__(self, sheet: PriceSheet) -> None:

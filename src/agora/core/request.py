@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from agora.core.binding import binds
+
 Observations = Literal["user", "none"]
 """Says which plain user messages are observations: `"user"`, all but the first; `"none"`, none.
 Where the caller does not say, those are that stand in a frame which only programs write."""
@@ -32,6 +34,17 @@ class Request:
     """The whole request body that the messages were read from, if there was one."""
     server_side: bool = False
     """Whether the provider keeps earlier messages itself, so that these must not be edited."""
+    bound: bool | None = None
+    """Whether the model binds thinking to the prefix; None: as its name says."""
+
+    edited_at: int = 0
+    """How many messages the caller's list had when these were edited; 0 if they were not, or if
+    that is not known. Thinking that is older no longer holds on a model that binds it."""
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether an edit invalidates the thinking that stands behind it."""
+        return binds(self.model) if self.bound is None else self.bound
 
     def with_messages(self, messages: Any) -> Any:
         """Return the body with other messages and everything else as it was.

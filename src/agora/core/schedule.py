@@ -15,6 +15,10 @@ the future. The second holds at every call, so wherever the trajectory ends the
 bill is at most `ceiling` times that of sending everything, unless the window
 forced an edit. docs/concepts/bill.md has the proofs and what they assume.
 
+Where the model binds thinking to the prefix an edit costs the reasoning of the loop it falls into.
+There an edit that is due waits a few calls for the user to speak again, for as long as waiting
+costs less than that reasoning is worth. Waiting is what never editing would do: it breaks no bound.
+
 One call is made per step, so the sizes of the steps say what every earlier call
 looked like, and no state is kept between calls.
 """
@@ -22,7 +26,7 @@ looked like, and no state is kept between calls.
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, count, islice, repeat
 from operator import add, mul, sub
 from typing import NamedTuple, Protocol
@@ -35,8 +39,16 @@ MARKER_TOKENS = 16
 """The assumed cost of the bare marker of a run of elided steps, next to the floor."""
 WINDOW_SHARE = 0.5
 """The largest share of the window that an edit leaves filled; if full, every call would edit."""
+CEILING = 1.05
+"""The most that the bill may be, as a ratio to never editing, wherever a trajectory ends; chosen by
+evidence, see docs/decisions."""
 LEAST_TOKENS = 4_096
 """Prompts below this are left alone when edits go by price; see docs/decisions."""
+PATIENCE_CALLS = 4
+"""How many calls an edit that is due waits at most for the user to speak again."""
+RETHOUGHT_SHARE = 0.1
+"""How much of the reasoning that an edit takes away is taken to be thought again, at the price of
+output. An assumption: nobody has measured it."""
 FORESIGHT_STEPS = 1_000
 """How far `steps_until_due` looks."""
 
@@ -56,6 +68,11 @@ class Sizes:
     """How many user messages came after each step; each led to another call."""
     pending: int = 0
     """An assistant block that is still waiting for its observation."""
+    unmarked: int = 0
+    """What of the preamble a cache of marked places does not find again after an edit."""
+    thinking: tuple[int, ...] = ()
+    """What the thinking of each step costs that an edit after it would take out; empty where
+    thinking is not bound to the prefix."""
 
     @classmethod
     def of(cls, trajectory: Trajectory, *, pinned: Set[int] = frozenset()) -> "Sizes":
@@ -71,10 +88,18 @@ class Sizes:
             said=tuple(said[1:]),
             residues=tuple(
                 step.tokens if step.fixed or step.number in pinned else step.residue_tokens
-                for step in trajectory.steps
+                for step in (
+                    (step.without_thinking() for step in trajectory.steps)
+                    if trajectory.bound
+                    else trajectory.steps
+                )
             ),
             asked=tuple(asked[1:]),
             pending=trajectory.pending_tokens,
+            unmarked=trajectory.unmarked_tokens,
+            thinking=tuple(step.thinking_tokens for step in trajectory.steps)
+            if trajectory.bound
+            else (),
         )
 
     @property
@@ -82,15 +107,44 @@ class Sizes:
         """The whole prompt, but for what is said after its newest step and what is pending."""
         return self.preamble + sum(self.steps) + sum(self.said[:-1])
 
+    def upto(self, steps: int) -> "Sizes":
+        """Return the sizes of the first `steps` steps."""
+        return replace(
+            self,
+            steps=self.steps[:steps],
+            said=self.said[:steps],
+            residues=self.residues[:steps],
+            asked=self.asked[:steps],
+            pending=0,
+            thinking=self.thinking[:steps],
+        )
+
+    def followed_by(self, later: "Sizes", *, said: int, asked: int) -> "Sizes":
+        """Return these sizes with the steps of `later` after them.
+
+        `said` and `asked` is what was said in between; the preamble of `later` is not sent.
+        """
+        return replace(
+            self,
+            steps=self.steps + later.steps,
+            said=(*self.said[:-1], self.said[-1] + said, *later.said),
+            residues=self.residues + later.residues,
+            asked=(*self.asked[:-1], self.asked[-1] + asked, *later.asked),
+            pending=0,
+            thinking=self.thinking + later.thinking,
+        )
+
     def grown(self, steps: int) -> "Sizes":
         """Return these sizes with so many further steps, each of average size."""
         count = max(1, len(self.steps))
-        return Sizes(
-            preamble=self.preamble,
+        return replace(
+            self,
             steps=self.steps + (sum(self.steps) // count,) * steps,
             said=self.said + (sum(self.said) // count,) * steps,
             residues=self.residues + (sum(self.residues) // count,) * steps,
             asked=self.asked + (0,) * (steps + len(self.steps) - len(self.asked)),
+            pending=0,
+            thinking=(),
         )
 
 
@@ -200,7 +254,7 @@ class RentOrBuy:
     budget: Budget = field(default_factory=Budget)
     """Its ratio or limit, in the unit of the sizes."""
     k_recent: int = 2
-    ceiling: float = 1.02
+    ceiling: float = CEILING
     """The most the bill may be, as a ratio to never editing; `math.inf` for rent or buy alone."""
     least_tokens: int = 0
     """A prompt below this is left alone unless the window forces an edit, in the unit of the sizes.
@@ -242,7 +296,10 @@ class RentOrBuy:
             yield from self._while_edits_are_free(ledger)
         elif sizes.preamble >= self.sheet.minimum_prefix:
             block = max(1, self.sheet.block)
-            yield from self._while_cached(ledger, _Opening(sizes.preamble // block * block))
+            found = sizes.preamble - (sizes.unmarked if self.sheet.breakpoints else 0)
+            if found < self.sheet.minimum_prefix:
+                found = 0
+            yield from self._while_cached(ledger, _Opening(found // block * block))
         else:
             opening = yield from self._while_too_short_to_cache(ledger)
             yield from self._while_cached(ledger, opening)
@@ -293,10 +350,12 @@ class RentOrBuy:
             self.sheet.minimum_prefix,
         )
         least, slack, premium = self.least_tokens, self.ceiling - 1, write - read
+        flat = math.inf if self.sheet.cliff is None else self.sheet.cliff
         peaks, earlier, done = ledger.peaks, ledger.earlier, ledger.done
         hit, saved, full, largest = opening
         gap = 0.0  # what the last edit removed
         rent = 0.0  # since the last edit
+        waited, spent = 0, 0.0  # calls that a due edit has waited, and what that cost
         epoch = 0
         # Peaks never fall: what was said after a step comes before the next one.
         forced = bisect_right(peaks, window) + 1
@@ -311,9 +370,14 @@ class RentOrBuy:
                 continue
             rent += rate * excess
             price = premium * (target - newest - hit)
+            cliff = 0.0
+            if total - gap > flat:
+                price *= self.sheet.tier(target).input
+                cliff = self._tier_cost(total - gap, newest) - self._tier_cost(target, newest)
+                rent += cliff
             if rent < price and call < forced:
                 continue
-            extra = price - read * excess
+            extra = price - read * excess - cliff
             if call < forced:
                 if total < least:
                     continue
@@ -329,12 +393,23 @@ class RentOrBuy:
                 # A fill leaves less room unused than its largest step takes.
                 if largest and max(total - old, target - largest[call - 1]) < minimum:
                     continue
+                if ledger.reasoning and waited < PATIENCE_CALLS:
+                    spent += rate * excess
+                    if spent < ledger.reasoning[call - 1]:
+                        waited += 1
+                        continue
             saved += read * gap * (done[call] - done[epoch]) - extra
             gap = total - target
             rent = 0.0
+            waited, spent = 0, 0.0
             epoch = call
             forced = bisect_right(peaks, window + gap, call) + 1
             yield Change(call, call, int(target))
+
+    def _tier_cost(self, prompt: float, newest: int) -> float:
+        """Return what a call costs beyond the sheet's own prices because its prompt is so large."""
+        tokens = self.sheet.expected_read * (prompt - newest) + self.sheet.write * newest
+        return (self.sheet.tier(prompt).input - 1) * tokens
 
     def _terms(self) -> "_Terms":
         window = math.inf if self.sheet.window is None else self.sheet.window
@@ -384,6 +459,8 @@ class _Ledger(NamedTuple):
     """What all calls before the one after n steps sent together."""
     done: Sequence[int]
     """How many calls came before the one after n steps."""
+    reasoning: Sequence[float] = ()
+    """What the reasoning is worth that an edit at each call would take from the loop it is in."""
 
     @classmethod
     def of(cls, sizes: Sizes, schedule: RentOrBuy) -> "_Ledger":
@@ -407,4 +484,21 @@ class _Ledger(NamedTuple):
         # The newest step holds the current observation and stays, even with k_recent 0.
         gone = chain(repeat(-marker, schedule.k_recent - 1), accumulate(lost, initial=-marker))
         calls = zip(count(1), totals, gone, steps, rates, strict=False)
-        return cls(calls, steps, peaks, earlier, done)
+        return cls(calls, steps, peaks, earlier, done, _reasoning(sizes, schedule.sheet))
+
+
+def _reasoning(sizes: Sizes, sheet: PriceSheet) -> Sequence[float]:
+    """Return what an edit at each call takes of the thinking since the user last spoke, as a price.
+
+    In tokens at the price of uncached input. What was thought before the user spoke again is done
+    with: providers themselves leave most of it out.
+    """
+    if not any(sizes.thinking):
+        return ()
+    price = RETHOUGHT_SHARE * sheet.output / sheet.input if sheet.input else 0.0
+    worth: list[float] = []
+    loop = 0
+    for thinking, spoke in zip(sizes.thinking, chain((0,), sizes.asked, repeat(0)), strict=False):
+        loop = thinking if spoke else loop + thinking
+        worth.append(price * loop)
+    return worth

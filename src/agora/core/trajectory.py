@@ -1,7 +1,6 @@
 """The nouns of the core: a step, the trajectory it belongs to, the anchor it is scored against."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 from agora.errors import RecallError
 
@@ -33,16 +32,32 @@ class Step:
     calls: tuple[Call, ...] = ()
     thought: str = ""
     """The reasoning that belongs to the step. Scorers do not see it."""
-    form: Literal["drop", "mask"] = "drop"
-    """How the wire format lets it be elided: removed, or its results replaced in place."""
-    residue_tokens: int = 0
-    """What is left of a masked step when it is elided: its calls and ids. 0 for a dropped one."""
+    removable: bool = True
+    """Whether the wire format lets all of it be removed; otherwise its calls stay in any case."""
     fixed: str = ""
     """Why this step is never a candidate, or empty."""
     action_tokens: int = 0
     """What its action costs with every result emptied, in any wire format; 0 where not known."""
     failed: bool = False
     """Whether the wire format says that a result is an error."""
+    thinking_tokens: int = 0
+    """What its signed thinking costs, which is part of `tokens` and of `action_tokens`."""
+
+    @property
+    def residue_tokens(self) -> int:
+        """What is left in any case when it is elided: the calls of one that cannot be removed."""
+        return 0 if self.removable else self.action_tokens
+
+    def without_thinking(self) -> "Step":
+        """Return the step as it costs once its thinking is taken out."""
+        if not self.thinking_tokens:
+            return self
+        return replace(
+            self,
+            tokens=self.tokens - self.thinking_tokens,
+            action_tokens=self.action_tokens - self.thinking_tokens,
+            thinking_tokens=0,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +93,12 @@ class Trajectory:
     utterances: tuple[Utterance, ...] = ()
     pending_tokens: int = 0
     """An assistant block that is still waiting for its observation."""
+    unmarked_tokens: int = 0
+    """How much of the preamble a cache that keeps only marked places has to store again after an
+    edit: the task, to whose message a marker is attached, or all of it if nothing there is marked.
+    """
+    bound: bool = False
+    """Whether the model binds thinking to the prefix, so that an edit takes out all before it."""
 
     @property
     def fixed_tokens(self) -> int:

@@ -9,31 +9,35 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from agora.core.compression import Reason, Rung, Thinking
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.scorer import Scorer
 from agora.extproc.pieces import Room
-from agora.gateway.app import Editing, make_editing
 from agora.gateway.body import model_before, model_behind
 from agora.gateway.config import Config
-from agora.gateway.credentials import is_bearer, owners
-from agora.gateway.edit import NOT_ADMITTED, TOO_DEEP, Edited, Job, Look
-from agora.gateway.forward import SHADOW_SECONDS
-from agora.gateway.metrics import Meter
-from agora.gateway.pool import Missed, Ticket
-from agora.gateway.reading import readable
-from agora.gateway.refusals import Refusals
-from agora.gateway.refused import RefusedError
-from agora.gateway.report import Reporter, reporter_for
-from agora.gateway.route import CONVERSE, Family, Header, Route, by_path, bypassed, route_of
-from agora.gateway.tenants import tenant_of
+from agora.gateway.editing.deciding import (
+    BYTES_PER_TOKEN,
+    RULE_BREAKER,
+    Prompt,
+    decided,
+    untouched_by_head,
+)
+from agora.gateway.editing.job import TOO_DEEP, Edited
+from agora.gateway.editing.pool import Missed
+from agora.gateway.editing.refusals import Refusals
+from agora.gateway.editing.thinking import HeldThinking
+from agora.gateway.editing.workers import Editing, make_editing
+from agora.gateway.intake.bodies import readable
+from agora.gateway.intake.refused import RefusedError
+from agora.gateway.routing.keys import is_bearer, owners
+from agora.gateway.routing.routes import Family, Header, Route, by_path, route_of
+from agora.gateway.routing.tenants import tenant_of
+from agora.gateway.watching.exchange import Exchange
+from agora.gateway.watching.logs import log_exchange
+from agora.gateway.watching.metrics import Meter
+from agora.gateway.watching.report import Reporter, reporter_for
 
 _log = logging.getLogger(__name__)
-_BYTES_PER_TOKEN = 3
-"""Few bodies have less: a shorter one is below the threshold without being read."""
-_AHEAD_TOKENS = 24_000
-_RESTORING_MOST = 64
-_LEAST_WINDOW = 8_000
-_NO_TICKET = Ticket(float("inf"))
 _BODIES_HELD = 8
 """So many of the longest bodies may be on their way in at a time; beyond it they pass unread."""
 _SLACK_SECONDS = 1.0
@@ -64,6 +68,7 @@ class Decider:
     reporter: Reporter | None = None
     clock: Callable[[], float] = time.monotonic
     rules: Refusals = field(default_factory=Refusals)
+    thinking: HeldThinking = field(default_factory=HeldThinking)
     busy: int = field(default=0, init=False)
     """Bodies that are being decided on."""
     room: Room = field(init=False)
@@ -78,7 +83,7 @@ class Decider:
     def of(cls, config: Config, scorer: Scorer | None = None) -> "Decider":
         """Return what decides under a configuration; none of its threads runs yet."""
         editing = make_editing(config, scorer)
-        meter = Meter(most_tenants=config.tenants.most)
+        meter = Meter(most_tenants=config.tenants.max_named)
         meter.watch(editing.editor.occupancy)
         secret = os.environ.get(config.tenants.secret_env, "").encode() or secrets.token_bytes(32)
         return cls(config=config, editing=editing, meter=meter, secret=secret)
@@ -122,19 +127,16 @@ class Decider:
         """Return why a body need not even be sent here, or nothing."""
         if not head.route.format:
             return "not_a_prompt"
-        if not self.config.compression.enabled:
-            return "disabled"
-        if bypassed(head.headers):
-            return "bypass"
-        if head.route is CONVERSE and not is_bearer(head.headers):
-            return "signed_body"
+        reason = untouched_by_head(self.config, head.route, head.headers)
+        if reason:
+            return reason
         limits, compression = self.config.limits, self.config.compression
         for name, value in head.headers:
             if name == b"content-length" and value.isdigit():
                 if int(value[:20]) > limits.body_bytes:
                     return "too_long"
                 plain = not any(other == b"content-encoding" for other, _ in head.headers)
-                if plain and int(value[:20]) < compression.least_tokens * _BYTES_PER_TOKEN:
+                if plain and int(value[:20]) < compression.min_tokens * BYTES_PER_TOKEN:
                     return "below_threshold"
         return ""
 
@@ -162,9 +164,9 @@ class Decider:
         self.meter.opened()
         try:
             body = await readable(came, head.headers, limits.body_bytes)
-            if len(body) < self.config.compression.least_tokens * _BYTES_PER_TOKEN:
+            if len(body) < self.config.compression.min_tokens * BYTES_PER_TOKEN:
                 return "below_threshold"
-            outcome = await self._outcome(head, body)
+            outcome = await decided(self._prompt(head, body), self.editing, self.config)
         except RefusedError as refused:
             return refused.reason
         except Exception as error:
@@ -173,60 +175,58 @@ class Decider:
         finally:
             self.busy -= 1
             self.meter.closed()
-        if isinstance(outcome, str):
+        if not isinstance(outcome, str):
+            if outcome.reason == TOO_DEEP:
+                return TOO_DEEP
+            place = ("envoy", outcome.model)
+            if outcome.changed and not self.rules.allows(head.tenant, place):
+                outcome = RULE_BREAKER
+        if self.config.compression.mode == "shadow":
             return outcome
-        if outcome.reason == TOO_DEEP:
-            return TOO_DEEP
-        place = ("envoy", outcome.model)
-        if outcome.changed and not self.rules.allows(head.tenant, place):
-            return "rule_breaker_open"
-        return outcome
+        return self._held_thinking(head, body, outcome)
 
-    async def _outcome(self, head: Head, body: bytes) -> Edited | str:
-        """Return the edit as the gateway makes it: remembered, worked out, continued or by rule."""
-        pool, limits = self.editing.pool, self.config.limits
-        longest = max(limits.restore_deadline_ms, limits.compress_deadline_ms) / 1e3
-        shadow = self.config.compression.mode == "shadow"
-        longest = max(longest, SHADOW_SECONDS) if shadow else longest
-        known, talk = self._look(head, body)
-        if known and talk and talk.unread and known.tokens_before >= _AHEAD_TOKENS:
-            pool.offer(replace(self._job(head, b"", _NO_TICKET), ahead=talk))
-        if known is None and talk is not None and pool.is_under_way(talk):
-            await pool.wait_for(talk, longest)
-            known, talk = self._look(head, body)
-        outcome: Edited | str = known or await pool.run(
-            lambda ticket: self._job(head, body, ticket),
-            kind=(len(body) >> 16).bit_length() // 2,
-            same=talk,
-            deadline_seconds=None if talk and not shadow else longest,
-            waiting_most=None if talk and not shadow else _RESTORING_MOST,
+    def _held_thinking(self, head: Head, body: bytes, outcome: Edited | str) -> Edited | str:
+        """Return the outcome without thinking that does not hold.
+
+        Nothing that is refused can be sent again from here, so where it cannot be known what holds
+        the provider is asked to drop the rest.
+        """
+        known = outcome if isinstance(outcome, Edited) else None
+        why = outcome if isinstance(outcome, str) else outcome.reason
+        model = model_before(body) or model_behind(body) or head.model
+        held = self.thinking.for_call(
+            body, known, why, route=head.route, model=model, who=head.tenant, may_ask=True
         )
-        stopped = isinstance(outcome, str)
-        if isinstance(outcome, str):
-            job = self._job(head, body, _NO_TICKET)
-            outcome = self.editing.editor.continue_edit(job, outcome) or outcome
-        else:
-            stopped = outcome.reason == NOT_ADMITTED
-        sent = body if isinstance(outcome, str) else outcome.body
-        if stopped and self._beyond_window(head, sent):
-            by_rule = await self.editing.by_rule.run(lambda t: self._job(head, body, t))
-            outcome = outcome if isinstance(by_rule, str) else by_rule
-        return outcome
+        if not held.blocks and not held.asks:
+            return outcome
+        edited = known if known is not None and known.changed else None
+        lost = Thinking(held.blocks + (edited.thinking.blocks if edited else 0))
+        if edited is not None:
+            return replace(edited, body=held.body, asks=held.asks, thinking=lost)
+        reason = str(Reason.THINKING_REMOVED)
+        made = Edited(body=held.body, reason=reason, rung=Rung.RULE, model=model)
+        return replace(made, asks=held.asks, thinking=lost, detail=why)
 
-    def _look(self, head: Head, body: bytes) -> Look:
-        return self.editing.editor.look(self._job(head, body, _NO_TICKET))
+    def record(self, exchange: Exchange) -> None:
+        """Have everyone who watches told of a finished exchange."""
+        self.meter.record(exchange)
+        log_exchange(exchange, self.config.log)
+        if self.reporter is not None:
+            self.reporter.record(exchange)
 
-    def _job(self, head: Head, body: bytes, ticket: Ticket) -> Job:
+    def _prompt(self, head: Head, body: bytes) -> Prompt:
+        def sheet_of(model: str | None) -> PriceSheet:
+            return self.sheet(head.route.family, head.keys, model or head.model)
+
         agent = next((value for name, value in head.headers if name == b"user-agent"), b"")
-        return Job(
+        return Prompt(
             body=body,
             route=head.route,
-            sheet_of=lambda model: self.sheet(head.route.family, head.keys, model or head.model),
+            sheet_of=sheet_of,
+            window_of=lambda model: sheet_of(model).window,
             model=head.model,
             tenant=head.tenant,
             agent=agent.decode("latin-1"),
-            until=ticket.until,
-            gone=ticket.is_gone,
         )
 
     def _sheet(self, family: Family, keys: frozenset[Family], model: str | None) -> PriceSheet:
@@ -235,10 +235,3 @@ class Decider:
         if upstream is None:
             return sheet_for(model or "", self.config.sheets)
         return self.config.sheet_for(upstream, model)
-
-    def _beyond_window(self, head: Head, body: bytes) -> bool:
-        if len(body) <= _LEAST_WINDOW * _BYTES_PER_TOKEN:
-            return False
-        model = model_before(body) or model_behind(body) or head.model
-        window = self.sheet(head.route.family, head.keys, model).window
-        return window is not None and len(body) > window * _BYTES_PER_TOKEN

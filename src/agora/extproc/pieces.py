@@ -3,18 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from agora.errors import MissingExtraError
-
-try:
-    from envoy.service.ext_proc.v3.external_processor_pb2 import (
-        BodyMutation,
-        BodyResponse,
-        CommonResponse,
-        ProcessingResponse,
-        StreamedBodyResponse,
-    )
-except ImportError as error:
-    raise MissingExtraError(__name__, "extproc") from error
+from agora.extproc.messages import (
+    BodyMutation,
+    BodyResponse,
+    CommonResponse,
+    ProcessingResponse,
+    StreamedBodyResponse,
+)
 
 PIECE = 64 << 10
 """What Envoy asks an answer's pieces not to exceed."""

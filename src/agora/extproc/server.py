@@ -10,20 +10,13 @@ from typing import Any
 
 from agora.errors import AgoraError, MissingExtraError
 from agora.extproc.decide import Decider
+from agora.extproc.messages import SERVICE, ProcessingRequest, ProcessingResponse
 from agora.extproc.stream import Stream
 from agora.gateway.config import Config
-from agora.gateway.metrics import CONTENT_TYPE
+from agora.gateway.watching.metrics import CONTENT_TYPE
 
 try:
     import grpc
-    from envoy.service.ext_proc.v3.external_processor_pb2 import (
-        ProcessingRequest,
-        ProcessingResponse,
-    )
-    from envoy.service.ext_proc.v3.external_processor_pb2_grpc import (
-        ExternalProcessorServicer,
-        add_ExternalProcessorServicer_to_server,
-    )
 except ImportError as error:
     raise MissingExtraError(__name__, "extproc") from error
 
@@ -47,21 +40,22 @@ class CannotListenError(AgoraError):
         return f"cannot listen on {self.address}: {self.why}"
 
 
-class Processor(ExternalProcessorServicer):  # type: ignore[misc]
-    """Answers Envoy's `Process` calls, one for each HTTP request."""
+def processor(decider: Decider) -> Any:
+    """Return what answers Envoy's `Process` calls, one for each HTTP request."""
 
-    def __init__(self, decider: Decider) -> None:
-        self._decider = decider
-
-    async def Process(  # noqa: N802 - the name in the protocol
-        self,
-        request_iterator: AsyncIterator[ProcessingRequest],
-        context: Any,  # noqa: ARG002
+    async def process(
+        requests: AsyncIterator[ProcessingRequest],
+        context: Any,  # noqa: ARG001
     ) -> AsyncIterator[ProcessingResponse]:
-        """Yield an answer to each message about one request."""
-        stream = Stream(self._decider)
-        async for answer in stream.answers(request_iterator):
+        async for answer in Stream(decider).answers(requests):
             yield answer
+
+    handler = grpc.stream_stream_rpc_method_handler(
+        process,
+        request_deserializer=ProcessingRequest.FromString,
+        response_serializer=ProcessingResponse.SerializeToString,
+    )
+    return grpc.method_handlers_generic_handler(SERVICE, {"Process": handler})
 
 
 async def serve(
@@ -94,7 +88,7 @@ async def serve(
             ("grpc.so_reuseport", 1),
         ]
     )
-    add_ExternalProcessorServicer_to_server(Processor(decider), server)
+    server.add_generic_rpc_handlers((processor(decider),))
     address = f"{config.listen_host}:{config.listen_port}"
     try:
         port = server.add_insecure_port(address)

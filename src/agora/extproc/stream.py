@@ -7,31 +7,28 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from agora.core.compression import Reason, Rung
-from agora.errors import MissingExtraError
 from agora.extproc.decide import Decider, Head
+from agora.extproc.messages import (
+    BodyMutation,
+    BodyResponse,
+    CommonResponse,
+    HeaderMutation,
+    HeadersResponse,
+    HeaderValue,
+    HeaderValueOption,
+    ProcessingMode,
+    ProcessingRequest,
+    ProcessingResponse,
+    TrailersResponse,
+)
 from agora.extproc.pieces import Held, cut, told
-from agora.gateway.edit import Edited
-from agora.gateway.hindsight import Looked, ranges
-from agora.gateway.logs import Exchange, log_exchange, model_name
-from agora.gateway.route import Header
-from agora.gateway.tenants import Billed
-from agora.gateway.usage import UsageReader
-
-try:
-    from envoy.config.core.v3.base_pb2 import HeaderValue, HeaderValueOption
-    from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
-    from envoy.service.ext_proc.v3.external_processor_pb2 import (
-        BodyMutation,
-        BodyResponse,
-        CommonResponse,
-        HeaderMutation,
-        HeadersResponse,
-        ProcessingRequest,
-        ProcessingResponse,
-        TrailersResponse,
-    )
-except ImportError as error:
-    raise MissingExtraError(__name__, "extproc") from error
+from agora.gateway.editing.hindsight import Looked
+from agora.gateway.editing.job import Edited
+from agora.gateway.editing.thinking import BETA_HEADER, with_beta
+from agora.gateway.routing.routes import Header
+from agora.gateway.watching.exchange import Exchange
+from agora.gateway.watching.redaction import model_name
+from agora.gateway.watching.usage import UsageReader
 
 _log = logging.getLogger(__name__)
 NAMESPACE = "agora"
@@ -180,13 +177,25 @@ class Stream:
             self._tell_envoy(head)
             if self.decided is not None and self.decided.changed:
                 # Envoy itself takes `content-length` away.
-                mutation = HeaderMutation(remove_headers=["content-encoding"])
+                mutation = HeaderMutation(
+                    set_headers=self._betas(), remove_headers=["content-encoding"]
+                )
                 head.request_headers.response.header_mutation.CopyFrom(mutation)
             answers.append(head)
         answers += told("request_body", pieces, ends=ends and kind == "request_body")
         if kind == "request_trailers":
             answers.append(_continue(kind))
         return answers
+
+    def _betas(self) -> list[HeaderValueOption]:
+        """Return the beta header of a body that asks for thinking to be dropped."""
+        if self.decided is None or not self.decided.asks or self.head is None:
+            return []
+        return [
+            _set(name.decode("latin-1"), value.decode("latin-1"))
+            for name, value in with_beta(self.head.headers)
+            if name.lower() == BETA_HEADER
+        ]
 
     async def _decide(self, body: bytes) -> Edited | None:
         """Return the edit of a whole body; in shadow mode only begin to decide on it."""
@@ -219,7 +228,7 @@ class Stream:
         if edited is None:
             return answer
         mutation = HeaderMutation(
-            set_headers=[_set("content-length", str(len(edited.body)))],
+            set_headers=[_set("content-length", str(len(edited.body))), *self._betas()],
             remove_headers=["content-encoding"],
         )
         changed = CommonResponse(
@@ -286,87 +295,64 @@ class Stream:
         self._count()
 
     def _count(self) -> None:
-        head, decided, meter = self.head, self.decided, self.decider.meter
+        """Have the request counted and told, now that it is over."""
+        head, meter = self.head, self.decider.meter
         assert head is not None  # noqa: S101
-        route, made = head.route.name, decided is not None and decided.changed and not self.shadow
-        rung = decided.rung if decided is not None and made else Rung.UNTOUCHED
-        tokens_in = decided.tokens_before if decided is not None else 0
-        tokens_out = decided.tokens_after if decided is not None and made else tokens_in
+        exchange = self._record(head)
+        route, model = exchange.route, model_name(exchange.model)
         if 200 <= self.status < 300:
-            # A tenant gets a label of its own with the first answer that was not refused.
-            meter.upstream(route, self.status, upstream="envoy", tenant=head.tenant)
-        meter.request(route, head.tenant, rung, self.reason, self.held, tokens_in, tokens_out)
+            # A tenant and a model get labels of their own with the first answer not refused.
+            meter.upstream(route, self.status, upstream="envoy", model=model, tenant=head.tenant)
+        self.decider.record(exchange)
         if self.refused:
             meter.resent(route, "envoy", "unknown")
+
+    def _record(self, head: Head) -> Exchange:
+        decided, shadow = self.decided, self.shadow
+        made = decided if decided is not None and decided.changed and not shadow else None
+        would = decided if shadow else None
+        tokens_in = decided.tokens_before if decided is not None else 0
         billed = self.reader.billed() if self.reader is not None else None
-        if billed is not None:
-            meter.usage(
-                route, head.tenant, billed.fresh, billed.read, billed.written, billed.output
-            )
-        if self.shadow and decided is not None:
-            meter.shadow(
-                route,
-                head.tenant,
-                decided.rung,
-                decided.reason,
-                tokens_in,
-                decided.tokens_after,
-                0.0,
-            )
-        self._log(rung, tokens_in, tokens_out, billed, self._looked_back())
-
-    def _looked_back(self) -> Looked:
-        talk = self.decided.talk if self.decided is not None else None
-        if talk is None:
-            return Looked()
-        talk.calls, talk.when = talk.calls + 1, self.decider.clock()
-        looked = talk.hindsight.take() if talk.hindsight is not None else Looked()
-        if looked.steps and self.head is not None:
-            mode = "shadow" if self.shadow else "edit"
-            self.decider.meter.hindsight(self.head.route.name, self.head.tenant, mode, looked)
-        return looked
-
-    def _log(
-        self, rung: int, tokens_in: int, tokens_out: int, billed: Billed | None, looked: Looked
-    ) -> None:
-        reporter = self.decider.reporter
-        if self.head is None or (not self.decider.config.log.requests and reporter is None):
-            return
-        decided = self.decided
-        last = decided.talk.hindsight if decided is not None and decided.talk else None
-        would = decided.tokens_before - decided.tokens_after if decided is not None else 0
-        billed = billed or Billed()
-        exchange = Exchange(
-            route=self.head.route.name,
-            tenant=self.head.tenant,
+        looked = self._looked_back()
+        return Exchange(
+            route=head.route.name,
+            tenant=head.tenant,
             upstream="envoy",
-            family=self.head.route.family,
-            model=model_name(decided.model) if decided is not None else "",
+            family=head.route.family,
+            model=(decided.model if decided is not None else None) or "",
             status=self.status or 200,
-            rung=rung,
+            rung=made.rung if made is not None else Rung.UNTOUCHED,
             reason=self.reason,
             rule=decided.rule if decided is not None else "",
+            no_steps=decided is not None and bool(decided.hint),
             tokens_in=tokens_in,
-            tokens_out=tokens_out,
-            fresh=billed.fresh,
-            read=billed.read,
-            written=billed.written,
-            output=billed.output,
-            would_remove=would if self.shadow else 0,
-            elided=ranges(last.elided) if last and decided and decided.at_epoch else "",
+            tokens_out=made.tokens_after if made is not None else tokens_in,
+            billed=billed is not None,
+            fresh=billed.fresh if billed else 0,
+            read=billed.read if billed else 0,
+            written=billed.written if billed else 0,
+            output=billed.output if billed else 0,
+            would_rung=would.rung if would else Rung.UNTOUCHED,
+            would_reason=would.reason if would else "",
+            would_remove=would.tokens_before - would.tokens_after if would else 0,
+            elided=decided.newly_elided if decided is not None else "",
             used_elided=looked.used,
             rereads=looked.again,
             after_edit=looked.steps,
             held_ms=self.held * 1e3,
             started_ns=self.started_ns,
             ended_ns=time.time_ns(),
-            traceparent=_traceparent(self.head.headers),
-            shadow=self.shadow,
+            traceparent=_traceparent(head.headers),
+            shadow=shadow,
             whole=self.whole,
         )
-        log_exchange(exchange, self.decider.config.log)
-        if reporter is not None:
-            reporter.record(exchange)
+
+    def _looked_back(self) -> Looked:
+        conversation = self.decided.conversation if self.decided is not None else None
+        if conversation is None:
+            return Looked()
+        conversation.calls, conversation.when = conversation.calls + 1, self.decider.clock()
+        return conversation.look_back()
 
 
 def _continue(kind: str) -> ProcessingResponse:

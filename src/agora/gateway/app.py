@@ -2,33 +2,32 @@
 
 import asyncio
 import gc
-import logging
 import os
 import secrets
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from agora.core.scorer import Scorer
-from agora.errors import AgoraError, BundleError
-from agora.gateway.compress import PATH as COMPRESS
-from agora.gateway.compress import Order, Squeeze, Squeezed, unchanged
-from agora.gateway.config import Compression, Config
-from agora.gateway.credentials import bearer_as_token, is_bearer, owners
-from agora.gateway.edit import Edited, Editor, EditorSettings, Job
-from agora.gateway.forward import SHADOW_SECONDS, Forwarder, Receive, Scope, Send, Way, no_upstream
-from agora.gateway.gate import Gate, Visit
-from agora.gateway.heads import protocol
-from agora.gateway.journal import journal_for
-from agora.gateway.logs import Exchange
-from agora.gateway.metrics import CONTENT_TYPE, Meter
-from agora.gateway.pool import Pool, Ticket
-from agora.gateway.reading import Reading, read_body, readable
-from agora.gateway.refused import RefusedError, say
-from agora.gateway.report import reporter_for
-from agora.gateway.route import (
+from agora.errors import AgoraError
+from agora.gateway.config import Config
+from agora.gateway.editing.compress import PATH as COMPRESS
+from agora.gateway.editing.compress import Compressed, CompressJob, unchanged
+from agora.gateway.editing.pool import Ticket
+from agora.gateway.editing.score import PATH as SCORE
+from agora.gateway.editing.score import Judged, Question
+from agora.gateway.editing.workers import Editing, make_editing
+from agora.gateway.forwarding.destination import Destination, Receive, Scope, Send, no_upstream
+from agora.gateway.forwarding.forward import forward
+from agora.gateway.forwarding.forwarder import Forwarder
+from agora.gateway.intake.bodies import Bodies, read_body, readable
+from agora.gateway.intake.gate import Gate, Visit
+from agora.gateway.intake.heads import protocol
+from agora.gateway.intake.refused import RefusedError, say
+from agora.gateway.routing.keys import bearer_as_token, is_bearer, owners
+from agora.gateway.routing.routes import (
     OTHER,
     UNKNOWN,
     Family,
@@ -38,120 +37,44 @@ from agora.gateway.route import (
     route_of,
     wants_websocket,
 )
-from agora.gateway.score import PATH as SCORE
-from agora.gateway.score import Judge, Judged, Question
-from agora.gateway.tenants import Ledger, tenant_of
-from agora.gateway.upstream import Client
-from agora.scorers.load import Unusable, load_scorer
+from agora.gateway.routing.tenants import tenant_of
+from agora.gateway.routing.upstreams import Client
+from agora.gateway.watching.exchange import Exchange
+from agora.gateway.watching.journal import journal_for
+from agora.gateway.watching.ledger import Ledger
+from agora.gateway.watching.metrics import CONTENT_TYPE, Meter
+from agora.gateway.watching.report import reporter_for
 
-_log = logging.getLogger(__name__)
+Clock = Callable[[], float]
 _SWITCH_SECONDS = 0.001
 """How long a compressing thread may keep the interpreter while the loop waits for it; the default
 is five times that. Chosen by reasoning, not yet by measurement."""
-_RULE_SECONDS = 2.0
-"""What may be waited for the rule where the prompt would be refused without it."""
-_STUCK_SECONDS = 5.0
-_FINISH_SECONDS = 4.0
-"""How long an edit that came too late for its call is worked on, for the next one."""
 _WARM_SECONDS = 10.0
-_JUDGE_SECONDS = 2.0
-"""What may be waited for scores that were asked for: no request of an agent is held up by it."""
 
 
 def make_app(
-    config: Config, *, scorer: Scorer | None = None, clock: Callable[[], float] = time.monotonic
+    config: Config, *, scorer: Scorer | None = None, clock: Clock = time.monotonic
 ) -> "App":
     """Return the gateway for a configuration. Run it with `uvicorn_settings(config)`."""
-    meter = Meter(most_tenants=config.tenants.most)
+    meter = Meter(most_tenants=config.tenants.max_named)
     return app_with(make_editing(config, scorer), config, meter, clock=clock)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Editing:
-    """What edits and judges, with what it remembers: it may outlive a configuration."""
-
-    editor: Editor
-    pool: Pool[Job, Edited]
-    by_rule: Pool[Job, Edited]
-    judge: Pool[Question, Judged]
-    squeeze: Pool[Order, Squeezed]
-
-
-def make_editing(config: Config, scorer: Scorer | None = None) -> Editing:
-    """Return what edits under a configuration; none of its threads runs yet."""
-    settings = EditorSettings(
-        scorer=scorer or _scorer(config.compression),
-        keep_ratio=config.compression.keep_ratio,
-        k_recent=config.compression.k_recent,
-        lines=config.compression.lines,
-        least_tokens=config.compression.least_tokens,
-        schedule=config.compression.schedule,
-        observations=config.compression.observations,
-        recall=config.recall,
-        recall_agents=config.recall_agents,
-        depth=config.limits.depth,
-        shadow=config.compression.mode == "shadow",
-        memory_bytes=config.compression.memory_mb << 20,
-    )
-    editor = Editor(settings)
-    pool: Pool[Job, Edited] = Pool(
-        work=editor,
-        workers=config.compression.workers,
-        deadline_seconds=config.limits.compress_deadline_ms / 1e3,
-        finish_seconds=SHADOW_SECONDS if settings.shadow else _FINISH_SECONDS,
-        stuck_seconds=max(_STUCK_SECONDS, SHADOW_SECONDS if settings.shadow else 0.0),
-        warm=editor.warm,
-        on_error=_tell,
-    )
-    no_time = Unusable(BundleError("the scorer", "was skipped: there was no time for it"))
-    by_rule: Pool[Job, Edited] = Pool(
-        work=Editor(replace(settings, scorer=no_time, memory_bytes=0)),
-        deadline_seconds=_RULE_SECONDS,
-        on_error=_tell,
-    )
-    judge: Pool[Question, Judged] = Pool(
-        work=Judge(
-            scorer=settings.scorer,
-            counter=editor.counter,
-            k_recent=settings.k_recent,
-            depth=settings.depth,
-        ),
-        deadline_seconds=_JUDGE_SECONDS,
-        on_error=_tell_of_judge,
-    )
-    squeeze: Pool[Order, Squeezed] = Pool(
-        work=Squeeze(settings=settings, counter=editor.counter, sheets=config.sheets),
-        workers=config.compression.workers,
-        deadline_seconds=config.limits.restore_deadline_ms / 1e3,
-        waiting_most=64,
-        on_error=_tell,
-    )
-    return Editing(editor=editor, pool=pool, by_rule=by_rule, judge=judge, squeeze=squeeze)
-
-
-def app_with(
-    editing: Editing, config: Config, meter: Meter, *, clock: Callable[[], float]
-) -> "App":
+def app_with(editing: Editing, config: Config, meter: Meter, *, clock: Clock) -> "App":
     """Return the gateway for a configuration around what edits."""
-    editor, pool = editing.editor, editing.pool
-    meter.watch(editor.occupancy)
-    by_rule, judge = editing.by_rule, editing.judge
+    meter.watch(editing.editor.occupancy)
     secret = os.environ.get(config.tenants.secret_env, "").encode() or secrets.token_bytes(32)
     forwarder = Forwarder(
         config=config,
         client=Client(),
-        look=editor.look,
-        continue_edit=editor.continue_edit,
-        pool=pool,
-        by_rule=by_rule,
+        editing=editing,
         meter=meter,
         ledger=Ledger(config.tenants),
         secret=secret,
-        reading=Reading(config.limits),
+        bodies=Bodies(config.limits),
         clock=clock,
     )
-    gate = Gate(config=config, clock=clock)
-    return App(config=config, forwarder=forwarder, judge=judge, squeeze=editing.squeeze, gate=gate)
+    return App(config=config, forwarder=forwarder, gate=Gate(config=config, clock=clock))
 
 
 def uvicorn_settings(config: Config) -> dict[str, Any]:
@@ -180,10 +103,13 @@ class App:
 
     config: Config
     forwarder: Forwarder
-    judge: Pool[Question, Judged]
-    squeeze: Pool[Order, Squeezed]
     gate: Gate
     draining: bool = False
+
+    @property
+    def editing(self) -> Editing:
+        """What edits and judges."""
+        return self.forwarder.editing
 
     @property
     def open_requests(self) -> int:
@@ -232,7 +158,7 @@ class App:
         try:
             visit = self._visit(scope)
             if own is None:
-                self._check_way(route, keys, headers)
+                self._check_destination(route, keys, headers)
             self.gate.admit(visit)
         except RefusedError as refused:
             meter.request(route.name, "", 2, refused.reason, 0.0)
@@ -245,9 +171,8 @@ class App:
             if own is not None:
                 await own(self, scope, receive, send, visit)
             else:
-                await self.forwarder(
-                    scope, receive, send, Way(route=route, model=asked.model, keys=keys), visit
-                )
+                destination = Destination(route=route, model=asked.model, keys=keys)
+                await forward(self.forwarder, scope, receive, send, destination, visit)
         finally:
             visit.leave()
             meter.closed()
@@ -280,7 +205,9 @@ class App:
             tenant = tenant_of(scope["headers"], self.config.tenants, self.forwarder.secret)
         return Visit(self.gate, tenant, (scope.get("client") or ("",))[0], client)
 
-    def _check_way(self, route: Route, keys: frozenset[Family], headers: list[Header]) -> None:
+    def _check_destination(
+        self, route: Route, keys: frozenset[Family], headers: list[Header]
+    ) -> None:
         """Refuse what no upstream can be meant by, before anything of it is read."""
         if wants_websocket(headers):
             raise RefusedError(426, "websocket", "WebSockets are not supported; use HTTP")
@@ -329,11 +256,11 @@ class App:
     async def _compress(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
         """Compress the messages in a body and hand them back; nothing is sent on."""
         began = time.monotonic()
-        squeezed, reason = Squeezed(), ""
+        compressed, reason = Compressed(), ""
         try:
-            squeezed = await self._squeezed(scope, receive, visit)
-            reason = squeezed.reason
-            await _plain(send, 200, squeezed.body, b"application/json")
+            compressed = await self._compressed(scope, receive, visit)
+            reason = compressed.reason
+            await _plain(send, 200, compressed.body, b"application/json")
         except RefusedError as refused:
             reason = refused.reason
             if refused.status != 499:
@@ -343,29 +270,29 @@ class App:
             self.forwarder.meter.request(
                 "compress",
                 visit.tenant,
-                squeezed.rung,
+                compressed.rung,
                 reason,
                 seconds,
-                squeezed.tokens_before,
-                squeezed.tokens_after,
+                compressed.tokens_before,
+                compressed.tokens_after,
             )
 
-    async def _squeezed(self, scope: Scope, receive: Receive, visit: Visit) -> Squeezed:
+    async def _compressed(self, scope: Scope, receive: Receive, visit: Visit) -> Compressed:
         body = await self._body_of(scope, receive, visit, COMPRESS)
         if not self.config.compression.enabled:
-            outcome: Squeezed | str = "disabled"
+            outcome: Compressed | str = "disabled"
         else:
 
-            def order(ticket: Ticket) -> Order:
-                return Order(body=body, until=ticket.until, gone=ticket.is_gone)
+            def job(ticket: Ticket) -> CompressJob:
+                return CompressJob(body=body, until=ticket.until, gone=ticket.is_gone)
 
-            outcome = await self.squeeze.run(order, kind=len(body).bit_length() // 2)
+            outcome = await self.editing.compress.run(job, kind=len(body).bit_length() // 2)
         if isinstance(outcome, str):
             # The caller has a request to send on: its own messages are a good answer.
             own = unchanged(body, outcome)
             if not own:
                 raise RefusedError(400, "unread", "there are no messages in the body")
-            return Squeezed(own, outcome)
+            return Compressed(own, outcome)
         if outcome.problem:
             raise RefusedError(400, "unread", outcome.problem)
         return outcome
@@ -375,7 +302,7 @@ class App:
         if scope["method"] != "POST":
             raise RefusedError(405, "method", f"{path} takes POST, not {scope['method']}")
         headers, most = scope["headers"], self.config.limits.body_bytes
-        came = await read_body(headers, receive, self.forwarder.reading, visit.address)
+        came = await read_body(headers, receive, self.forwarder.bodies, visit.address)
         if came is None:
             raise RefusedError(499, "client_left", "")
         visit.take()
@@ -387,7 +314,7 @@ class App:
         def question(ticket: Ticket) -> Question:
             return Question(body=body, until=ticket.until, gone=ticket.is_gone)
 
-        judged = await self.judge.run(question, kind=len(body).bit_length() // 2)
+        judged = await self.editing.judge.run(question, kind=len(body).bit_length() // 2)
         if isinstance(judged, str):
             raise RefusedError(503, judged, f"no scores ({judged}); try again")
         if judged.problem:
@@ -417,19 +344,15 @@ class App:
         """Make ready to serve; needs a running loop."""
         self.forwarder.reporter = reporter_for(self.config.telemetry)
         self.forwarder.journal = journal_for(self.config.journal)
-        self.forwarder.pool.start()
-        self.forwarder.by_rule.start()
-        self.judge.start()
-        self.squeeze.start()
+        for pool in self.editing.pools:
+            pool.start()
         await self.forwarder.client.start()
         await asyncio.to_thread(self.forwarder.pool.wait_until_warm, _WARM_SECONDS)
 
     async def stop(self) -> None:
         """Let go of threads and connections."""
-        self.forwarder.pool.close()
-        self.forwarder.by_rule.close()
-        self.judge.close()
-        self.squeeze.close()
+        for pool in self.editing.pools:
+            pool.close()
         for task in tuple(self.forwarder.undecided):
             task.cancel()
         await self.forwarder.client.close()
@@ -450,22 +373,3 @@ async def _plain(
     headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-
-
-def _scorer(settings: Compression) -> Scorer:
-    """Return the configured scorer, or one that says why there is none (then the rule decides)."""
-    try:
-        return load_scorer(settings.scorer)
-    except BundleError as error:
-        _log.warning("steps are chosen by the fallback rule: %s", error)
-        return Unusable(error)
-
-
-def _tell(error: BaseException) -> None:
-    _log.warning(
-        "a request is forwarded unchanged: compressing failed with %s", type(error).__name__
-    )
-
-
-def _tell_of_judge(error: BaseException) -> None:
-    _log.warning("steps were not scored: scoring failed with %s", type(error).__name__)

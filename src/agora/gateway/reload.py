@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 
-from agora.gateway.app import App, Editing, app_with, make_editing
+from agora.gateway.app import App, app_with
 from agora.gateway.config import Config
-from agora.gateway.edit import Editor
-from agora.gateway.journal import journal_for
-from agora.gateway.report import reporter_for
-from agora.gateway.score import Judge
+from agora.gateway.editing.score import Judge
+from agora.gateway.editing.workers import Editing, make_editing
+from agora.gateway.watching.journal import journal_for
+from agora.gateway.watching.report import reporter_for
 
 AT_START_ONLY = frozenset(
     {
@@ -91,19 +91,17 @@ async def _replace_parts(app: App, old: Config, new: Config) -> None:
     forwarder = fresh.forwarder
     forwarder.client, forwarder.secret = running.client, running.secret
     forwarder.ledger, forwarder.rules = running.ledger, running.rules
+    forwarder.thinking = running.thinking
     forwarder.reporter, forwarder.journal = reporter, journal
     forwarder.ledger.settle(new.tenants)
-    forwarder.meter.name_tenants(new.tenants.most)
+    forwarder.meter.name_tenants(new.tenants.max_named)
     forwarder.pool.deadline_seconds = new.limits.compress_deadline_ms / 1e3
     loop = asyncio.get_running_loop()
-    if editing.pool is not running.pool:
-        editing.pool.start()
-        editing.by_rule.start()
-        editing.judge.start()
-        editing.squeeze.start()
-        closing = (running.pool, running.by_rule, app.judge, app.squeeze)
-        for close in (pool.close for pool in closing):
-            loop.call_later(_LET_GO_SECONDS, close)
+    if editing is not running.editing:
+        for pool in editing.pools:
+            pool.start()
+        for pool in running.editing.pools:
+            loop.call_later(_LET_GO_SECONDS, pool.close)
     if running.reporter is not None and running.reporter is not reporter:
         loop.call_later(_LET_GO_SECONDS, loop.run_in_executor, None, running.reporter.close)
     if running.journal is not None and running.journal is not journal:
@@ -116,21 +114,14 @@ async def _replace_parts(app: App, old: Config, new: Config) -> None:
 
 async def _editing(app: App, old: Config, new: Config) -> Editing:
     """Return what edits under the new configuration: what does already, if it edits alike."""
-    running = app.forwarder
-    editor, judge = running.pool.work, app.judge.work
     alike = old.compression == new.compression and (old.recall, old.recall_agents) == (
         new.recall,
         new.recall_agents,
     )
     alike = alike and old.sheets == new.sheets
-    if alike and old.limits.depth == new.limits.depth and isinstance(editor, Editor):
-        return Editing(
-            editor=editor,
-            pool=running.pool,
-            by_rule=running.by_rule,
-            judge=app.judge,
-            squeeze=app.squeeze,
-        )
+    if alike and old.limits.depth == new.limits.depth:
+        return app.editing
+    judge = app.editing.judge.work
     same_scorer = old.compression.scorer == new.compression.scorer
     scorer = judge.scorer if same_scorer and isinstance(judge, Judge) else None
     # In a thread: a scorer may take seconds to load.

@@ -25,8 +25,8 @@ except ImportError as error:
     raise MissingExtraError("agora serve", "gateway") from error
 
 from agora.gateway.app import App, make_app, uvicorn_settings
-from agora.gateway.logs import configure
 from agora.gateway.reload import reload
+from agora.gateway.watching.logs import configure
 
 NOT_STARTED = 3
 """The exit code of a server that could not start, as uvicorn has it."""

@@ -8,7 +8,12 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from agora.adapters import read_request
+from agora.adapters.rules.refusals import BINDING_RULES, names_history_rule
+from agora.adapters.thoughts import thinks
+from agora.bound_thinking import refused_thinking
 from agora.compressor import Compressor
+from agora.core.compression import Compression
+from agora.core.request import Request
 from agora.errors import UnknownClientError
 from agora.integrations.compress_chat import FailOpen, logged
 
@@ -46,9 +51,30 @@ def wrap(client: C, compressor: Compressor | None = None, *, shadow: bool = Fals
     async def prepare_async(self: Any, options: Any) -> Any:
         return await prepare(self, await asyncio.to_thread(edit, options))
 
-    hook = prepare_async if inspect.iscoroutinefunction(prepare) else prepare_sync
+    # A refusal of thinking that no longer holds is answered once, by the same without it.
+    def request_sync(self: Any, cast_to: Any, options: Any, **more: Any) -> Any:
+        try:
+            return request(self, cast_to, options, **more)
+        except Exception as error:
+            if not edit.gives_up_thinking(options, error):
+                raise
+            return request(self, cast_to, options, **more)
+
+    async def request_async(self: Any, cast_to: Any, options: Any, **more: Any) -> Any:
+        try:
+            return await request(self, cast_to, options, **more)
+        except Exception as error:
+            if not await asyncio.to_thread(edit.gives_up_thinking, options, error):
+                raise
+            return await request(self, cast_to, options, **more)
+
+    request: Any = getattr(kind, "request", None)
+    waits = inspect.iscoroutinefunction(prepare)
+    hooks: dict[str, Any] = {"_prepare_options": prepare_async if waits else prepare_sync}
+    if request is not None:
+        hooks["request"] = request_async if waits else request_sync
     # A class of its own: `with_options` makes its copies from the class.
-    wrapped_kind = type(kind.__name__, (kind,), {"_prepare_options": hook})
+    wrapped_kind = type(kind.__name__, (kind,), hooks)
     wrapped = client.with_options()
     wrapped.__class__ = wrapped_kind
     return wrapped
@@ -64,25 +90,47 @@ class _Edit:
     def __call__(self, options: Any) -> Any:
         return self._open(lambda: self._edited(options), options)
 
-    def _edited(self, options: Any) -> Any:
-        path = str(options.url).partition("?")[0]
-        format = next((f for end, f in _FORMATS.items() if path.endswith(end)), None)
-        body = options.json_data
-        if format is None or options.method.lower() != "post" or not isinstance(body, dict):
-            return options
-        request = read_request(body, format=format)
-        if request.server_side:
-            return options
-        compression = self._compressor.compress(
-            request.messages,
-            model=request.model,
-            format=format,
-            system=request.system,
-            tools=request.tools,
-            thinking=request.thinking,
+    def gives_up_thinking(self, options: Any, error: Exception) -> bool:
+        """Tell whether a request was refused for its thinking and is now sent without."""
+        said = str(getattr(error, "body", None) or error)
+        if names_history_rule(said.encode("utf-8", "replace")) not in BINDING_RULES:
+            return False
+        request = self._request(options)
+        if request is None or not any(map(thinks, request.messages)):
+            return False
+        refused_thinking(request.messages, self._compressed(request))
+        logging.getLogger(__name__).warning(
+            "thinking was refused as bound to another conversation; sent once more without it"
         )
+        return True
+
+    def _edited(self, options: Any) -> Any:
+        request = self._request(options)
+        if request is None:
+            return options
+        compression = self._compressed(request)
         if not logged(compression).changed:
             return options
         edited = copy.copy(options)
         edited.json_data = request.with_messages(compression.messages)
         return edited
+
+    def _request(self, options: Any) -> Request | None:
+        """Return the prompt in a request that is about to be sent, if it is one of ours to edit."""
+        path = str(options.url).partition("?")[0]
+        format = next((f for end, f in _FORMATS.items() if path.endswith(end)), None)
+        body = options.json_data
+        if format is None or options.method.lower() != "post" or not isinstance(body, dict):
+            return None
+        request = read_request(body, format=format)
+        return None if request.server_side else request
+
+    def _compressed(self, request: Request) -> Compression:
+        return self._compressor.compress(
+            request.messages,
+            model=request.model,
+            format=request.format,
+            system=request.system,
+            tools=request.tools,
+            thinking=request.thinking,
+        )

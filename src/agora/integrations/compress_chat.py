@@ -1,21 +1,30 @@
 """A framework's messages through the compressor and back, as edits to its own objects.
 
 A framework file writes its messages as chat completions, one dict per message, and gets back
-which of them stay and what text they take. Its objects are never rebuilt from dicts, so that
-ids, metadata and whatever we do not know of stay with the messages that stay.
+which of them stay, what text they take, and which lose their thinking. Its objects are never
+rebuilt from dicts, so that ids, metadata and whatever we do not know of stay with the messages that
+stay.
 """
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from agora.adapters.thoughts import is_thinking, thinks
+from agora.bound_thinking import refused_thinking
 from agora.compressor import Compressor
-from agora.core.compression import Compression, Reason
+from agora.core.binding import binds
+from agora.core.compression import Compression, Reason, Rung
 from agora.integrations.wire import Message, Wire, text_part, wire_of
 
 T = TypeVar("T")
 _LOG = logging.getLogger("agora.integrations")
+
+
+def _as_it_is(own: T) -> T:
+    return own
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,9 @@ class Kept:
     message itself stands before, as one kept without a text."""
     apart: bool = False
     """Whether texts are parts of their own even where the framework holds one string."""
+    thoughtless: bool = False
+    """Whether its thinking has to go: it is older than a change of what stands before it, and the
+    model would refuse it. A message that held nothing else takes a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +51,21 @@ class CompressedChat:
     kept: tuple[Kept, ...]
     compression: Compression
 
-    def rebuild(self, messages: Sequence[T], edit: Callable[[T, Kept], Sequence[T]]) -> list[T]:
-        """Return the messages to send; `edit` writes those that take a text."""
+    def rebuild(
+        self,
+        messages: Sequence[T],
+        edit: Callable[[T, Kept], Sequence[T]],
+        bare: Callable[[T], T] = _as_it_is,
+    ) -> list[T]:
+        """Return the messages to send.
+
+        `bare` gives a copy of a message without its signed thinking, `edit` writes those that take
+        a text; one that is to lose its thinking and to take a text has lost it when `edit` gets it.
+        """
         out: list[T] = []
         for kept in self.kept:
             own = messages[kept.position]
+            own = bare(own) if kept.thoughtless else own
             out += edit(own, kept) if kept.texts else (own,)
         return out
 
@@ -51,15 +73,18 @@ class CompressedChat:
         self,
         runs: Sequence[tuple[int, list[T]]],
         edit: Callable[[list[T], Kept], Sequence[T]],
+        bare: Callable[[list[T]], list[T]] = _as_it_is,
     ) -> dict[int, list[T]]:
         """Return what stays of each message, where one goes out as several `runs` of parts.
 
         A run comes with the number of its message; a message of which nothing
-        stays is not there. `edit` writes the runs that take a text.
+        stays is not there. `edit` and `bare` do with runs what they do with
+        messages in `rebuild`.
         """
         out: dict[int, list[T]] = {}
         for kept in self.kept:
             at, own = runs[kept.position]
+            own = bare(own) if kept.thoughtless else own
             out.setdefault(at, []).extend(edit(own, kept) if kept.texts else own)
         return out
 
@@ -71,16 +96,32 @@ class FailOpen:
         self._log = log
         self._said = False
 
-    def __call__(self, edit: Callable[[], T], otherwise: T) -> T:
-        """Return what `edit` gives, or `otherwise` if it raises. The first time is a warning."""
+    def __call__(
+        self, edit: Callable[[], T], otherwise: T, bare: Callable[[], T] | None = None
+    ) -> T:
+        """Return what `edit` gives, or `otherwise` if it raises. The first time is a warning.
+
+        `bare` gives the same without thinking, for a model that binds it (see `is_bound`): earlier
+        calls may have been edited, and what was thought then would be refused now.
+        """
         try:
             return edit()
         except Exception as error:
             level = logging.DEBUG if self._said else logging.WARNING
             self._said = True
+            how, given = "unchanged", otherwise
+            if bare is not None:
+                with contextlib.suppress(Exception):
+                    how, given = "without thinking", bare()
             what = f"{type(error).__name__}: {error}"
-            self._log.log(level, "messages handed on unchanged: %s", what)
-            return otherwise
+            self._log.log(level, "messages handed on %s: %s", how, what)
+            return given
+
+
+def is_bound(compressor: Compressor, model: str | None) -> bool:
+    """Tell whether a model refuses thinking that is older than a change of what precedes it."""
+    told = compressor.binds_thinking
+    return binds(model) if told is None else told
 
 
 def logged(compression: Compression) -> Compression:
@@ -105,7 +146,7 @@ def compress_chat(
     tools: Sequence[Message] = (),
     thinking: bool | None = None,
 ) -> CompressedChat | None:
-    """Return what stays of `chat`, or None when nothing is elided.
+    """Return what stays of `chat`, or None when it stays as it is.
 
     Args:
         compressor: decides.
@@ -119,18 +160,25 @@ def compress_chat(
         thinking: whether extended thinking is on (Anthropic).
 
     """
-    if format == "openai" and any(_thinks(message) for message in chat):
+    # Where thinking is bound, its rules hold before the first: all calls have to be edited alike.
+    may_think = is_bound(compressor, model) and any("thoughts" in message for message in chat)
+    if format == "openai" and (may_think or any(_thinks(message) for message in chat)):
         # Anthropic's thinking through somebody's chat dialect: its rules hold all the same.
         format = "anthropic"
     wire = wire_of(format, chat, system, tools)
-    compression = compressor.compress(
-        wire.messages,
-        model=model,
-        format=format,
-        system=wire.system,
-        tools=wire.tools or None,
-        thinking=thinking,
-    )
+    try:
+        compression = compressor.compress(
+            wire.messages,
+            model=model,
+            format=format,
+            system=wire.system,
+            tools=wire.tools or None,
+            thinking=thinking,
+        )
+    except Exception:
+        # The call goes out unedited: what the model thinks there will not fit an edited one.
+        refused_thinking(wire.messages, _unedited(wire.messages))
+        raise
     if not logged(compression).changed:
         return None
     kept = [Kept(position) for position in wire.aside]
@@ -144,8 +192,20 @@ def with_text(content: Any, kept: Kept, part: Callable[[str], Any] = text_part) 
     if isinstance(content, str) and not kept.apart:
         own = [content] if content and kept.how == "append" else []
         return "\n\n".join([*own, *kept.texts])
-    parts = [part(content)] if isinstance(content, str) else list(content)
+    if isinstance(content, str):
+        content = [part(content)] if content else []
+    parts = list(content)
     return [*(parts if kept.how == "append" else ()), *map(part, kept.texts)]
+
+
+def _unedited(messages: list[Message]) -> Compression:
+    return Compression(
+        messages=messages,
+        tokens_before=0,
+        tokens_after=0,
+        reason=Reason.FAILED,
+        rung=Rung.UNTOUCHED,
+    )
 
 
 def _thinks(message: Message) -> bool:
@@ -161,7 +221,10 @@ def _kept(wire: Wire, at: int, new: Message) -> list[Kept]:
     before, after = old[field], new[field]
     if len(places) == 1 and not places[0].result:
         apart = not isinstance(before, str)
-        return [Kept(places[0].position, *_difference(before, after), apart)]
+        thoughtless = thinks(old) and not thinks(new)
+        if thoughtless:
+            before = [block for block in before if not is_thinking(block)]
+        return [Kept(places[0].position, *_difference(before, after), apart, thoughtless)]
     kept, start = [], 0
     for place in places:
         texts: tuple[str, ...] = ()

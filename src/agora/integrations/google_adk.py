@@ -6,10 +6,11 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from agora.adapters.thoughts import REMOVED
 from agora.compressor import Compressor
 from agora.errors import MissingExtraError
-from agora.integrations.compress_chat import FailOpen, Kept, compress_chat
-from agora.integrations.wire import Message, call, image_part, text_part, tool
+from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, is_bound
+from agora.integrations.wire import Message, call, image_part, text_part, thought, tool
 
 try:
     from google.adk.plugins.base_plugin import BasePlugin
@@ -32,8 +33,12 @@ class AgoraPlugin(BasePlugin):
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:  # noqa: ARG002
         """Put the compressed contents into the request; scoring runs in a thread."""
         own = llm_request.contents
+        bound = is_bound(self._compressor, llm_request.model)
         llm_request.contents = await asyncio.to_thread(
-            self._open, lambda: self._edited(llm_request), own
+            self._open,
+            lambda: self._edited(llm_request),
+            own,
+            (lambda: _without_thinking(own)) if bound else None,
         )
 
     def _edited(self, request: Any) -> list[Content]:
@@ -55,6 +60,8 @@ class AgoraPlugin(BasePlugin):
 def shorten(compressor: Compressor, contents: Sequence[Content], **options: Any) -> list[Content]:
     """Return the contents to send. It lets errors out. `options` is what `compress_chat` takes."""
     waiting: dict[str, list[str]] = {}
+    # Gemini signs its calls, and those stay; Claude, which ADK also speaks to, signs its thoughts.
+    signs = "claude" in str(options.get("model")).lower()
     chat: list[Message] = []
     runs: list[tuple[int, list[Part]]] = []
     for at, content in enumerate(contents):
@@ -62,16 +69,18 @@ def shorten(compressor: Compressor, contents: Sequence[Content], **options: Any)
         heard = [part for part in parts if part.function_response]
         rest = [part for part in parts if not part.function_response]
         for run in [*([part] for part in heard), *([rest] if rest else [])]:
-            chat.append(_chat(content, run, waiting))
+            chat.append(_chat(content, run, waiting, signs=signs))
             runs.append((at, run))
     compressed = compress_chat(compressor, chat, **options)
     if compressed is None:
         return list(contents)
-    stays = compressed.regroup(runs, _edit)
+    stays = compressed.regroup(runs, _edit, _bare)
     return [Content(role=contents[at].role, parts=parts) for at, parts in stays.items()]
 
 
-def _chat(content: Content, parts: list[Part], waiting: dict[str, list[str]]) -> Message:
+def _chat(
+    content: Content, parts: list[Part], waiting: dict[str, list[str]], *, signs: bool
+) -> Message:
     heard = parts[0].function_response
     if heard:
         # Gemini's calls may have no ids: then they are answered in order, by name.
@@ -79,7 +88,8 @@ def _chat(content: Content, parts: list[Part], waiting: dict[str, list[str]]) ->
         call_id = heard.id or (known.pop(0) if known else "")
         text = json.dumps(heard.response, ensure_ascii=False)
         return {"role": "tool", "tool_call_id": call_id, "content": text}
-    said = [text_part(p.text) if p.text else image_part() for p in parts if not p.function_call]
+    spoken = [p for p in parts if not p.function_call and not (signs and p.thought)]
+    said = [text_part(p.text) if p.text else image_part() for p in spoken]
     if content.role != "model":
         texts = [part["text"] for part in said if "text" in part]
         return {"role": "user", "content": texts[0] if len(texts) == len(said) == 1 else said}
@@ -90,12 +100,34 @@ def _chat(content: Content, parts: list[Part], waiting: dict[str, list[str]]) ->
             call_id = part.function_call.id or f"{name} {sum(map(len, waiting.values()))}"
             waiting.setdefault(name, []).append(call_id)
             made.append(call(call_id, name, arguments))
-    return {"role": "assistant", "content": said, "tool_calls": made}
+    chat: Message = {"role": "assistant", "content": said, "tool_calls": made}
+    if signs:
+        signed = [part for part in parts if part.thought and part.thought_signature]
+        chat["thoughts"] = [
+            thought("anthropic", part.text or "", part.thought_signature.decode("latin-1"))
+            for part in signed
+        ]
+    return chat
+
+
+def _bare(parts: Sequence[Part]) -> list[Part]:
+    """Return parts without Claude's thinking, of which the signature may be a part of its own."""
+    return [part for part in parts if not part.thought]
+
+
+def _without_thinking(contents: Sequence[Content]) -> list[Content]:
+    """Return contents without thinking, where it is not known which of it still holds."""
+    return [
+        Content(role=content.role, parts=_bare(content.parts) or [Part(text=REMOVED)])
+        if any(part.thought for part in content.parts or ())
+        else content
+        for content in contents
+    ]
 
 
 def _edit(parts: list[Part], kept: Kept) -> list[Part]:
     text = "\n\n".join(kept.texts)
-    if kept.how == "after":
+    if kept.how == "after" or not parts:
         return [Part(text=text)]
     heard = parts[0].function_response
     if heard:

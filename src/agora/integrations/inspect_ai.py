@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from agora.adapters.thoughts import REMOVED
 from agora.compressor import Compressor
 from agora.errors import MissingExtraError
-from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, with_text
-from agora.integrations.wire import Message, call, image_part, text_part, thought, tool
+from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, is_bound, with_text
+from agora.integrations.wire import Message, call, image_part, redacted, text_part, thought, tool
 
 try:
     import anyio.to_thread
@@ -35,7 +36,8 @@ class AgoraCompaction(CompactionStrategy):
     Inspect decides when, by its threshold, so the schedule by price is not asked. It hands over
     what earlier compactions left; steps are numbered in the whole conversation all the same, since
     the strategy remembers what it elided. Inspect ends a sample whose input stays above the
-    threshold: where nothing can be elided, or something fails, `otherwise` takes over.
+    threshold: where nothing can be elided, or something fails, `otherwise` takes over. Thinking
+    that a model binds to the prefix goes with whatever edit comes after it, also one of these.
     """
 
     def __init__(
@@ -69,7 +71,10 @@ class AgoraCompaction(CompactionStrategy):
                     self._whole.popitem(last=False)
                 return shorter, None
         # Nothing to elide, or Inspect asks again because what we gave was not short enough.
-        return await self._otherwise.compact(model, messages, tools)
+        left, note = await self._otherwise.compact(model, messages, tools)
+        if left != messages and is_bound(self._compressor, model.name):
+            left = [_spoken(_bare(message)) for message in left]
+        return left, note
 
 
 def shorten(
@@ -87,7 +92,7 @@ def shorten(
             tool(t.name, t.description, t.parameters.model_dump(exclude_none=True)) for t in tools
         ],
     )
-    return None if compressed is None else compressed.rebuild(messages, _edit)
+    return None if compressed is None else compressed.rebuild(messages, _edit, _bare)
 
 
 def _chat(message: ChatMessage, format: str) -> Message:
@@ -99,12 +104,36 @@ def _chat(message: ChatMessage, format: str) -> Message:
     if message.role == "tool":
         chat["tool_call_id"] = message.tool_call_id
     if message.role == "assistant":
-        thoughts = [part for part in parts if part.type == "reasoning"]
         calls = message.tool_calls or ()
         chat["content"] = message.text
-        chat["thoughts"] = [thought(format, t.reasoning, t.signature) for t in thoughts]
+        chat["thoughts"] = [_thought(part, format) for part in parts if part.type == "reasoning"]
         chat["tool_calls"] = [call(c.id, c.function, json.dumps(c.arguments)) for c in calls]
     return chat
+
+
+def _thought(part: Any, format: str) -> Message:
+    if part.redacted and not part.signature and format != "responses":
+        # How Inspect holds Claude's thinking: the signature, and beside it what may be read of it.
+        sealed = part.reasoning
+        return redacted(sealed) if part.summary is None else thought(format, part.summary, sealed)
+    return thought(format, part.reasoning, part.signature)
+
+
+def _bare(message: ChatMessage) -> ChatMessage:
+    """Return a message without the model's reasoning; one that has none is the caller's own."""
+    if isinstance(message.content, str):
+        return message
+    content = [part for part in message.content if part.type != "reasoning"]
+    if len(content) == len(message.content):
+        return message
+    return message.model_copy(update={"content": content})
+
+
+def _spoken(message: ChatMessage) -> ChatMessage:
+    """Return a message that says something: an assistant's may not be empty."""
+    if message.content or getattr(message, "tool_calls", None):
+        return message
+    return message.model_copy(update={"content": REMOVED})
 
 
 def _edit(message: ChatMessage, kept: Kept) -> list[ChatMessage]:

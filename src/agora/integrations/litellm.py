@@ -10,9 +10,21 @@ import logging
 from typing import Any
 
 from agora.adapters import read_request
+from agora.adapters.thoughts import REMOVED, is_thinking, without_thinking
 from agora.compressor import Compressor
+from agora.core.compression import Compression
+from agora.core.request import Request
 from agora.errors import MissingExtraError
-from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, logged, with_text
+from agora.integrations import items
+from agora.integrations.compress_chat import (
+    FailOpen,
+    Kept,
+    compress_chat,
+    is_bound,
+    logged,
+    with_text,
+)
+from agora.integrations.wire import ASIDE, thoughts_aside
 
 try:
     import litellm
@@ -47,14 +59,18 @@ class AgoraLogger(CustomLogger):
     ) -> dict[str, Any] | None:
         """Return the request with compressed messages, or None to leave it as it is."""
         kind = str(getattr(call_type, "value", call_type))
-        return await asyncio.to_thread(
-            self._open, lambda: edited(self._compressor, kwargs, kind), None
-        )
+        return await asyncio.to_thread(self._edited, kwargs, kind)
 
     def completion(self, **request: Any) -> Any:
         """Return `litellm.completion`, which runs no hook, of the compressed messages."""
-        shorter = self._open(lambda: edited(self._compressor, request, "completion"), None)
-        return litellm.completion(**(shorter or request))
+        return litellm.completion(**(self._edited(request, "completion") or request))
+
+    def _edited(self, kwargs: dict[str, Any], kind: str) -> dict[str, Any] | None:
+        return self._open(
+            lambda: edited(self._compressor, kwargs, kind),
+            None,
+            lambda: _without_thinking(self._compressor, kwargs, kind),
+        )
 
 
 def edited(compressor: Compressor, kwargs: dict[str, Any], kind: str) -> dict[str, Any] | None:
@@ -68,27 +84,10 @@ def edited(compressor: Compressor, kwargs: dict[str, Any], kind: str) -> dict[st
     messages = request.messages
     if request.server_side or not isinstance(messages, list):
         return None
-    if request.format == "openai" and any(message.get("thinking_blocks") for message in messages):
-        # Anthropic's thinking in chat completions: its own rules say what may go.
-        chat = [{**message, "thoughts": message.get("thinking_blocks", ())} for message in messages]
-        compressed = compress_chat(
-            compressor, chat, model=request.model, tools=kwargs.get("tools") or ()
-        )
-        if compressed is None:
-            return None
-        compression, shorter = compressed.compression, compressed.rebuild(messages, _edit)
-    else:
-        compression = compressor.compress(
-            messages,
-            model=request.model,
-            format=request.format,
-            system=request.system,
-            tools=request.tools,
-            thinking=request.thinking,
-        )
-        shorter = logged(compression).messages
-    if not compression.changed:
+    found = _shortened(compressor, kwargs, request, messages)
+    if found is None:
         return None
+    shorter, compression = found
     savings = {
         "tokens_before": compression.tokens_before,
         "tokens_after": compression.tokens_after,
@@ -100,10 +99,71 @@ def edited(compressor: Compressor, kwargs: dict[str, Any], kind: str) -> dict[st
     return {**request.with_messages(shorter), **({} if dicts else {_METADATA[0]: noted})}
 
 
+def _shortened(
+    compressor: Compressor, kwargs: dict[str, Any], request: Request, messages: list[Any]
+) -> tuple[list[Any], Compression] | None:
+    """Return the messages to send and the account of it, or None when they stay as they are."""
+    bound = is_bound(compressor, request.model)
+    format, system, tools = request.format, request.system, kwargs.get("tools") or ()
+    if format == "responses" and bound:
+        # LiteLLM writes them as Anthropic's messages, with the thinking that is sealed in them.
+        system = system if isinstance(system, str) else None
+        options = {"model": request.model, "system": system, "tools": tools}
+        return items.compress_items(compressor, messages, **options)
+    if format == "openai" and (bound or any(m.get("thinking_blocks") for m in messages)):
+        # Anthropic's thinking in chat completions: its own rules say what may go.
+        chat = [{**message, "thoughts": thoughts_aside(message)} for message in messages]
+        compressed = compress_chat(compressor, chat, model=request.model, tools=tools)
+        if compressed is None:
+            return None
+        return compressed.rebuild(messages, _edit, _bare), compressed.compression
+    compression = compressor.compress(
+        messages,
+        model=request.model,
+        format=format,
+        system=system,
+        tools=request.tools,
+        thinking=request.thinking,
+    )
+    return (compression.messages, compression) if logged(compression).changed else None
+
+
 def _edit(message: dict[str, Any], kept: Kept) -> list[dict[str, Any]]:
     if kept.how == "after":
         return [{"role": "user", "content": "\n\n".join(kept.texts)}]
-    return [{**message, "content": with_text(message["content"], kept)}]
+    return [{**message, "content": with_text(message.get("content") or "", kept)}]
+
+
+def _bare(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a chat message without signed thinking.
+
+    Its `reasoning_content` stays: that is the same text without a signature, which LiteLLM keeps
+    for the caller and does not send to Anthropic.
+    """
+    bare = {name: value for name, value in message.items() if name not in ASIDE}
+    if isinstance(bare.get("content"), list):
+        bare["content"] = [block for block in bare["content"] if not is_thinking(block)]
+    return bare
+
+
+def _without_thinking(
+    compressor: Compressor, kwargs: dict[str, Any], kind: str
+) -> dict[str, Any] | None:
+    """Return a call without signed thinking, where it is not known which of it still holds."""
+    if kind not in _FORMATS:
+        return None
+    request = read_request(kwargs, format=_FORMATS[kind])
+    messages = request.messages
+    if not isinstance(messages, list) or not is_bound(compressor, request.model):
+        return None
+    if request.format == "responses":
+        return request.with_messages(items.without_thinking(messages))
+    if request.format == "anthropic":
+        return request.with_messages(without_thinking(messages).messages)
+    bare = [_bare(message) for message in messages]
+    return request.with_messages(
+        [m if m.get("content") or m.get("tool_calls") else {**m, "content": REMOVED} for m in bare]
+    )
 
 
 agora_logger = AgoraLogger()

@@ -6,7 +6,8 @@ from typing import Any
 
 from agora.compressor import Compressor
 from agora.errors import MissingExtraError
-from agora.integrations.compress_chat import FailOpen, logged
+from agora.integrations.compress_chat import FailOpen, is_bound, logged
+from agora.integrations.items import compress_items, without_thinking
 from agora.integrations.wire import Message
 
 try:
@@ -32,16 +33,35 @@ class AgoraFilter:
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Return the compressed input; scoring runs in a thread."""
-        return await asyncio.to_thread(self._open, lambda: self._edited(data), data.model_data)
-
-    def _edited(self, data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
+        name = self._model or _model_name(data.agent.model)
+
+        def bare() -> ModelInputData:
+            return ModelInputData(without_thinking(given.input), given.instructions)
+
+        bound = is_bound(self._compressor, name)
+        return await asyncio.to_thread(
+            self._open,
+            lambda: self._edited(data, name, bound=bound),
+            given,
+            bare if bound else None,
+        )
+
+    def _edited(self, data: CallModelData[Any], name: str | None, *, bound: bool) -> ModelInputData:
+        given = data.model_data
+        tools = [_tool(tool) for tool in data.agent.tools]
+        if bound:
+            # Claude, by way of LiteLLM: an edit costs the reasoning items that are older.
+            found = compress_items(
+                self._compressor, given.input, model=name, system=given.instructions, tools=tools
+            )
+            return given if found is None else ModelInputData(found[0], given.instructions)
         compression = self._compressor.compress(
             given.input,
-            model=self._model or _model_name(data.agent.model),
+            model=name,
             format="responses",
             system=given.instructions,
-            tools=[_tool(tool) for tool in data.agent.tools] or None,
+            tools=tools or None,
         )
         if not logged(compression).changed:
             return given

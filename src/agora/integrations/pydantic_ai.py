@@ -6,14 +6,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from agora.adapters.thoughts import REMOVED
 from agora.compressor import Compressor
+from agora.core.binding import binds
 from agora.errors import MissingExtraError
-from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, with_text
+from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, is_bound, with_text
 from agora.integrations.wire import Message, call, image_part, text_part, thought, tool
 
 try:
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
+    from pydantic_ai.messages import (
+        ModelMessage,
+        ModelRequest,
+        ModelResponse,
+        TextPart,
+        UserPromptPart,
+    )
 except ImportError as error:
     raise MissingExtraError(__name__, "pydantic-ai") from error
 
@@ -32,12 +40,25 @@ class Agora(AbstractCapability[Any]):
     async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:  # noqa: ARG002
         """Ask the model with the compressed messages; scoring runs in a thread."""
         own = request_context
-        return await handler(await asyncio.to_thread(self._open, lambda: self._edited(own), own))
+
+        def bare() -> Any:
+            return replace(own, messages=_without_thinking(own.messages))
+
+        bound = is_bound(self._compressor, _name(own.model))
+        return await handler(
+            await asyncio.to_thread(
+                self._open, lambda: self._edited(own), own, bare if bound else None
+            )
+        )
 
     async def compact(self, messages: list[ModelMessage], ctx: Any) -> list[ModelMessage]:
         """Return the messages compressed for the run's model."""
+        bound = is_bound(self._compressor, _name(ctx.model))
         return await asyncio.to_thread(
-            self._open, lambda: shorten(self._compressor, messages, ctx.model), messages
+            self._open,
+            lambda: shorten(self._compressor, messages, ctx.model),
+            messages,
+            (lambda: _without_thinking(messages)) if bound else None,
         )
 
     def _edited(self, request: Any) -> Any:
@@ -64,19 +85,39 @@ def shorten(
     compressor: Compressor, messages: Sequence[ModelMessage], model: Any, **options: Any
 ) -> list[ModelMessage]:
     """Return the messages to send to `model`. Unlike the capability it lets errors out."""
-    while hasattr(model, "wrapped"):
-        model = model.wrapped
+    name, model = _name(model), _served(model)
     format = "responses" if "Responses" in type(model).__name__ else model.system
     format = format if format in ("responses", "anthropic") else "openai"
     # Each part of a request is a message of its own on the wire.
     own = [list(m.parts) if isinstance(m, ModelRequest) else [m] for m in messages]
     runs = [(at, [part]) for at, some in enumerate(own) for part in some]
     chat = [_chat(part, format) for _, (part,) in runs]
-    compressed = compress_chat(compressor, chat, format=format, model=model.model_name, **options)
+    compressed = compress_chat(compressor, chat, format=format, model=name, **options)
     if compressed is None:
         return list(messages)
-    stays = compressed.regroup(runs, _edit)
-    return [messages[n] if p == own[n] else replace(messages[n], parts=p) for n, p in stays.items()]
+    stays = compressed.regroup(runs, _edit, lambda run: list(map(_bare, run)))
+    return [
+        parts[0]
+        if isinstance(messages[n], ModelResponse)
+        else messages[n]
+        if parts == own[n]
+        else replace(messages[n], parts=parts)
+        for n, parts in stays.items()
+    ]
+
+
+def _served(model: Any) -> Any:
+    """Return the model behind wrappers."""
+    while hasattr(model, "wrapped"):
+        model = model.wrapped
+    return model
+
+
+def _name(model: Any) -> str | None:
+    """Return the model's name; of several that take turns, one that binds thinking, if any does."""
+    model = _served(model)
+    names = [_name(one) for one in getattr(model, "models", ())]
+    return next(filter(binds, names), None) or getattr(model, "model_name", None)
 
 
 def _chat(part: Any, format: str) -> Message:
@@ -112,4 +153,25 @@ def _said(part: Any) -> Any:
 def _edit(run: list[Any], kept: Kept) -> list[Any]:
     if kept.how == "after":
         return [UserPromptPart("\n\n".join(kept.texts))]
+    if isinstance(run[0], ModelResponse):
+        return [replace(run[0], parts=[*run[0].parts, *map(TextPart, kept.texts)])]
     return [replace(part, content=with_text(_said(part), kept, str)) for part in run]
+
+
+def _bare(part: Any) -> Any:
+    """Return a response without its signed thinking; whatever has none is the caller's own."""
+    if not isinstance(part, ModelResponse):
+        return part
+    # Unsigned thinking goes out as text, which no model checks.
+    parts = [p for p in part.parts if not (p.part_kind == "thinking" and p.signature)]
+    return part if len(parts) == len(part.parts) else replace(part, parts=parts)
+
+
+def _without_thinking(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """Return messages without signed thinking, where it is not known which of it still holds."""
+    out = []
+    for message in messages:
+        bare = _bare(message)
+        emptied = bare is not message and not bare.parts
+        out.append(replace(bare, parts=[TextPart(REMOVED)]) if emptied else bare)
+    return out

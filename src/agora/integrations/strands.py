@@ -11,10 +11,11 @@ from collections.abc import AsyncIterator, Sequence
 from itertools import groupby
 from typing import Any, TypeVar
 
+from agora.adapters.thoughts import REMOVED
 from agora.compressor import Compressor
 from agora.errors import MissingExtraError
-from agora.integrations.compress_chat import FailOpen, Kept, compress_chat
-from agora.integrations.wire import Message, call, image_part, text_part, thought, tool
+from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, is_bound
+from agora.integrations.wire import Message, call, image_part, redacted, text_part, thought, tool
 
 try:
     from strands.models import Model
@@ -37,17 +38,19 @@ def compressed(model: M, compressor: Compressor | None = None) -> M:
         system_prompt: str | None = None,
         **options: Any,
     ) -> AsyncIterator[Any]:
+        name = self.get_config().get("model_id")
         edited = await asyncio.to_thread(
             fail_open,
             lambda: shorten(
                 used,
                 messages,
                 format="anthropic" if claude else "openai",
-                model=self.get_config().get("model_id"),
+                model=name,
                 system=system_prompt,
                 tools=[_tool(spec) for spec in tool_specs or ()],
             ),
             messages,
+            (lambda: _without_thinking(messages)) if is_bound(used, name) else None,
         )
         async for event in kind.stream(self, edited, tool_specs, system_prompt, **options):
             yield event
@@ -65,7 +68,7 @@ def shorten(compressor: Compressor, messages: Sequence[Message], **options: Any)
     compressed = compress_chat(compressor, chat, **options)
     if compressed is None:
         return list(messages)
-    stays = compressed.regroup(runs, _edit)
+    stays = compressed.regroup(runs, _edit, _bare)
     return [{**messages[at], "content": content} for at, content in stays.items()]
 
 
@@ -86,12 +89,11 @@ def _chat(role: str, blocks: list[Message], format: str) -> Message:
     if role == "user":
         return {"role": "user", "content": said}
     uses = [block["toolUse"] for block in blocks if "toolUse" in block]
-    thought_of = [block.get("reasoningContent", {}).get("reasoningText", {}) for block in blocks]
-    signed = [t for t in thought_of if t.get("signature")]
+    thoughts = (_thought(block["reasoningContent"], format) for block in blocks if _signed(block))
     return {
         "role": "assistant",
         "content": said,
-        "thoughts": [thought(format, t["text"], t["signature"]) for t in signed],
+        "thoughts": list(thoughts),
         "tool_calls": [call(u["toolUseId"], u["name"], json.dumps(u["input"])) for u in uses],
     }
 
@@ -102,9 +104,37 @@ def _part(block: Message) -> Message:
     return text_part(block["text"]) if "text" in block else image_part()
 
 
+def _signed(block: Message) -> bool:
+    """Tell whether a block is thinking that its model checks; what is not signed is not sent."""
+    reasoning = block.get("reasoningContent") or {}
+    signature = (reasoning.get("reasoningText") or {}).get("signature")
+    return bool(signature or reasoning.get("redactedContent"))
+
+
+def _thought(reasoning: Message, format: str) -> Message:
+    if reasoning.get("redactedContent"):
+        return redacted(reasoning["redactedContent"])
+    said = reasoning["reasoningText"]
+    return thought(format, said.get("text", ""), said["signature"])
+
+
+def _bare(blocks: list[Message]) -> list[Message]:
+    return [block for block in blocks if not _signed(block)]
+
+
+def _without_thinking(messages: Sequence[Message]) -> list[Message]:
+    """Return messages without signed thinking, where it is not known which of it still holds."""
+    return [
+        {**message, "content": _bare(message["content"]) or [{"text": REMOVED}]}
+        if any(map(_signed, message["content"]))
+        else message
+        for message in messages
+    ]
+
+
 def _edit(blocks: list[Message], kept: Kept) -> list[Message]:
     texts = [{"text": text} for text in kept.texts]
-    if kept.how == "after" or "toolResult" not in blocks[0]:
+    if kept.how == "after" or not (blocks and "toolResult" in blocks[0]):
         return texts if kept.how == "after" else [*blocks, *texts]
     result = blocks[0]["toolResult"]
     content = list(result["content"]) if kept.how == "append" else []

@@ -1,11 +1,14 @@
 """Chat completions messages in the wire format that a framework will send them in."""
 
+import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 Message = dict[str, Any]
+ASIDE = ("thinking_blocks", "reasoning_details")
+"""Where LiteLLM's dialect and OpenRouter's keep signed thinking: beside a message's content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,24 @@ def thought(format: str, text: str, signature: str | None) -> Message:
         summary = [{"type": "summary_text", "text": text}]
         return {"type": "reasoning", "summary": summary, "encrypted_content": signature}
     return {"type": "thinking", "thinking": text, "signature": signature}
+
+
+def redacted(data: Any) -> Message:
+    """Return Anthropic's thinking that only the provider can read."""
+    sealed = base64.b64encode(data).decode() if isinstance(data, bytes) else str(data)
+    return {"type": "redacted_thinking", "data": sealed}
+
+
+def thoughts_aside(fields: Mapping[str, Any]) -> list[Message]:
+    """Return the signed thinking that is kept beside a message's content."""
+    found = [one for name in ASIDE for one in fields.get(name) or ()]
+    return [
+        redacted(one["data"])
+        if one.get("data")
+        else thought("anthropic", one.get("thinking") or one.get("text") or "", one["signature"])
+        for one in found
+        if one.get("data") or one.get("signature")
+    ]
 
 
 def wire_of(

@@ -1,17 +1,28 @@
 """Logs in the shapes people have, read as recordings of trajectories."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
 from agora.adapters.rules.shape import kind_of
 from agora.errors import UnknownFormatError
-from agora.logs.recording import Bad, Recording, Tally
+from agora.logs.recording import Bad, Compaction, Recording, Tally
 from agora.logs.sniff import KINDS, LOOKED_AT, sniff
 from agora.logs.source import Log, Record, log_files, logs_in, read_records
 from agora.logs.usage import Usage
 
-__all__ = ["KINDS", "Bad", "Recording", "Tally", "Usage", "log_files", "read_logs", "read_one"]
+__all__ = [
+    "KINDS",
+    "Bad",
+    "Compaction",
+    "Recording",
+    "Tally",
+    "Usage",
+    "log_files",
+    "read_logs",
+    "read_one",
+]
 
 
 def read_logs(
@@ -57,15 +68,18 @@ def _read(paths: Iterable[Path], tally: Tally, kind: str | None) -> Iterator[Rec
     def refuse(error: OSError) -> None:
         tally.refuse(str(error.filename), f"cannot be read: {error.strerror or error}")
 
-    for log in chain.from_iterable(logs_in(path, refuse) for path in paths):
-        tally.files += len(log.files)
-        try:
-            for recording in _read_log(log, tally, kind):
-                tally.recordings += 1
-                yield recording
-        except OSError as error:
-            where = error.filename or log.files[0]
-            tally.refuse(str(where), f"cannot be read: {error.strerror or error}")
+    for path in paths:
+        number = 0
+        for log in logs_in(path, refuse):
+            tally.files += len(log.files)
+            try:
+                for recording in _read_log(log, tally, kind):
+                    tally.recordings += 1
+                    yield replace(recording, path=str(path), number=number)
+                    number += 1
+            except OSError as error:
+                where = error.filename or log.files[0]
+                tally.refuse(str(where), f"cannot be read: {error.strerror or error}")
 
 
 def _read_log(log: Log, tally: Tally, kind: str | None) -> Iterator[Recording]:

@@ -31,6 +31,7 @@ class LoggedCall:
     tools: object = None
     model: str | None = None
     observations: Observations | None = None
+    thinking: bool | None = None
     answer: list[Any] = field(default_factory=list)
     """What the model answered, as messages of the same format."""
     answer_id: str = ""
@@ -175,6 +176,7 @@ class Grouping:
             messages=messages,
             system=last.system,
             tools=last.tools,
+            thinking=last.thinking,
             model=last.model,
             observations=last.observations,
             # A finished conversation is not what one call sent: each of its messages was one.

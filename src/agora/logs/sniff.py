@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from agora.logs import (
+from agora.logs.kinds import (
     claude_code,
     codex,
     gemini_cli,

@@ -67,14 +67,23 @@ class Talk:
         self._add({"role": "tool", "tool_call_id": call_id, "content": content})
 
     def recording(
-        self, own_id: str, *, task: str = "", observations: Observations | None = None
+        self,
+        own_id: str,
+        *,
+        task: str = "",
+        observations: Observations | None = None,
+        lacks: str = "",
     ) -> Recording | None:
-        """Return the recording, or None if none of the answers was made by a call of its own."""
+        """Return the recording, or None if none of the answers was made by a call of its own.
+
+        `lacks` is what such a log never holds, in words.
+        """
         messages, made = self._paired()
         calls = tuple(at for at, one in enumerate(made) if one is not None)
         known = [one for one in made if one is not None]
         if not known:
             return None
+        earlier = sum(one["role"] == "assistant" for one in messages[: calls[0]])
         while messages and messages[-1].get("tool_calls"):
             # The call was made, but what it asked for was not run any more.
             messages.pop()
@@ -93,6 +102,8 @@ class Talk:
             output_tokens=tuple(tokens) if len(tokens) == len(calls) else (),
             at_seconds=rising(times) if len(times) == len(calls) else (),
             task=task,
+            earlier_calls=earlier,
+            lacks=lacks,
         )
 
     def _add(self, message: Message, made: Made | None = None) -> None:

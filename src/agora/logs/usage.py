@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agora.adapters.lifetimes import written_1h
 from agora.adapters.rules.shape import as_object
 from agora.logs.values import as_count
 
@@ -23,6 +24,8 @@ class Usage:
     """What the provider bills as a cache write; most bill none."""
     dollars: float | None = None
     """What the call cost, output included, where the log says."""
+    written_1h: int | None = None
+    """What of `written` is kept for an hour; None where the provider does not say."""
 
     @property
     def uncached(self) -> int:
@@ -34,7 +37,7 @@ def read_usage(value: Any) -> Usage | None:
     """Return the usage in an object of any of the APIs, or None if it says nothing of the prompt.
 
     >>> read_usage({"prompt_tokens": 900, "prompt_tokens_details": {"cached_tokens": 768}})
-    Usage(prompt=900, read=768, written=0, dollars=None)
+    Usage(prompt=900, read=768, written=0, dollars=None, written_1h=None)
     >>> read_usage({"input_tokens": 10, "cache_read_input_tokens": 90}).prompt
     100
     """
@@ -44,7 +47,9 @@ def read_usage(value: Any) -> Usage | None:
         return None
     prompt, read, written = found
     read = min(read, prompt)
-    return Usage(prompt, read, min(written, prompt - read), _cost(usage))
+    written = min(written, prompt - read)
+    hour = written_1h(usage)
+    return Usage(prompt, read, written, _cost(usage), None if hour is None else min(hour, written))
 
 
 def _openai(usage: Mapping[str, object]) -> tuple[int, int, int] | None:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from agora.core.reading.actions import done_by, used_by
+from agora.core.reading.names import names_in
 from agora.core.trajectory import Step, Trajectory
-from agora.core.uses import done_by, names_in, used_by
 
 _SIGNS = str.maketrans('=;"', "   ")
 """What stands around the names of a line."""

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from agora.adapters.spoken import ACTS_BY_TEXT
 from agora.core.prices import FAMILIES, UNKNOWN, PriceSheet
 from agora.core.schedule import LEAST_TOKENS
-from agora.logs import Tally
+from agora.logs import Tally, Usage
 from agora.replay.run import OWN, Pricing, ReplayOutcome
 from agora.replay.simulate import Policy, PolicyBill, Replayed
 
@@ -53,6 +53,10 @@ class Totals:
     """Actions that need a name from an earlier step."""
     met: int = 0
     """Those of them whose prompt still had every name they need."""
+    acting: int = 0
+    """All actions, whether they need such a name or not."""
+    offered: int = 0
+    """Trajectories whose model has such a way of sending them; others are in it as they were."""
     estimated: int = 0
     """Calls estimated from their neighbours, not decided one by one."""
 
@@ -64,15 +68,22 @@ class Totals:
     def add(self, bill: PolicyBill, sheet: PriceSheet) -> float:
         """Take in a trajectory, and return what it cost."""
         uncached = read = written = edits = 0
+        dear_uncached = dear_read = dear_written = 0.0
         for call in bill.calls:
             uncached += call.uncached
             read += call.read
             written += call.written
             edits += call.edited
+            factor = sheet.tier(call.uncached + call.read + call.written).input
+            dear_uncached += factor * call.uncached
+            dear_read += factor * call.read
+            dear_written += factor * call.written
         self.calls += len(bill.calls)
         self.edits += edits
         self.needing += bill.needing
         self.met += bill.met
+        self.acting += bill.acting
+        self.offered += bill.offered
         self.estimated += bill.estimated
         self.uncached += uncached
         self.read += read
@@ -81,9 +92,9 @@ class Totals:
         if unit_of(sheet) == "seconds":
             rate = sheet.prefill_seconds_per_million or 0.0
         costs = (
-            uncached * rate / 1e6,
-            read * sheet.read * rate / 1e6,
-            written * sheet.write * rate / 1e6,
+            dear_uncached * rate / 1e6,
+            dear_read * sheet.read * rate / 1e6,
+            dear_written * sheet.write * rate / 1e6,
         )
         self.uncached_cost += costs[0]
         self.read_cost += costs[1]
@@ -99,7 +110,17 @@ class Totals:
             **asdict(self),
             "append_only_share": 1 - self.edits / self.calls if self.calls else 1.0,
             "met_share": self.met / self.needing if self.needing else None,
+            "found_share": 1 - (self.needing - self.met) / self.acting if self.acting else None,
         }
+
+
+def billed_dollars(usage: Usage, sheet: PriceSheet, ttl: str | None = None) -> float:
+    """Return what a call's input cost by the tokens that the provider reported.
+
+    `ttl` is what the call asked for, where the provider does not say for how long it wrote.
+    """
+    paid = sheet.as_billed(usage.written, usage.written_1h, ttl)
+    return paid.dollars(uncached=usage.uncached, read=usage.read, written=usage.written)
 
 
 @dataclass(slots=True)
@@ -118,15 +139,16 @@ class Billed:
     call_errors: float = 0.0
     """Of each call, how far the simulated cost is from the billed one, as a ratio to it; summed."""
 
-    def add(self, replayed: Replayed, sheet: PriceSheet) -> None:
-        """Take in a trajectory that has its usage."""
-        if not replayed.usage:
+    def add(self, replayed: Replayed, sheet: PriceSheet, ttl: str | None) -> None:
+        """Take in a trajectory that has its usage, and the time to live that it asked for."""
+        if not replayed.usage or replayed.shortened:
             return
         self.trajectories += 1
+        usual = sheet.for_ttl(ttl)
         simulated = replayed.bills[Policy.AS_IT_WAS].calls
         for usage, call in zip(replayed.usage, simulated, strict=True):
-            cost = sheet.dollars(uncached=usage.uncached, read=usage.read, written=usage.written)
-            ours = sheet.dollars(uncached=call.uncached, read=call.read, written=call.written)
+            cost = billed_dollars(usage, sheet, ttl)
+            ours = usual.dollars(uncached=call.uncached, read=call.read, written=call.written)
             self.calls += 1
             self.prompt += usage.prompt
             self.read += usage.read
@@ -142,6 +164,78 @@ class Billed:
             "error": self.simulated_cost / self.cost - 1 if self.cost else None,
             "call_error": self.call_errors / self.calls if self.calls else None,
         }
+
+
+@dataclass(slots=True)
+class NotShown:
+    """Trajectories whose log does not show a part of every call, and how large that part is."""
+
+    trajectories: int = 0
+    _thousands: Counter[int] = field(default_factory=Counter)
+
+    def add(self, tokens: int) -> None:
+        """Take in a trajectory."""
+        self.trajectories += 1
+        self._thousands[round(tokens, -3)] += 1
+
+    def value(self, what: str) -> Json:
+        """Return it as JSON, tokens to the nearest thousand."""
+        sizes = sorted(self._thousands.elements())
+        return {
+            "what": what,
+            "trajectories": self.trajectories,
+            "tokens": sizes[(len(sizes) - 1) // 2],
+            "least": sizes[0],
+            "most": sizes[-1],
+        }
+
+
+@dataclass(slots=True)
+class Compactions:
+    """What agents' own compactions cost, and what came after them, by the first sheet."""
+
+    count: int = 0
+    least: int = 0
+    most: int = 0
+    """The prompts that were summed up, in tokens, where logs say."""
+    summary_tokens: int = 0
+    """What stands for them; by our estimate."""
+    steps: int = 0
+    repeated: int = 0
+    reread: int = 0
+    needing: int = 0
+    met: int = 0
+    calls: int = 0
+    """Calls that wrote summaries, of those that are in the logs; their input is in every bill."""
+    input_cost: float = 0.0
+    output_tokens: int = 0
+    """What those calls wrote; by our estimate, and in no bill."""
+    output_cost: float = 0.0
+
+    def add(self, replayed: Replayed, sheet: PriceSheet, cost: float) -> None:
+        """Take in a trajectory, with what it cost as it was."""
+        if replayed.summary_tokens:
+            self.calls += 1
+            self.input_cost += cost
+            self.output_tokens += replayed.summary_tokens
+            self.output_cost += sheet.dollars(output=replayed.summary_tokens)
+        after = replayed.compacted
+        if after is None:
+            return
+        self.count += 1
+        if after.prompt_tokens:
+            self.least = min(self.least or after.prompt_tokens, after.prompt_tokens)
+            self.most = max(self.most, after.prompt_tokens)
+        self.summary_tokens += after.summary_tokens
+        self.steps += after.steps
+        self.repeated += after.repeated
+        self.reread += after.reread
+        self.needing += after.needing
+        self.met += after.met
+
+    def value(self) -> Json:
+        """Return it as JSON."""
+        return {**asdict(self), "met_share": self.met / self.needing if self.needing else None}
 
 
 @dataclass(slots=True)
@@ -242,6 +336,8 @@ class Report:
     pricing: Pricing
     least_tokens: int = LEAST_TOKENS
     """The threshold that was replayed with: below it, nothing is edited."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What a path is called before the number of a trajectory; nothing where there is but one."""
     trajectories: int = 0
     steps: int = 0
     calls: int = 0
@@ -261,6 +357,13 @@ class Report:
     """What could not be replayed."""
     illegal: Reasons = field(default_factory=Reasons)
     """What was replayed but left as it is, because a provider would refuse it in any case."""
+    shortened: Reasons = field(default_factory=Reasons)
+    """What was left as it is because it had been shortened already."""
+    not_shown: dict[str, NotShown] = field(default_factory=dict)
+    """By what a log does not show of every call."""
+    compactions: Compactions = field(default_factory=Compactions)
+    lost: int = 0
+    """Calls at which the cache had been lost in time, as usage shows."""
     totals: dict[str, dict[Policy, Totals]] = field(default_factory=dict)
     compared: dict[str, Comparison] = field(default_factory=dict)
     _models: dict[str, _Model] = field(default_factory=dict)
@@ -277,10 +380,12 @@ class Report:
 
     def add(self, outcome: ReplayOutcome) -> None:
         """Take in one outcome."""
+        path = self.names.get(outcome.path, "")
+        place = f"{path}#{outcome.number}" if outcome.path else outcome.id
         if not outcome.by_sheet:
-            self.failed.add(outcome.error, outcome.id)
+            self.failed.add(outcome.error, place)
             return
-        sheets = self.pricing.of(outcome.model)
+        sheets = self.pricing.of(outcome.model, outcome.ttl)
         first = next(iter(outcome.by_sheet.values()))
         calls = len(first.bills[Policy.AS_IT_WAS].calls)
         self.trajectories += 1
@@ -292,32 +397,27 @@ class Report:
         self.steps_after_edit += first.steps_after_edit
         self.below_threshold += first.below_threshold
         self.act_by_text += first.acts_by_text
-        self.billed.add(first, next(iter(sheets.values())))
+        self.billed.add(first, next(iter(self.pricing.of(outcome.model).values())), outcome.ttl)
         if first.illegal:
-            self.illegal.add(first.illegal, outcome.id)
+            self.illegal.add(first.illegal, place)
+        if first.shortened:
+            self.shortened.add(first.shortened, place)
+        if first.lacks:
+            self.not_shown.setdefault(first.lacks, NotShown()).add(first.unseen_tokens)
+        self.lost += first.lost
         self._count_model(outcome.model, first.sheet)
         costs: dict[str, list[float]] = {}
         for key, replayed in outcome.by_sheet.items():
-            self._used[sheets[key].name] = sheets[key]
+            sheet = sheets[key]
+            self._used[sheet.name] = sheet
             totals = self.totals[key]
-            costs[key] = [
-                totals[policy].add(replayed.bills[policy], sheets[key]) for policy in Policy
-            ]
+            costs[key] = [totals[policy].add(replayed.bills[policy], sheet) for policy in Policy]
             self.compared[key].add(costs[key][0], costs[key][1])
-        row = {
-            "id": first.id[:_SHOWN_OF_A_NAME],
-            "model": first.model[:_SHOWN_OF_A_NAME],
-            "sheet": first.sheet,
-            "format": first.format,
-            "task": first.task[:_SHOWN_OF_A_NAME],
-            "steps": first.steps,
-            "calls": calls,
-            "tokens": first.tokens,
-            "elided": {key: len(one.elided) for key, one in outcome.by_sheet.items()},
-            "edits": {key: _edits(one) for key, one in outcome.by_sheet.items()},
-            "cost": costs,
-            "illegal": first.illegal,
-        }
+        own = next(iter(costs))
+        self.compactions.add(first, sheets[own], costs[own][0])
+        row = _row(outcome, costs)
+        row["path"] = path
+        row["number"] = outcome.number if outcome.path else self.trajectories - 1
         cost = next(iter(costs.values()))[0]
         self._rows.offer(cost, row)
         if self._details.wants(cost):
@@ -364,6 +464,10 @@ class Report:
             "idle": self._idle(),
             "failed": {"count": self.failed.count, "reasons": self.failed.value()},
             "left_alone": {"count": self.illegal.count, "reasons": self.illegal.value()},
+            "shortened": {"count": self.shortened.count, "reasons": self.shortened.value()},
+            "not_shown": [found.value(what) for what, found in self.not_shown.items()],
+            "compactions": self.compactions.value(),
+            "lost": self.lost,
             "sheet_keys": list(keys),
             "units": {key: self._unit(key) for key in keys},
             "sheets": {name: _sheet(sheet) for name, sheet in sorted(self._used.items())},
@@ -411,6 +515,29 @@ class Report:
         return "seconds" if own == {"seconds"} else "dollars"
 
 
+def _row(outcome: ReplayOutcome, costs: Mapping[str, list[float]]) -> Json:
+    """Return what is listed of a trajectory; its costs are by sheet, in the order of policies."""
+    first = next(iter(outcome.by_sheet.values()))
+    return {
+        "id": first.id[:_SHOWN_OF_A_NAME],
+        "model": first.model[:_SHOWN_OF_A_NAME],
+        "sheet": first.sheet,
+        "format": first.format,
+        "task": first.task[:_SHOWN_OF_A_NAME],
+        "steps": first.steps,
+        "calls": len(first.bills[Policy.AS_IT_WAS].calls),
+        "tokens": first.tokens,
+        "elided": {key: len(one.elided) for key, one in outcome.by_sheet.items()},
+        "edits": {key: _edits(one) for key, one in outcome.by_sheet.items()},
+        "cost": costs,
+        "illegal": first.illegal,
+        "shortened": first.shortened,
+        "lacks": first.lacks,
+        "unseen_tokens": first.unseen_tokens,
+        "tokens_scale": round(first.tokens_scale, 3),
+    }
+
+
 def _edits(replayed: Replayed) -> list[int]:
     return [replayed.bills[policy].edits for policy in Policy]
 
@@ -456,9 +583,10 @@ def _sheet(sheet: PriceSheet) -> Json:
         "minimum_prefix": sheet.minimum_prefix,
         "ttl_seconds": sheet.ttl_seconds,
         "hit": sheet.hit,
+        "tiers": [asdict(tier) for tier in sheet.tiers],
         "prefill_seconds_per_million": sheet.prefill_seconds_per_million,
         "known": sheet.name != UNKNOWN,
-        "family": sheet.name in FAMILIES,
+        "family": sheet.name.partition(" (")[0] in FAMILIES,
         "source": sheet.source,
         "date": sheet.date,
     }

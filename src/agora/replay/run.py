@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from agora.compressor import Compressor
 from agora.core.prices import PriceSheet, sheet_for
-from agora.core.schedule import LEAST_TOKENS
+from agora.core.schedule import CEILING, LEAST_TOKENS
 from agora.errors import AgoraError
 from agora.logs import Recording
 from agora.replay.simulate import Policy, Replayed, replay_by
@@ -38,20 +38,32 @@ class Pricing:
     known: Mapping[str, PriceSheet] = field(default_factory=dict)
     """Sheets that are searched for a model before those that ship."""
 
-    def of(self, model: str | None) -> dict[str, PriceSheet]:
+    def of(self, model: str | None, ttl: str | None = None) -> dict[str, PriceSheet]:
         """Return the sheets for a model by their keys, the one to show first first.
+
+        A model's own sheet is that of the time to live which its calls were written for, and its
+        name says so where that makes a difference; a sheet that was named is used as it is.
 
         >>> list(Pricing(others=(sheet_for("gpt-5"),)).of("gpt-4o").items())[0][1].name
         'gpt-4o'
         """
-        first = self.fixed or sheet_for(model or "", self.known)
-        key = self.fixed.name if self.fixed else OWN
-        return {key: first} | {sheet.name: sheet for sheet in self.others if sheet.name != key}
+        if self.fixed:
+            key, first = self.fixed.name, self.fixed.for_ttl(None)
+        else:
+            key, first = OWN, _written_for(sheet_for(model or "", self.known), ttl)
+        return {key: first} | {
+            sheet.name: sheet.for_ttl(None) for sheet in self.others if sheet.name != key
+        }
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys that every recording's sheets have."""
         return tuple(self.of(None))
+
+
+def _written_for(sheet: PriceSheet, ttl: str | None) -> PriceSheet:
+    other = sheet.for_ttl(ttl)
+    return sheet if other.write == sheet.write else replace(other, name=f"{sheet.name} ({ttl})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +74,11 @@ class ReplayOutcome:
     model: str
     by_sheet: Mapping[str, Replayed] = field(default_factory=dict)
     error: str = ""
+    ttl: str | None = None
+    """What its calls were written for, None for the usual time to live."""
+    path: str = ""
+    number: int = 0
+    """Where its recording stands, as `agora explain PATH#4` has it."""
 
 
 def run(
@@ -73,6 +90,7 @@ def run(
     in_flight_bytes: int = IN_FLIGHT_BYTES,
     scorer: str = DEFAULT,
     least_tokens: int = LEAST_TOKENS,
+    ceiling: float = CEILING,
 ) -> Iterator[ReplayOutcome]:
     """Return what became of each recording, in their order.
 
@@ -82,7 +100,7 @@ def run(
     `if __name__ == "__main__":`. `scorer` is a name or a folder that
     `agora.load_scorer` takes: each worker loads its own.
     """
-    task = _Task(pricing, tuple(policies), scorer, least_tokens)
+    task = _Task(pricing, tuple(policies), scorer, least_tokens, ceiling)
     if workers <= 1:
         for recording in recordings:
             yield task.outcome(recording)
@@ -143,25 +161,49 @@ class _Task:
     policies: tuple[Policy, ...]
     scorer: str = DEFAULT
     least_tokens: int = LEAST_TOKENS
+    ceiling: float = CEILING
 
     def outcome(self, recording: Recording) -> ReplayOutcome:
         model = recording.model or ""
         try:
-            sheets = self.pricing.of(model)
+            ttl = recording.ttl
+            sheets = self.pricing.of(model, ttl)
             # The same prices under two keys are worked out once.
             distinct = list({sheet.name: sheet for sheet in sheets.values()}.values())
             replayed = replay_by(
                 recording,
                 distinct,
                 self.policies,
-                Compressor(scorer=_scorer(self.scorer), least_tokens=self.least_tokens),
+                Compressor(
+                    scorer=_scorer(self.scorer),
+                    least_tokens=self.least_tokens,
+                    ceiling=self.ceiling,
+                ),
             )
             by_name = {one.sheet: one for one in replayed}
             by_sheet = {key: by_name[sheet.name] for key, sheet in sheets.items()}
         except Exception as error:
             # Logs hold anything; an error of one recording is noted, and the next is replayed.
-            return ReplayOutcome(id=recording.id, model=model, error=_described(error))
-        return ReplayOutcome(id=recording.id, model=model, by_sheet=by_sheet)
+            return _outcome(recording, error=_described(error))
+        return _outcome(recording, by_sheet=by_sheet, ttl=ttl)
+
+
+def _outcome(
+    recording: Recording,
+    *,
+    by_sheet: Mapping[str, Replayed] | None = None,
+    error: str = "",
+    ttl: str | None = None,
+) -> ReplayOutcome:
+    return ReplayOutcome(
+        id=recording.id,
+        model=recording.model or "",
+        by_sheet=by_sheet or {},
+        error=error,
+        ttl=ttl,
+        path=recording.path,
+        number=recording.number,
+    )
 
 
 def _described(error: Exception) -> str:
@@ -241,10 +283,8 @@ def _alone(task: _Task, recording: Recording) -> ReplayOutcome:
                 future = pool.submit(_work, [recording])
             return future.result()[0]
         except BrokenProcessPool:
-            return ReplayOutcome(
-                id=recording.id,
-                model=recording.model or "",
-                error="the process that replayed it was killed; it may need more memory",
+            return _outcome(
+                recording, error="the process that replayed it was killed; it may need more memory"
             )
 
 

@@ -4,26 +4,30 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from itertools import pairwise
-from typing import NamedTuple
+from itertools import accumulate, pairwise
 
-from agora.adapters import broken_rules, parse
+from agora.adapters import broken_rules
 from agora.adapters.spoken import may_act_by_text
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import Decision
-from agora.core.elide import Markers, PaperMarkers
 from agora.core.memo import ENTRY_WEIGHT, room_for
-from agora.core.prefix_cache import PrefixCache, Segment
+from agora.core.prefix_cache import PrefixCache
 from agora.core.prices import PriceSheet
-from agora.core.request import Request
-from agora.core.schedule import Edit, Sizes
+from agora.core.renditions.markers import PaperMarkers
+from agora.core.renditions.rendition import Rendition
+from agora.core.schedule import Edit
 from agora.core.scorer import Scorer
-from agora.core.tokens import EstimatedTokens, TokenCounter
-from agora.core.trajectory import Step, Trajectory
-from agora.errors import TooManyCallsError
+from agora.core.tokens import EstimatedTokens
+from agora.core.trajectory import Trajectory
 from agora.logs import Recording, Usage
+from agora.logs.moments import Moment
+from agora.replay.clearing import Placeholders, cleared, clears, is_triggered
+from agora.replay.compacted import Compacted, compacted, summary_tokens
+from agora.replay.measure import MOST_CALLS as MOST_CALLS
+from agora.replay.measure import Measured, measure
 from agora.replay.needs import Needs, rereads
+from agora.replay.prompts import Prompt, Writer, held_prefix
 from agora.scorers.built_in import default_scorer
 from agora.scorers.recency import RecencyScorer
 
@@ -32,12 +36,12 @@ _READ_OF_AN_ACTION = 2_000
 """How many characters of an elided step's action are kept for looking at."""
 
 
-MOST_CALLS = 4_000
-"""Calls of one trajectory; no window holds a prompt of so many steps."""
 MOST_DECISIONS = 32_000
 """Steps that a policy which decides again at every call may look at, summed over its calls: all
 calls of a trajectory of 250 steps. Of a longer one evenly spaced pairs of calls are decided, and
 what lies between is read off the line from one to the next (docs/guides/replay.md)."""
+MOST_COMPARED = 4_000
+"""The same by a sheet that is only there to compare: it may be one without a cache."""
 _MOST_HELD = 12_000_000
 """Characters of one trajectory whose words and names are held while it is replayed."""
 
@@ -60,6 +64,7 @@ class Policy(StrEnum):
 
     AS_IT_WAS = "as it was"
     AGORA = "AGORA"
+    CLEARING = "provider's clearing"
     EVERY_CALL = "paper: every call"
     FLOOR = "floor only"
 
@@ -95,6 +100,10 @@ class PolicyBill:
     """Those of them whose prompt still had every name they need."""
     estimated: int = 0
     """Calls that were not decided but estimated from their neighbours."""
+    acting: int = 0
+    """All actions of the calls that were decided, whether they need such a name or not."""
+    offered: bool = True
+    """Whether there is such a way for the model; if not, the calls are as they were."""
 
     @property
     def tokens(self) -> int:
@@ -136,7 +145,17 @@ class Replayed:
     """The first rule that the recorded messages break: then AGORA leaves them alone."""
     usage: tuple[Usage, ...] = ()
     """What the provider reported for each call, where the log has it. The bills are scaled to it:
-    together their tokens under `AS_IT_WAS` are those that were billed."""
+    together their tokens under `AS_IT_WAS` are those that were billed, or nearly."""
+    shortened: str = ""
+    """Why it is taken for shortened already, or empty: then it is left alone, too."""
+    lost: int = 0
+    """Calls at which the cache had been lost in time, as usage shows: every policy loses it."""
+    lacks: str = ""
+    """What the log does not show of every call, in words, if `unseen_tokens` says how much."""
+    unseen_tokens: int = 0
+    """How large that is, in the provider's tokens: a prefix that is always sent."""
+    tokens_scale: float = 1.0
+    """The provider's tokens for each of our estimate."""
     rereads: int = 0
     """Actions that did again, word for word, what an earlier one had done."""
     rereads_after_edit: int = 0
@@ -147,32 +166,10 @@ class Replayed:
     """Whether AGORA left all of it alone because no prompt reached `least_tokens`."""
     acts_by_text: bool = False
     """Whether ten or more turns show no step: perhaps an agent that acts by text."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """A call: how many steps and utterances came before it."""
-
-    steps: int
-    said: int
-
-
-class _Rest(NamedTuple):
-    """What is left of an elided step."""
-
-    number: int
-    line: str
-    noted: bool = False
-    """Whether its action stays, with a note in place of its results."""
-
-
-class _Prompt(NamedTuple):
-    """What one call sends."""
-
-    segments: list[Segment]
-    elided: Sequence[_Rest]
-    edited: bool
-    """Whether it is not the prompt before with something added."""
+    compacted: Compacted | None = None
+    """What became of the compaction that it goes on from, if it does."""
+    summary_tokens: int = 0
+    """Of the call of an agent that compacts: what it wrote, by our estimate."""
 
 
 def replay_by(
@@ -183,17 +180,17 @@ def replay_by(
 ) -> tuple[Replayed, ...]:
     """Return the replay by each price sheet; what no price changes is worked out once.
 
-    `compressor` is what AGORA's own bill is of, but for its price sheet and its counter.
+    A sheet with lifetimes is that of the one which most was written for. `compressor` is what
+    AGORA's own bill is of, but for its price sheet and its counter.
 
     Raises:
         TooManyCallsError: there are more calls than `MOST_CALLS`.
         ParseError: the messages do not read as a trajectory.
     """
-    request = recording.request()
-    trajectory = parse(request, _Counter()).trajectory
+    measured = measure(recording, _Counter())
     # Every edit reads all steps before it again.
-    with room_for(min(_MOST_HELD, _memo_weight(trajectory))):
-        return _replayed(recording, request, trajectory, sheets, policies, compressor)
+    with room_for(min(_MOST_HELD, _memo_weight(measured.trajectory))):
+        return _replayed(recording, measured, sheets, policies, compressor or Compressor())
 
 
 def _memo_weight(trajectory: Trajectory) -> int:
@@ -204,44 +201,39 @@ def _memo_weight(trajectory: Trajectory) -> int:
 
 def _replayed(
     recording: Recording,
-    request: Request,
-    trajectory: Trajectory,
+    measured: Measured,
     sheets: Sequence[PriceSheet],
     policies: Sequence[Policy],
-    compressor: Compressor | None,
+    base: Compressor,
 ) -> tuple[Replayed, ...]:
-    broken = broken_rules(request)
-    moments = list(_moments(trajectory))
-    if (recording.calls and recording.calls[-1] >= len(recording.messages)) or (
-        len(recording.usage) == len(moments) + 1
-    ):
-        # Its answer was never sent back, but the call was made, and it was the longest.
-        moments.append(_Moment(len(trajectory.steps), len(trajectory.utterances)))
-    if not moments:
-        # Without a step all that was said is preamble: taken for what one call sent.
-        moments.append(_Moment(0, 0))
-    if len(moments) > MOST_CALLS:
-        raise TooManyCallsError(len(moments), MOST_CALLS)
-    at_seconds = recording.at_seconds if len(recording.at_seconds) == len(moments) else None
+    broken = broken_rules(recording.request())
+    trajectory, moments = measured.trajectory, measured.moments
     needs = Needs(trajectory)
     bills: list[dict[Policy, PolicyBill]] = [{} for _ in sheets]
-    base = compressor or Compressor()
+    paid = [sheet.for_ttl(measured.ttl) for sheet in sheets]
     agoras = [
-        _Agora(trajectory, replace(base, sheet=sheet, counter=_Counter())) for sheet in sheets
+        Agora(
+            measured,
+            replace(base, sheet=sheet, counter=_Counter()),
+            MOST_COMPARED if at else MOST_DECISIONS,
+        )
+        for at, sheet in enumerate(paid)
     ]
+    alone = bool(broken or measured.shortened)
     for policy in policies:
-        if policy is Policy.AGORA and not broken:
-            for sheet, agora, own in zip(sheets, agoras, bills, strict=True):
-                prompts = _by_price(agora, moments)
-                [own[policy]] = _bill(prompts, moments, [sheet], at_seconds, needs)
+        if policy is Policy.CLEARING:
             continue
-        prompts = _prompts(policy, trajectory, moments, base.scorer, legal=not broken)
-        for own, bill in zip(
-            bills, _bill(prompts, moments, sheets, at_seconds, needs), strict=True
-        ):
+        if policy is Policy.AGORA and not alone:
+            for sheet, agora, own in zip(paid, agoras, bills, strict=True):
+                [own[policy]] = _bill(_by_price(agora), measured, [sheet], needs)
+            continue
+        prompts = _prompts(policy, measured, base.scorer, alone=alone)
+        for own, bill in zip(bills, _bill(prompts, measured, paid, needs), strict=True):
             own[policy] = bill
-    usage = recording.usage if len(recording.usage) == len(moments) else ()
+    if Policy.CLEARING in policies:
+        _add_clearing(bills, measured, paid, needs, alone=alone)
     again = rereads(trajectory.steps)
+    after = compacted(recording, measured.shown, _Counter())
     return tuple(
         Replayed(
             id=recording.id,
@@ -250,36 +242,67 @@ def _replayed(
             format=recording.format,
             task=recording.task,
             steps=len(trajectory.steps),
-            tokens=trajectory.tokens,
-            bills=_as_billed(own, usage, sheet),
-            elided=() if broken else _elided_by_the_end(agora, moments),
+            tokens=round(trajectory.tokens * measured.unseen.scale),
+            bills=_as_billed(own, measured, sheet),
+            elided=() if alone else _elided_by_the_end(agora),
             illegal=str(broken[0]) if broken else "",
-            usage=usage,
+            usage=measured.usage,
+            shortened=measured.shortened,
+            lost=sum(place > 0 for place in measured.held),
+            lacks=recording.lacks if measured.unseen.tokens else "",
+            unseen_tokens=measured.unseen.tokens,
+            tokens_scale=measured.unseen.scale,
             rereads=len(again),
             rereads_after_edit=sum(number > edit for number in again),
             steps_after_edit=len(trajectory.steps) - edit,
             below_threshold=trajectory.tokens < base.least_tokens,
             acts_by_text=may_act_by_text(recording.request(), trajectory),
+            compacted=after,
+            summary_tokens=summary_tokens(recording, _Counter()),
         )
-        for sheet, agora, own in zip(sheets, agoras, bills, strict=True)
+        for sheet, agora, own in zip(paid, agoras, bills, strict=True)
         for edit in [_first_edit(moments, own.get(Policy.AGORA), len(trajectory.steps))]
     )
 
 
+def _add_clearing(
+    bills: Sequence[dict[Policy, PolicyBill]],
+    measured: Measured,
+    sheets: Sequence[PriceSheet],
+    needs: Needs,
+    *,
+    alone: bool,
+) -> None:
+    """Add what the provider's own clearing would have cost, beside sending all as it was."""
+    found = [own[Policy.AS_IT_WAS] for own in bills]
+    offered = [clears(sheet) for sheet in sheets]
+    if any(offered) and not alone and is_triggered(measured):
+        writer = Writer(measured.trajectory, Placeholders(), _Counter(), measured.held.values())
+        billed = _bill(cleared(measured, writer), measured, sheets, needs)
+        found = [new if has else was for was, new, has in zip(found, billed, offered, strict=True)]
+    for own, bill, has in zip(bills, found, offered, strict=True):
+        own[Policy.CLEARING] = replace(bill, offered=has)
+
+
 def _as_billed(
-    bills: dict[Policy, PolicyBill], usage: Sequence[Usage], sheet: PriceSheet
+    bills: dict[Policy, PolicyBill], measured: Measured, sheet: PriceSheet
 ) -> dict[Policy, PolicyBill]:
     """Return the bills with tokens counted as the provider counted them.
 
     Our count is an estimate; where the provider's own is known, every policy is
-    scaled by the ratio of the two. What AGORA decides stays as it was: in use it
-    decides by the estimate.
+    scaled by what one of ours is worth. What AGORA decides stays as it was: in use it
+    decides by the estimate. What had been shortened on its way is billed as it was.
     """
-    was = bills.get(Policy.AS_IT_WAS)
-    if not usage or was is None or not was.tokens:
+    if not measured.usage:
         return bills
-    factor = sum(one.prompt for one in usage) / was.tokens
-    return {policy: _scaled(bill, factor, sheet) for policy, bill in bills.items()}
+    if measured.shortened:
+        calls = tuple(CallBill(u.uncached, u.read, u.written, False) for u in measured.usage)
+        return {
+            policy: replace(bill, calls=calls, dollars=_dollars(calls, sheet))
+            for policy, bill in bills.items()
+        }
+    scale = measured.unseen.scale
+    return {policy: _scaled(bill, scale, sheet) for policy, bill in bills.items()}
 
 
 def _scaled(bill: PolicyBill, factor: float, sheet: PriceSheet) -> PolicyBill:
@@ -294,26 +317,14 @@ def _dollars(calls: Sequence[CallBill], sheet: PriceSheet) -> float:
     )
 
 
-def _first_edit(moments: Sequence[_Moment], agora: PolicyBill | None, steps: int) -> int:
+def _first_edit(moments: Sequence[Moment], agora: PolicyBill | None, steps: int) -> int:
     """Return how many steps came before AGORA's first edit; all of them if there was none."""
     calls = () if agora is None else agora.calls
     found = (m.steps for m, call in zip(moments, calls, strict=False) if call.edited)
     return next(found, steps)
 
 
-def _moments(trajectory: Trajectory) -> Iterator[_Moment]:
-    """Yield the calls: one before each step and before each thing the agent said."""
-    said = 0
-    for done in range(len(trajectory.steps) + 1):
-        while said < len(trajectory.utterances) and trajectory.utterances[said].after <= done:
-            if not trajectory.utterances[said].by_user:
-                yield _Moment(done, said)
-            said += 1
-        if done < len(trajectory.steps):
-            yield _Moment(done, said)
-
-
-def _cut(trajectory: Trajectory, moment: _Moment) -> Trajectory:
+def _cut(trajectory: Trajectory, moment: Moment) -> Trajectory:
     """Return the trajectory as it was at a call."""
     return replace(
         trajectory,
@@ -324,21 +335,16 @@ def _cut(trajectory: Trajectory, moment: _Moment) -> Trajectory:
 
 
 def _prompts(
-    policy: Policy,
-    trajectory: Trajectory,
-    moments: Sequence[_Moment],
-    scorer: Scorer,
-    *,
-    legal: bool,
-) -> Iterator[_Prompt | None]:
+    policy: Policy, measured: Measured, scorer: Scorer, *, alone: bool
+) -> Iterator[Prompt | None]:
     """Yield each call's prompt, None where a call is not decided but estimated.
 
     For the policies that do not look at prices; `_by_price` is for the one that does.
     """
-    whole = _Writer(trajectory, PaperMarkers(), _Counter())
-    if policy is Policy.AS_IT_WAS or not legal:
-        for moment in moments:
-            yield _Prompt(whole.prompt(moment, ()), (), edited=False)
+    whole = Writer(measured.trajectory, PaperMarkers(), _Counter(), measured.held.values())
+    if policy is Policy.AS_IT_WAS or alone:
+        for moment in measured.moments:
+            yield Prompt(whole.prompt(moment, ()), (), edited=False)
         return
     if policy is Policy.EVERY_CALL:
         # The paper's preset has a scorer of its own where none was named.
@@ -353,123 +359,135 @@ def _prompts(
             counter=_Counter(),
             budget=Budget(limit=0),
             schedule="every_call",
-            skeleton_share=0.0,
+            forms=None,
         )
-    yield from _each_call(trajectory, moments, compressor, whole)
+    yield from _each_call(Agora(measured, compressor, MOST_DECISIONS, whole))
 
 
-def _each_call(
-    trajectory: Trajectory,
-    moments: Sequence[_Moment],
-    compressor: Compressor,
-    writer: "_Writer",
-) -> Iterator[_Prompt | None]:
+def _each_call(agora: "Agora") -> Iterator[Prompt | None]:
     """Yield the prompts of a compressor that decides at every call, or at a sample of them."""
-    before: Sequence[_Rest] = ()
-    schedule = compressor.schedule_for()
-    decided = _sampled(moments)
+    before: Sequence[Rendition] = ()
+    moments = agora.measured.moments
+    decided = _sampled(moments, agora.most)
     for place, moment in enumerate(moments):
         if place not in decided:
             yield None
             continue
-        now = _cut(trajectory, moment)
-        edit = schedule.edit(Sizes.of(now))
-        elided = (
-            _elided(compressor.decide(now, edit), forms=compressor.uses_forms) if edit.epoch else ()
-        )
-        yield _Prompt(writer.prompt(moment, elided), elided, elided != before)
+        edit, decisions = agora.at(moment)
+        elided = _elided(decisions)
+        yield Prompt(agora.writer.prompt(moment, elided, edit.epoch), elided, elided != before)
         before = elided
 
 
-def _sampled(moments: Sequence[_Moment]) -> Container[int]:
+def _sampled(moments: Sequence[Moment], most: int) -> Container[int]:
     """Return the places of the calls to decide: all, or evenly spaced pairs of neighbours.
 
     The first of a pair is what the cache holds when the second is sent.
     """
     looked_at = sum(moment.steps for moment in moments)
-    if looked_at <= MOST_DECISIONS:
+    if looked_at <= most:
         return range(len(moments))
-    pairs = max(2, len(moments) * MOST_DECISIONS // looked_at // 2)
+    pairs = max(2, len(moments) * most // looked_at // 2)
     starts = {pair * (len(moments) - 2) // (pairs - 1) for pair in range(pairs)}
     return starts | {start + 1 for start in starts}
 
 
-class _Agora:
-    """AGORA's edits of one trajectory. One that several calls share is decided once."""
+class Agora:
+    """A compressor's edits of one trajectory. One that several calls share is decided once."""
 
-    def __init__(self, trajectory: Trajectory, compressor: Compressor) -> None:
-        self.trajectory = trajectory
+    def __init__(
+        self, measured: Measured, compressor: Compressor, most: int, writer: Writer | None = None
+    ) -> None:
+        self.measured = measured
+        self.most = most
+        """How many steps may be looked at in all where every call is an edit of its own."""
+        self.trajectory = measured.trajectory
         self.compressor = compressor
         self.schedule = compressor.schedule_for()
+        self.writer = writer or Writer(
+            measured.trajectory,
+            compressor.markers(recall=measured.recall),
+            _Counter(),
+            measured.held.values(),
+        )
         self._last: tuple[Edit, tuple[Decision, ...]] = (Edit(0), ())
 
     @cached_property
     def edits(self) -> "Sequence[Edit] | None":
         """The edit in force after each number of steps; None where each call is its own."""
-        edit = self.schedule.edit(Sizes.of(self.trajectory))
+        edit = self.schedule.edit(self.compressor.sizes(self.trajectory))
         if edit.history is None:
             return None
         by_call = edit.by_call(len(self.trajectory.steps))
         return [Edit(epoch, room) for _, epoch, room in by_call]
 
-    def decisions(self, edit: Edit) -> tuple[Decision, ...]:
-        """Return what an edit that no later step changes does with each step."""
-        if not edit.epoch:
-            return ()
-        if edit != self._last[0]:
-            self._last = edit, self.compressor.decide(self.trajectory, edit)
-        return self._last[1]
+    @cached_property
+    def _said(self) -> Sequence[int]:
+        """How many utterances there were before the step that follows each number of them."""
+        said = [0] * (len(self.trajectory.steps) + 1)
+        for utterance in self.trajectory.utterances:
+            said[utterance.after] += 1
+        return list(accumulate(said))
+
+    def at(self, moment: Moment) -> tuple[Edit, tuple[Decision, ...]]:
+        """Return the edit that a call is sent with, and what it does with each step.
+
+        Nothing, where the prompt would not be shorter: then the call is sent as it is.
+        """
+        if self.edits is None:
+            now = _cut(self.trajectory, moment)
+            edit = self.schedule.edit(self.compressor.sizes(now))
+            return edit, self._decided(now, edit) if edit.epoch else ()
+        edit = self.edits[moment.steps]
+        if edit.epoch == moment.steps and moment.said < self._said[moment.steps]:
+            # What was said later, before the next step, may have been too much for the window.
+            found = self.schedule.edit(self.compressor.sizes(_cut(self.trajectory, moment)))
+            edit = Edit(found.epoch, found.room)
+        if edit.epoch and edit != self._last[0]:
+            self._last = edit, self._decided(self.trajectory, edit)
+        return edit, self._last[1] if edit.epoch else ()
+
+    def _decided(self, trajectory: Trajectory, edit: Edit) -> tuple[Decision, ...]:
+        decisions = self.compressor.decide(trajectory, edit)
+        elided = _elided(decisions)
+        return decisions if not elided or self.writer.gains(elided, edit.epoch) else ()
 
 
-def _by_price(agora: _Agora, moments: Sequence[_Moment]) -> Iterator[_Prompt | None]:
+def _by_price(agora: Agora) -> Iterator[Prompt | None]:
     """Yield AGORA's prompts: decided once per epoch, appended to in between."""
-    trajectory, edits = agora.trajectory, agora.edits
-    writer = _Writer(trajectory, agora.compressor.markers(), _Counter())
-    if edits is None:
+    if agora.edits is None:
         # Nothing to wait for: each call is its own edit and sees what was said until then.
-        yield from _each_call(trajectory, moments, agora.compressor, writer)
+        yield from _each_call(agora)
         return
     epoch = 0
-    elided: Sequence[_Rest] = ()
-    before: Sequence[_Rest] = ()
-    for moment in moments:
-        edit = edits[moment.steps]
+    elided: Sequence[Rendition] = ()
+    before: Sequence[Rendition] = ()
+    for moment in agora.measured.moments:
+        edit, decisions = agora.at(moment)
         if edit.epoch != epoch:
             epoch = edit.epoch
-            elided = _elided(agora.decisions(edit), forms=agora.compressor.uses_forms)
-        yield _Prompt(writer.prompt(moment, elided), elided, elided != before)
+            elided = _elided(decisions)
+        yield Prompt(agora.writer.prompt(moment, elided, epoch), elided, elided != before)
         before = elided
 
 
-def _elided(decisions: Sequence[Decision], *, forms: bool) -> tuple[_Rest, ...]:
-    return tuple(
-        _Rest(d.number, d.skeleton, noted=forms and d.form == "action")
-        for d in decisions
-        if d.outcome == "elided"
-    )
+def _elided(decisions: Sequence[Decision]) -> tuple[Rendition, ...]:
+    return tuple(d.rendition for d in decisions if d.rendition is not None)
 
 
-def _elided_by_the_end(agora: _Agora, moments: Sequence[_Moment]) -> tuple[ElidedStep, ...]:
+def _elided_by_the_end(agora: Agora) -> tuple[ElidedStep, ...]:
     """Return what the last call's prompt would have left out."""
-    if not moments:
-        return ()
-    last, trajectory = moments[-1], agora.trajectory
-    decisions: Sequence[Decision] = ()
-    if agora.edits is not None:
-        decisions = agora.decisions(agora.edits[last.steps])
-    else:
-        now = _cut(trajectory, last)
-        edit = agora.schedule.edit(Sizes.of(now))
-        if edit.epoch:
-            decisions = agora.compressor.decide(now, edit)
+    last, trajectory = agora.measured.moments[-1], agora.trajectory
+    shown = agora.measured.shown.steps
+    _, decisions = agora.at(last)
     return tuple(
         ElidedStep(
             number=d.number,
-            tokens=d.tokens,
+            tokens=shown[d.number - 1].tokens,
             action=" ".join(trajectory.steps[d.number - 1].action[:_READ_OF_AN_ACTION].split())[
                 :_SHOWN_OF_AN_ACTION
             ],
-            skeleton=d.skeleton,
+            skeleton=d.text,
             score=d.score,
         )
         for d in decisions
@@ -477,116 +495,40 @@ def _elided_by_the_end(agora: _Agora, moments: Sequence[_Moment]) -> tuple[Elide
     )
 
 
-class _Edited(NamedTuple):
-    """The prompt that was written last: the segments of so many, without the elided steps."""
-
-    elided: Sequence[_Rest]
-    size: int
-    segments: list[Segment]
-
-
-class _Writer:
-    """Writes the prompts of one trajectory as the segments that a cache compares."""
-
-    def __init__(self, trajectory: Trajectory, markers: Markers, counter: TokenCounter) -> None:
-        self._markers = markers
-        self._counter = counter
-        self._written: dict[str, Segment] = {}
-        self._last = _Edited((), 0, [])
-        self._whole = [Segment("preamble", trajectory.preamble_tokens, breakpoint=True)]
-        self._steps: list[Step | None] = [None]
-        """For each of the whole prompt's segments the step that it is, if it is one."""
-        said = 0
-        for done in range(len(trajectory.steps) + 1):
-            if done:
-                step = trajectory.steps[done - 1]
-                self._whole.append(Segment(step.number, step.tokens))
-                self._steps.append(step)
-            while said < len(trajectory.utterances) and trajectory.utterances[said].after <= done:
-                self._whole.append(Segment(("said", said), trajectory.utterances[said].tokens))
-                self._steps.append(None)
-                said += 1
-
-    def prompt(self, moment: _Moment, elided: Sequence[_Rest]) -> list[Segment]:
-        """Return the prompt of a call without the elided steps.
-
-        A marker stands at the end of the message before it, so it is a segment
-        of its own right after that message.
-        """
-        size = 1 + moment.steps + moment.said
-        segments = self._whole[:size] if not elided else self._edited(size, elided)
-        # As agents do that cache at all: the end of what never changes, and the newest message.
-        newest = segments[-1]
-        segments[-1] = Segment(newest.key, newest.tokens, breakpoint=True)
-        return segments
-
-    def _edited(self, size: int, elided: Sequence[_Rest]) -> list[Segment]:
-        """Return the first so many segments without the elided steps.
-
-        Between two edits the prompt only grows at its end, so only that is written again.
-        """
-        last = self._last
-        if elided is not last.elided or size < last.size:
-            last = _Edited(
-                elided, size, self._without(size, {rest.number: rest for rest in elided})
-            )
-        elif size > last.size:
-            # What was elided at an edit came before it.
-            last = _Edited(elided, size, last.segments + self._whole[last.size : size])
-        self._last = last
-        return last.segments[:]
-
-    def _without(self, size: int, elided: Mapping[int, _Rest]) -> list[Segment]:
-        segments: list[Segment] = []
-        run: list[tuple[int, str]] = []
-        for segment, step in zip(self._whole[:size], self._steps, strict=False):
-            rest = elided.get(step.number) if step is not None else None
-            if step is not None and rest is not None and step.form == "drop" and not rest.noted:
-                run.append((step.number, rest.line))
-                continue
-            if run:
-                segments.append(self._marker(self._markers.run(run)))
-                run = []
-            if step is None or rest is None:
-                segments.append(segment)
-            else:
-                text = self._markers.mask(step.number, rest.line)
-                left = step.action_tokens if rest.noted else step.residue_tokens
-                tokens = left + self._marker(text).tokens
-                segments.append(Segment((step.number, text), tokens))
-        if run:
-            segments.append(self._marker(self._markers.run(run)))
-        return segments
-
-    def _marker(self, text: str) -> Segment:
-        """Return the segment of a marker. Its text is counted once, it comes back at many calls."""
-        if text not in self._written:
-            self._written[text] = Segment(text, self._counter.count(text))
-        return self._written[text]
-
-
 def _bill(
-    prompts: Iterator[_Prompt | None],
-    moments: Sequence[_Moment],
+    prompts: Iterator[Prompt | None],
+    measured: Measured,
     sheets: Sequence[PriceSheet],
-    at_seconds: Sequence[float] | None,
     needs: Needs,
 ) -> list[PolicyBill]:
     """Return what the prompts cost by each sheet, each prompt written once."""
+    moments, at_seconds = measured.moments, measured.at_seconds
     caches = [PrefixCache(sheet) for sheet in sheets]
     calls: list[list[CallBill | None]] = [[] for _ in sheets]
-    needing = met = 0
+    acting = needing = met = 0
+    changed: int | None = None
     for place, (moment, prompt) in enumerate(zip(moments, prompts, strict=True)):
+        changed = measured.held.get(place, changed)
         if prompt is None:
             for own in calls:
                 own.append(None)
             continue
         acts = moment.steps + 1
+        acting += acts <= needs.steps
         if acts <= needs.steps and needs.of(acts):
             needing += 1
-            met += not prompt.elided or needs.met(acts, prompt.elided)
+            met += not prompt.elided or needs.met(
+                acts, [(r.number, r.text, r.in_place) for r in prompt.elided]
+            )
+        now = at_seconds[place] if at_seconds else 0.0
+        if changed is not None:
+            # What is cached now is not what the calls so far have left there.
+            caches = [PrefixCache(sheet) for sheet in sheets]
+            held, changed = held_prefix(prompt.segments, changed), None
+            for cache in caches if held else ():
+                cache.send(held, now)
         for own, cache in zip(calls, caches, strict=True):
-            bill = cache.send(prompt.segments, at_seconds[place] if at_seconds else 0.0)
+            bill = cache.send(prompt.segments, now)
             own.append(CallBill(bill.uncached, bill.read, bill.written, prompt.edited))
     estimated = sum(call is None for call in calls[0])
     return [
@@ -596,6 +538,7 @@ def _bill(
             needing,
             met,
             estimated,
+            acting,
         )
         for own, sheet in zip(calls, sheets, strict=True)
     ]

@@ -14,16 +14,12 @@ from typing import NamedTuple
 
 from agora.core.memo import Store
 from agora.core.past import Past
+from agora.core.reading.counted import first_names, kind_of_name, names_of, shape, words_of
+from agora.core.reading.observation import MOST_NAMES, observe
+from agora.core.reading.outcome import tells_an_error
+from agora.core.reading.vocabulary import word_list, word_set
 from agora.core.trajectory import Step
 from agora.scorers.atoms import act
-from agora.scorers.structure import (
-    first_names,
-    kind_of_name,
-    names_of,
-    shape,
-    tells_an_error,
-    words_of,
-)
 
 VALUES = 16
 """A feature is a whole number from 0 to one less than this."""
@@ -85,8 +81,8 @@ _ENTRY_CHARACTERS = 600
 _MOST_COMMAND = 400
 """How much of a command is read for what kind it is."""
 _MOST_FILES = 8
-_MOST_NAMES = 64
-"""So many names of a part are counted: what has more is worth no milliseconds."""
+_MOST_STANDING = 256
+"""The same of a text that stays in the prompt."""
 _NOTHING: frozenset[str] = frozenset()
 _NO_NAMES = (0,) * 8
 """The features about the names that only an observation has, when there are none."""
@@ -95,23 +91,20 @@ _LOOK, _CHANGE, _NEITHER, _SEARCH, _RUN, _KEEP = 1, 2, 3, 4, 5, 6
 _LOOKING = (_LOOK, _SEARCH)
 _VERBS: Mapping[str, int] = {
     word: verb
-    for verb, words in {
-        _LOOK: """cat get head tail less more open view read show examine look describe desc fetch
-            retrieve check inventory nl sed awk print select scroll goto go click lookup query""",
-        _CHANGE: """update book cancel put edit create send modify exchange return write delete
-            insert take pick drop set add remove clean heat cool use submit toggle move mkdir cp
-            mv rm buy pay post patch apply tee touch echo replace str_replace""",
-        _NEITHER: "think thought calculate transfer wait plan note todo todowrite finish respond",
-        _SEARCH: "search list find grep rg egrep fgrep ls tree glob locate wc diff",
-        _RUN: "python python3 pytest run execute bash sh make npm node tox cargo go_test test exec",
-        _KEEP: "git svn hg",
+    for verb, listed in {
+        _LOOK: "look",
+        _CHANGE: "change",
+        _NEITHER: "neither",
+        _SEARCH: "search",
+        _RUN: "run",
+        _KEEP: "keep",
     }.items()
-    for word in words.split()
+    for word in word_list("verbs", listed)
 }
 """What a word for an action does. Others are 0."""
 _WORD = re.compile("[a-z]{1,40}[0-9]?")
 _WRITES = re.compile(r"\s-i\b|[^0-9&]>{1,2}\s*[\w./~-]|<<")
-_SET_UP = frozenset(["cd", "export", "source", "set", "sudo", "time", "timeout", "env"])
+_SET_UP = word_set("verbs", "set_up")
 _APART = re.compile(r"&&|\|\||[;|\n]")
 _FAILED = re.compile(r"returncode>\s*[1-9]|exit code:? [1-9]|exit_code\W{1,4}[1-9]")
 _FAILED_CHARACTERS = 300
@@ -123,7 +116,7 @@ def _power(count: int) -> int:
 
 
 _POWERS = tuple(_power(count) for count in range(1025))
-"""For what is bounded: a part has at most twice `_MOST_NAMES` names."""
+"""For what is bounded: a part has at most twice `MOST_NAMES` names."""
 
 
 def _ago(count: int) -> int:
@@ -176,18 +169,19 @@ class _Seen:
 
     def __init__(self, step: Step) -> None:
         command = _command(step)
-        self.names = frozenset(first_names(step.observation, _MOST_NAMES))
+        seen = observe(step.observation)
+        self.names = seen.names
         """The names in its observation."""
-        self.words = words_of(step.observation)
+        self.words = seen.words
         """The words in its observation."""
         self.calls = bool(step.calls)
         self.shell = not step.calls and "```" in step.action
         self.tool = step.calls[0].name if step.calls else _first_word(command)
         self.verb = verb_of(self.tool, command if not step.calls else "")
         self.command = f"{self.tool}\n{command}"
-        self.done = first_names(command, _MOST_NAMES)
+        self.done = first_names(command, MOST_NAMES)
         self.done_shapes = tuple(map(shape, self.done))
-        self.said = frozenset(first_names(step.action, _MOST_NAMES)).union(self.done)
+        self.said = frozenset(first_names(step.action, MOST_NAMES)).union(self.done)
         """The names that stand in the action part."""
         self.files = tuple(dict.fromkeys(map(_base, filter(_is_file, self.done))))[:_MOST_FILES]
         self.json = step.observation[:1] in ("{", "[")
@@ -349,8 +343,8 @@ def _standing(past: Past, seen: Sequence[_Seen], places: Sequence[int]) -> set[s
     """Return the names that stay in the prompt whatever is left out of it."""
     outside = set(places)
     held = [step for at, step in enumerate(seen) if at not in outside]
-    return set(names_of(past.preamble)).union(
-        *[names_of(said.text) for said in past.said],
+    return set(names_of(past.preamble, _MOST_STANDING)).union(
+        *[names_of(said.text, _MOST_STANDING) for said in past.said],
         *[step.said for step in held],
         *[step.names for step in held],
     )

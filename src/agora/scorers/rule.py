@@ -4,9 +4,9 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from agora.core.brought import facts
-from agora.core.elide import names_in
 from agora.core.past import Past
+from agora.core.reading.names import all_names
+from agora.core.reading.observation import observe
 from agora.core.worth import StepWorth
 
 _ACTION = 0.4
@@ -30,11 +30,11 @@ class RuleWorth:
         """Return more for actions, for newer observations, and for those that bring new names."""
         texts = [past.preamble, *(utterance.text for utterance in past.said)]
         texts += [step.observation for step in past.steps if step.number in held]
-        known = names_in(texts)
+        known = all_names(texts)
         found: list[StepWorth] = []
         for ago, step in enumerate(reversed(past.steps)):
             # What is held stays whatever it is worth, so nobody looks at what it brought.
-            brought = () if step.number in held else facts(step.observation)
+            brought = () if step.number in held else observe(step.observation).facts
             new = sum(fact.tells not in known for fact in brought)
             known.update(fact.tells for fact in brought)
             keyed = any("=" in fact.text for fact in brought)

@@ -8,14 +8,16 @@ that. Training and serving share this module.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
-from itertools import chain, islice
-from string import ascii_lowercase, ascii_uppercase, digits
+from itertools import chain
 from typing import NamedTuple
 
-from agora.core.identifiers import first_identifiers, listed, weight
 from agora.core.memo import Memo, Store
+from agora.core.reading import READ_CHARACTERS
+from agora.core.reading.counted import first_names, kind_of_name, names_of, shape, words_of
+from agora.core.reading.outcome import tells_an_error
+from agora.core.reading.vocabulary import word_list
 from agora.core.trajectory import Anchor, Step
 from agora.scorers.atoms import act
 
@@ -57,10 +59,6 @@ FEATURES = (
 _TOP = VALUES - 1
 _PLACES = tuple(range(_TOP))
 """The places of the first steps; all later ones count as the same place."""
-_READ_CHARACTERS = 32_768
-"""How much of a text is read: what stands further on is worth no milliseconds."""
-_LEAST_WEIGHT = 0.5
-"""Plain words and names of people are counted too often to be worth their time (docs/log.md)."""
 _MOST_NAMES = 256
 _RECENT = 3
 _FLOOR = 2
@@ -78,112 +76,19 @@ _ENTRY_CHARACTERS = 400
 _NAME_CHARACTERS = 10
 """What a name in a tally weighs, in the unit of the other memos: about as much text as it fills."""
 _NOTHING: frozenset[str] = frozenset()
-_ERROR_CHARACTERS = 300
-_ERRORS = (
-    "error",
-    "exception",
-    "traceback",
-    "not found",
-    "nothing happens",
-    "invalid",
-    "failed",
-    "no such",
-    "denied",
-    "timed out",
-)
 _WORD = re.compile("[a-z]{3,40}")
-_LONGEST_WORD = 40
-_ANY_WORD = re.compile(rf"\w{{3,{_LONGEST_WORD}}}")
 _FIRST_WORD = re.compile("[a-z]{1,40}")
-_LOOKS = """
-    get search list find read open cat ls look examine select show describe check view grep fetch
-    query go goto inventory retrieve lookup desc head tail pwd click scroll
-"""
-_CHANGES = """
-    update book cancel put edit create send modify exchange return write delete insert take pick
-    drop set add remove clean heat cool use submit toggle move echo mkdir cp mv rm buy pay post
-"""
-_NEITHER = "think thought calculate transfer wait plan note"
 _KINDS: Mapping[str, int] = {
     word: kind
-    for kind, words in enumerate((_LOOKS, _CHANGES, _NEITHER), start=1)
-    for word in words.split()
+    for kind, listed in enumerate(("looks", "changes", "neither"), start=1)
+    for word in word_list("kinds", listed)
 }
 """What a word for an action does: looks (1), changes (2), neither (3). Others are 0."""
 _MOST_SHAPE = 40
-_SIGNS = str.maketrans(digits + ascii_lowercase + ascii_uppercase, "0" * 10 + "a" * 26 + "A" * 26)
-_TWICE = (("00", "0"), ("aa", "a"), ("AA", "A"))
-_APART = str.maketrans(
-    {sign: " " for sign in map(chr, range(128)) if not (sign.isalnum() or sign == "_")}
-)
-"""What parts words in ASCII."""
-
-
-def names_of(text: str) -> tuple[str, ...]:
-    """Return the names of a text that are counted, in order of first appearance."""
-    return _counted(listed(text[:_READ_CHARACTERS]), _MOST_NAMES)
-
-
-def first_names(text: str, most: int = _MOST_NAMES) -> tuple[str, ...]:
-    """Return the first of them, for whoever remembers them: the rest of the text is not read."""
-    return _counted(first_identifiers(text[:_READ_CHARACTERS]), most)
-
-
-def _counted(names: Iterable[str], most: int) -> tuple[str, ...]:
-    return tuple(islice((name for name in names if weight(name) >= _LEAST_WEIGHT), most))
-
-
-def tells_an_error(observation: str) -> int:
-    """Return 1 where an observation begins like an error, otherwise 0."""
-    beginning = observation[:_ERROR_CHARACTERS].lower()
-    return int(any(map(beginning.__contains__, _ERRORS)))
-
-
-def kind_of_name(name: str) -> int:
-    """Return whether a name is a code (0), a number or symbol (1) or a plain name (2)."""
-    weighs = weight(name)
-    return 0 if weighs == 1 else 1 if weighs >= 0.6 else 2
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text[:_READ_CHARACTERS].lower()))
-
-
-def words_of(text: str) -> frozenset[str]:
-    """Return the words of a text, in lower case."""
-    text = text[:_READ_CHARACTERS]
-    words: set[str] = set()
-    if not text.isascii():
-        # Line by line: one word of another script must not make all the others slow.
-        lines = text.split("\n")
-        text = "\n".join([line for line in lines if line.isascii()])
-        for line in lines:
-            if not line.isascii():
-                words.update(_ANY_WORD.findall(line.lower()))
-    text = text.lower()
-    found = set(text.translate(_APART).split())
-    if max(map(len, found), default=0) > _LONGEST_WORD:
-        found = set(_ANY_WORD.findall(text))
-    words.update([word for word in found if len(word) > 2])
-    return frozenset(words)
-
-
-def shape(name: str) -> str:
-    """Return how a name is built: runs of digits, small and capital letters, one sign each.
-
-    >>> shape("HAT136"), shape("credit_card_8003957"), shape("2024-05-20")
-    ('A0', 'a_a_0', '0-0-0')
-    """
-    return _runs(name[:_MOST_SHAPE].translate(_SIGNS))
-
-
-# By signs and not by names: every id is new, but most are built like one before.
-@lru_cache(maxsize=8192)
-def _runs(signs: str) -> str:
-    for twice, once in _TWICE:
-        while twice in signs:
-            signs = signs.replace(twice, once)
-    return signs
+    return frozenset(_WORD.findall(text[:READ_CHARACTERS].lower()))
 
 
 @lru_cache(maxsize=1024)
@@ -215,12 +120,12 @@ class _Seen:
 
     def __init__(self, step: Step) -> None:
         done = _done(step)
-        self.action_names = first_names(done)
+        self.action_names = first_names(done, _MOST_NAMES)
         self.tool = _tool(step)
         self.kind = _kind(self.tool)
         self.call = "\n".join(_key(step)[:-1])
         self.action_shapes = {name: shape(name) for name in self.action_names}
-        self.names = frozenset(first_names(step.observation))
+        self.names = frozenset(first_names(step.observation, _MOST_NAMES))
         self.standing = self.names.union(self.action_names)
         """What is gone with the step."""
         self.brought = self.names.difference(self.action_names)
@@ -376,7 +281,10 @@ def columns(anchor: Anchor, steps: Sequence[Step]) -> list[Sequence[int]]:
         return [()] * len(FEATURES)
     total = len(steps)
     seen = _steps(steps)
-    now, task = frozenset(names_of(anchor.observation)), frozenset(names_of(anchor.task))
+    now, task = (
+        frozenset(names_of(anchor.observation, _MOST_NAMES)),
+        frozenset(names_of(anchor.task, _MOST_NAMES)),
+    )
     key = tuple(seen)
     tally = _tallies.take(key)
     spoken = anchor.observation != steps[-1].observation

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from agora.adapters import FORMATS, Adapter, Parsed, validate
-from agora.core.elide import SkeletonMarkers
+from agora.core.renditions.gone import gone
+from agora.core.renditions.markers import FormMarkers
+from agora.core.renditions.rendition import Place, Rendition
 from agora.core.request import Request
 from agora.core.scorer import Scorer
 from agora.core.tokens import Characters
@@ -70,7 +72,7 @@ def _check_adapter_on(adapter: Adapter, history: History, legal: Legal) -> None:
         history,
     )
     _check_closed(parsed, history)
-    markers = SkeletonMarkers()
+    markers = FormMarkers()
     rendered = adapter.render(parsed, {}, markers)
     _hold(
         rendered.messages == history.messages and type(rendered.messages) is type(messages),
@@ -80,8 +82,8 @@ def _check_adapter_on(adapter: Adapter, history: History, legal: Legal) -> None:
     _hold(not rendered.added, "rendering with nothing elided added a text", history)
     candidates = [step.number for step in steps[:-1] if not step.fixed]
     for elided in _subsets(candidates):
-        lines = dict.fromkeys(elided, "") | {n: f"look -> {n}" for n in elided if n % 2}
-        rendered = adapter.render(parsed, lines, markers)
+        renditions = {n: _shorter(steps[n - 1]) for n in elided}
+        rendered = adapter.render(parsed, renditions, markers)
         _hold(messages == history.messages, "rendering changed the caller's messages", history)
         _hold(
             legal(rendered.messages, history),
@@ -93,6 +95,15 @@ def _check_adapter_on(adapter: Adapter, history: History, legal: Legal) -> None:
             f"steps {elided} were elided and no marker says so",
             history,
         )
+
+
+def _shorter(step: Step) -> Rendition:
+    """Return a step as a line, as nothing, or where it cannot be removed with notes."""
+    if not step.removable:
+        return Rendition(step.number, "action", (Place(None, f"ok {step.number}"),), 0, 0.0)
+    if step.number % 2:
+        return Rendition(step.number, "line", (Place("look", f"ok {step.number}"),), 0, 0.0)
+    return gone(step.number)
 
 
 def _check_closed(parsed: Parsed, history: History) -> None:

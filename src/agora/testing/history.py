@@ -8,16 +8,9 @@ from typing import Any
 
 from agora.adapters.detect import known_format
 from agora.core.request import Observations
-from agora.testing import (
-    write_anthropic,
-    write_bedrock,
-    write_gemini,
-    write_openai,
-    write_responses,
-    write_texts,
-)
 from agora.testing.choices import TAPE_BYTES, Choices
 from agora.testing.draft import Draft
+from agora.testing.writers import anthropic, bedrock, gemini, openai, responses, texts
 
 MAX_STEPS = 8
 
@@ -79,13 +72,13 @@ class History:
 
 _WRITERS: Mapping[str, Callable[[Choices, int], Draft]] = MappingProxyType(
     {
-        "openai": write_openai.write,
-        "responses": write_responses.write,
-        "anthropic": write_anthropic.write,
-        "gemini": write_gemini.write,
-        "bedrock": write_bedrock.write,
-        "transcript": write_texts.write_transcript,
-        "react": write_texts.write_react,
+        "openai": openai.write,
+        "responses": responses.write,
+        "anthropic": anthropic.write,
+        "gemini": gemini.write,
+        "bedrock": bedrock.write,
+        "transcript": texts.write_transcript,
+        "react": texts.write_react,
     }
 )
 

@@ -1,14 +1,14 @@
 """What a wrapped session came to, in one line."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agora.core.prices import PriceSheet, sheet_for
-from agora.gateway.metrics import Snapshot, read_metrics
+from agora.gateway.watching.snapshot import Snapshot, read_metrics
+from agora.wrapping.quota import Quota
 
 _PROMPTS = ("chat", "responses", "messages", "generate", "converse")
-_EDITED = ("compressed", "continued", "shadow")
+_EDITED = ("compressed", "continued", "thinking_refused", "shadow")
 """Of these the last is an edit that was only decided on."""
 _WORDS = {
     "below_threshold": "too short",
@@ -20,6 +20,7 @@ _WORDS = {
     "illegal_input": "not a legal history",
 }
 """The gateway's reasons, where its own words would not do for people."""
+_REPORTED = ("fresh", "read", "written", "output")
 NO_STEPS = "no steps in it"
 
 
@@ -44,6 +45,10 @@ class Account:
     """Calls by why they were forwarded unchanged, in words."""
     errors: Mapping[str, int] = field(default_factory=dict)
     restarts: int = 0
+    lost_blocks: int = 0
+    """Thinking blocks no longer sent, where the model binds them to what stood before an edit."""
+    quota: Quota | None = None
+    """What of a subscription's quota was used, where the provider's answers tell."""
 
     def line(self) -> str:
         """Return it in one line.
@@ -69,7 +74,12 @@ class Account:
                 than = "with edits" if self.shadow else "than without"
                 saved = f", {_dollars(abs(self.dollars_saved))} {less} {than}"
             said.append(f"{_dollars(self.dollars)} by {' and '.join(self.models)}{saved}")
+        if self.quota is not None and (words := self.quota.words()):
+            said.append(words)
         line = f"agora: {', '.join(said)}; {self.edited:,} {would}edited"
+        if self.lost_blocks:
+            blocks = f"{self.lost_blocks:,} thinking block{'s' if self.lost_blocks > 1 else ''}"
+            line += f" ({blocks} no longer sent)"
         if self.left_alone:
             why = ", ".join(f"{count:,} {reason}" for reason, count in self.left_alone.items())
             line += f"; left alone: {why}"
@@ -82,27 +92,18 @@ class Account:
         return line + (f"; the gateway was restarted {times}" if self.restarts else "")
 
 
-def read_account(
-    folder: Path,
-    sheet_of: Callable[[str, str], PriceSheet] = lambda _, model: sheet_for(model),
-    restarts: int = 0,
-) -> Account:
-    """Return the account of what the gateway's processes counted in a folder.
-
-    `sheet_of` gives the prices of an upstream's model.
-    """
+def read_account(folder: Path, restarts: int = 0) -> Account:
+    """Return the account of what the gateway's processes counted in a folder."""
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.multiprocess import MultiProcessCollector
 
     registry = CollectorRegistry()
     MultiProcessCollector(registry, str(folder))  # type: ignore[no-untyped-call]
     counted = read_metrics(generate_latest(registry).decode("utf-8"))
-    return account_of(counted, sheet_of, restarts)
+    return account_of(counted, restarts)
 
 
-def account_of(
-    counted: Snapshot, sheet_of: Callable[[str, str], PriceSheet], restarts: int = 0
-) -> Account:
+def account_of(counted: Snapshot, restarts: int = 0) -> Account:
     """Return the account of what was counted."""
     shadow = counted.total("agora_shadow_requests_total") > 0
     which = "agora_shadow_" if shadow else "agora_"
@@ -120,15 +121,13 @@ def account_of(
         left[NO_STEPS] = min(without, left["nothing to elide"])
         left["nothing to elide"] -= left[NO_STEPS]
     tokens = _by_model(counted)
+    # Dollars were counted call by call: a price may depend on the size of the prompt.
     spent = {
-        key: sheet_of(*key).dollars(
-            uncached=kinds.get("fresh", 0),
-            read=kinds.get("read", 0),
-            written=kinds.get("written", 0),
-            output=kinds.get("output", 0),
+        (upstream, model): counted.total(
+            "agora_model_dollars_total", upstream=upstream, model=model
         )
-        for key, kinds in tokens.items()
-        if kinds.get("output") or kinds.get("fresh") or kinds.get("read")
+        for (upstream, model), kinds in tokens.items()
+        if any(kinds.get(kind) for kind in _REPORTED)
     }
     order = sorted(spent, key=lambda key: -spent[key])
     return Account(
@@ -153,6 +152,7 @@ def account_of(
             if count
         },
         restarts=restarts,
+        lost_blocks=int(counted.total("agora_thinking_blocks_removed_total")),
     )
 
 

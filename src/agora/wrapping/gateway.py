@@ -42,6 +42,8 @@ class Gateway:
     ) -> None:
         self.metrics = folder / "metrics"
         """Where the process counts. Files, so that counts outlive it."""
+        self.quota = folder / "quota.jsonl"
+        """What its provider's answers told of a quota, a line for each call."""
         self.restarts = 0
         self.given_up = False
         """Whether it died so often that it is not started any more."""
@@ -51,6 +53,7 @@ class Gateway:
         self._log = log
         own = {name: environment[name] for name in _KEPT if name in environment}
         self._environment = {**own, "PROMETHEUS_MULTIPROC_DIR": str(self.metrics)}
+        self._environment["AGORA_QUOTA_FILE"] = str(self.quota)
         self._environment["AGORA_TENANT_SECRET"] = os.urandom(32).hex()
         self._process: subprocess.Popen[bytes] | None = None
         self._stopping = threading.Event()

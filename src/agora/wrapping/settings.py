@@ -20,6 +20,12 @@ def places(folder: Path, home: Path, environment: Mapping[str, str]) -> tuple[Pa
     return (folder / NAME, (Path(config) if config else home / ".config") / "agora" / NAME)
 
 
+def state(home: Path, environment: Mapping[str, str]) -> Path:
+    """Return the folder for what sessions leave for later ones."""
+    given = environment.get("XDG_STATE_HOME", "")
+    return (Path(given) if given else home / ".local" / "state") / "agora"
+
+
 def find(folder: Path, home: Path, environment: Mapping[str, str]) -> Path | None:
     """Return the first settings file that there is."""
     return next((path for path in places(folder, home, environment) if path.is_file()), None)
@@ -43,7 +49,12 @@ def read(path: Path | None) -> Tables:
 
 
 def tables_for(
-    settings: Tables, plan: Plan, environment: Mapping[str, str], *, shadow: bool = False
+    settings: Tables,
+    plan: Plan,
+    environment: Mapping[str, str],
+    *,
+    shadow: bool = False,
+    ceiling: float | None = None,
 ) -> Tables:
     """Return the gateway's configuration for one session, as the tables of a file.
 
@@ -67,8 +78,11 @@ def tables_for(
     if plan.other_paths is not None:
         tables["paths"] = {"other": plan.other_paths, **settings.get("paths", {})}
     tables["log"] = {"level": "warning", "requests": False, **settings.get("log", {})}
-    if shadow:
-        tables["compression"] = {**settings.get("compression", {}), "mode": "shadow"}
+    asked: Tables = {"mode": "shadow"} if shadow else {}
+    if ceiling is not None:
+        asked["ceiling"] = ceiling
+    if asked:
+        tables["compression"] = {**settings.get("compression", {}), **asked}
     return tables
 
 

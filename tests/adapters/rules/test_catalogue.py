@@ -3,19 +3,20 @@ import string
 
 import pytest
 
-from agora.adapters import rules
-from agora.adapters.rules import CATALOGUE, Broken, validate
+from agora.adapters import rules, validate
+from agora.adapters.rules import CATALOGUE, Broken
 from agora.adapters.rules.catalogue import broke
 from agora.errors import UnknownFormatError
 
 LISTED = {
     "anthropic": [f"A{i}" for i in range(1, 21)],
-    "openai": [f"O{i}" for i in range(1, 7)],
-    "responses": [f"R{i}" for i in range(1, 9)],
-    "gemini": [f"G{i}" for i in range(1, 8)],
+    "openai": [f"O{i}" for i in range(1, 8)],
+    "responses": [f"R{i}" for i in range(1, 12)],
+    "gemini": [f"G{i}" for i in range(1, 10)],
     "bedrock": [f"B{i}" for i in range(1, 12)],
     "mistral": [f"M{i}" for i in range(1, 7)],
-    "deepseek": ["D1"],
+    "deepseek": ["D1", "D2"],
+    "kimi": ["K1", "K2"],
     "templates": [f"T{i}" for i in range(1, 8)],
 }
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from agora.adapters.rules import CATALOGUE, validate
+from agora.adapters import validate
+from agora.adapters.rules import CATALOGUE
 
 Message = dict[str, Any]
 
@@ -83,6 +84,10 @@ def item(kind: str, call_id: object = "call_1", **more: object) -> Message:
 
 def reasoning(name: str = "rs_1") -> Message:
     return {"type": "reasoning", "id": name, "summary": []}
+
+
+def sealed(content: str, **more: object) -> Message:
+    return {**reasoning(), "encrypted_content": content, **more}
 
 
 CALL = item("function_call", id="fc_1", name="look", arguments="{}")
@@ -281,6 +286,14 @@ EXAMPLES = [
         said={"before": LOOP},
     ),
     Example(
+        "A22",
+        "anthropic",
+        LONG_LOOP,
+        [USER, by_model(use("a")), by_user(answer("a")), *LONG_LOOP[3:]],
+        at=1,
+        said={"before": LONG_LOOP, "model": "claude-fable-5-1", "edited_at": 3},
+    ),
+    Example(
         "A15",
         "anthropic",
         [USER, by_model(use("a")), by_user(answer("a"))],
@@ -364,6 +377,14 @@ EXAMPLES = [
         "O5", "openai", [say("assistant", None)], [say("assistant", None, refusal="I will not.")]
     ),
     Example("O6", "openai", [say("developer"), USER], [SYSTEM, USER], said=STRICT),
+    Example(
+        "O7",
+        "openai",
+        [USER, call("a"), result("a")],
+        [USER, call("a", reasoning_content="hm"), result("a")],
+        at=1,
+        said={"before": [USER, call("a", reasoning_content="hm"), result("a")]},
+    ),
     # OpenAI Responses
     Example("R1", "responses", [USER, CALL], [USER, CALL, USER, OUTPUT], at=1),
     Example(
@@ -396,6 +417,30 @@ EXAMPLES = [
         without(THOUGHT_OUT, 4, 5),
         at=4,
         said={"before": THOUGHT_OUT},
+    ),
+    Example(
+        "R9",
+        "responses",
+        [USER, sealed("other"), CALL, OUTPUT],
+        [USER, sealed("sealed"), CALL, OUTPUT],
+        at=1,
+        said={"before": [USER, sealed("sealed"), CALL, OUTPUT]},
+    ),
+    Example(
+        "R10",
+        "responses",
+        [USER, sealed("sealed", summary=[{"type": "summary_text", "text": "Hm."}]), ANSWERED],
+        [USER, sealed("sealed"), ANSWERED],
+        at=1,
+        said={"model": "grok-5", "before": [USER, sealed("sealed"), ANSWERED]},
+    ),
+    Example(
+        "R11",
+        "responses",
+        [USER, {"type": "reasoning", "id": "rs_1", "encrypted_content": "sealed"}, ANSWERED],
+        [USER, sealed("sealed"), ANSWERED],
+        at=1,
+        said={"model": "xai/grok-4.20-reasoning", "strict": True},
     ),
     # Gemini
     Example(
@@ -459,6 +504,22 @@ EXAMPLES = [
             content("user", TEXT_PART),
         ],
         said=STRICT,
+    ),
+    Example(
+        "G8",
+        "gemini",
+        [ASKED, content("model", {"text": "done", "thought_signature": ""}), ASKED],
+        [ASKED, content("model", {"text": "done", "thought_signature": b"sig"}), ASKED],
+        at=1,
+        said=STRICT,
+    ),
+    Example(
+        "G9",
+        "gemini",
+        [ASKED, content("model", {**CALL_PART, "thoughtSignature": "other"}), RESPONDED],
+        [ASKED, CALLED, RESPONDED],
+        at=1,
+        said={"before": [ASKED, CALLED, RESPONDED]},
     ),
     Example("S6", "gemini", [content("user", CALL_PART)], [ASKED], also=("G1",)),
     Example(
@@ -781,6 +842,39 @@ EXAMPLES = [
         [USER, call("a", reasoning_content=""), result("a"), SAID, USER],
         at=1,
         said={"thinking": True, "strict": True},
+    ),
+    Example(
+        "D2",
+        "openai",
+        [USER, call("a"), result("a"), SAID, USER],
+        [USER, call("a", reasoning_content=""), result("a"), SAID, USER],
+        at=1,
+        said={"model": "deepseek-v4-pro", "strict": True},
+    ),
+    Example(
+        "D2",
+        "deepseek",
+        [USER, call("a", reasoning_content="hm"), result("a"), SAID, USER],
+        [USER, call("a", reasoning_content="hm"), result("a"), {**SAID, "reasoning_content": ""}],
+        at=3,
+        said={"model": "deepseek-v4-flash", "tools": [{"name": "look"}], "strict": True},
+    ),
+    # Kimi
+    Example(
+        "K1",
+        "openai",
+        [USER, call("a"), result("a")],
+        [USER, call("a", reasoning_content="hm"), result("a")],
+        at=1,
+        said={"model": "kimi-k2.6", "strict": True},
+    ),
+    Example(
+        "K2",
+        "openai",
+        [USER, SAID, USER],
+        [USER, {**SAID, "reasoning_content": "hm"}, USER],
+        at=1,
+        said={"model": "moonshotai/kimi-k3", "strict": True},
     ),
     # Open chat templates
     Example("T1", "openai", [SYSTEM, USER, USER], [SYSTEM, USER, SAID, USER], at=2, said=STRICT),
@@ -1170,7 +1264,7 @@ def test_reasoning_is_known_by_its_content_where_it_has_no_id() -> None:
 
     assert validate(before, format="responses", before=before) == []
     found = validate([USER, nameless("y"), CALL, OUTPUT], format="responses", before=before)
-    assert [one.code for one in found] == ["R4"]
+    assert [one.code for one in found] == ["R9", "R4"]
 
 
 def test_items_that_are_new_or_have_no_name_need_no_reasoning() -> None:
@@ -1196,3 +1290,24 @@ def test_junk_keeps_the_template_rules_from_being_read() -> None:
     found = validate([SYSTEM, None], format="openai", strict=True)
 
     assert [one.code for one in found] == ["S2"]
+
+
+def test_a_model_that_binds_thinking_does_not_ask_for_thinking_at_the_start() -> None:
+    bare = [USER, by_model(use("a")), by_user(answer("a"))]
+
+    found = validate(bare, format="anthropic", thinking=True, model="claude-opus-5-5")
+
+    assert found == []
+    assert [one.code for one in validate(bare, format="anthropic", thinking=True)] == ["A15"]
+
+
+def test_thinking_of_a_bound_model_may_be_missing_at_the_start_and_nowhere_else() -> None:
+    model = "claude-opus-5-5"
+    first = [USER, by_model(use("a")), by_user(answer("a")), *LONG_LOOP[3:]]
+    last = [*LONG_LOOP[:3], by_model(use("b")), by_user(answer("b"))]
+
+    assert validate(first, format="anthropic", before=LONG_LOOP, model=model) == []
+    found = validate(last, format="anthropic", before=LONG_LOOP, model=model)
+    assert [one.code for one in found] == ["A22"]
+    added = validate(LONG_LOOP, format="anthropic", before=first, model=model)
+    assert [one.code for one in added] == ["A22"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agora.adapters.rules import validate
+from agora.adapters import validate
 
 pytest.importorskip("mistral_common")
 

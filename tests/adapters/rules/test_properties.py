@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agora.adapters.rules import CATALOGUE, Broken, validate
+from agora.adapters import validate
+from agora.adapters.rules import CATALOGUE, Broken
 
 FORMATS = [
     *("openai", "responses", "anthropic", "transcript", "react"),

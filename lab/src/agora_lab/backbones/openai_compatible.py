@@ -9,10 +9,8 @@ import functools
 import json
 import threading
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import log
 from typing import Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -335,14 +333,6 @@ class OpenAICompatible:
         """
         return self._carry_out(self._requests.score_text(text, after))
 
-    def bits(self, text: str) -> list[tuple[str, float]]:
-        """Return the tokens of a text, each with its self-information: -log2 of its probability.
-
-        Raises:
-            BackboneError: it gave no answer, or cannot score.
-        """
-        return [(score.text, -score.logprob / log(2)) for score in self.score_text(text)]
-
     def tokens(self, text: str) -> int:
         """Return the number of tokens in a text, as counted by a llama.cpp server."""
         return len(self._carry_out(self._requests.tokens(text)))
@@ -450,27 +440,6 @@ class AsyncOpenAICompatible:
     async def score_text(self, text: str, *, after: str = "\n") -> tuple[TokenScore, ...]:
         """Return the log-probability of each token; see `OpenAICompatible.score_text`."""
         return await self._carry_out(self._requests.score_text(text, after))
-
-    async def replies(
-        self, prompts: Iterable[Messages], *, samples: int = 1
-    ) -> AsyncIterator[Reply]:
-        """Yield the replies to many prompts, in order.
-
-        At most twice as many prompts as concurrent requests are taken ahead, so that
-        a slow reader or a slow server holds the source back.
-        """
-        flying: deque[asyncio.Task[Reply]] = deque()
-        try:
-            for messages in prompts:
-                flying.append(asyncio.create_task(self.chat(messages, samples=samples)))
-                if len(flying) >= 2 * self._concurrency:
-                    yield await flying.popleft()
-            while flying:
-                yield await flying.popleft()
-        finally:
-            for task in flying:
-                task.cancel()
-            await asyncio.gather(*flying, return_exceptions=True)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agora_lab.backbones.base import Answer, Backbone, Chooser, Messages, message_text
+from agora_lab.backbones.base import Messages, message_text
 
 _ROLES = {"tool": "user", "developer": "system"}
 
@@ -32,24 +32,6 @@ class StudentFormat:
     def said(self, messages: Messages) -> list[dict[str, str]]:
         """Return the messages as the student reads them."""
         return [_written(message, self.world, self.instructions) for message in messages]
-
-
-@dataclass(frozen=True, slots=True)
-class Student:
-    """A backbone that is shown prompts in the format of its lessons."""
-
-    backbone: Backbone
-    format: StudentFormat
-
-    def answer(self, messages: Messages) -> Answer:
-        """Return the answer to these messages."""
-        return self.backbone.answer(self.format.said(messages))
-
-    def choose(self, messages: Messages, grammar: str) -> Answer:
-        """Return the answer restricted to the grammar."""
-        if not isinstance(self.backbone, Chooser):
-            raise TypeError(f"{type(self.backbone).__name__} cannot be restricted to a grammar")
-        return self.backbone.choose(self.format.said(messages), grammar)
 
 
 def _written(message: Mapping[str, Any], world: str, instructions: str) -> dict[str, str]:

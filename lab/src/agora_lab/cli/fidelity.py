@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from agora.errors import AgoraError
 from agora_lab.cli.progress import progress
+
+if TYPE_CHECKING:
+    from agora_lab.fidelity.rows import Row
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -132,7 +135,7 @@ def run(
     try:
         from agora_lab.fidelity import likelihood
         from agora_lab.fidelity.queue import queue
-        from agora_lab.fidelity.records import Prompts, Run, read_anchors
+        from agora_lab.fidelity.records import Prompts, Run
         from agora_lab.fidelity.rendering import ModelTokens, Rendering
         from agora_lab.fidelity.rows import FIRST, SECOND
         from agora_lab.fidelity.run import Judging, Schedule
@@ -140,38 +143,23 @@ def run(
 
         if arithmetic == "auto":
             arithmetic = likelihood.arithmetic()
-        chosen = set(methods.split(",")) if methods else None
-        first = [row for row in FIRST if chosen is None or row.method in chosen]
-        later = () if only_first else SECOND
-        second = [row for row in later if chosen is None or row.method in chosen]
-        names = sources.split(",")
-        written = Run(out)
-        plan: dict[str, Any] = {
-            "model": model.name,
-            "arithmetic": arithmetic,
-            "sources": names,
-            "halves": [half],
-        }
-        plan |= {"seed": seed, "prompts_of": prompts_of.name if prompts_of else None}
-        written.plan(plan | _fixed(names, most_tokens, limit_tokens))
+        first = _chosen(FIRST, methods)
+        second = _chosen(() if only_first else SECOND, methods)
+        names, written = sources.split(","), Run(out)
+        other = prompts_of.name if prompts_of else None
+        plan = _fixed(names, most_tokens, limit_tokens) | {"sources": names, "halves": [half]}
+        plan |= {"model": model.name, "arithmetic": arithmetic, "seed": seed, "prompts_of": other}
+        written.plan(plan)
         judge, tokenizer = likelihood.load(model, arithmetic=arithmetic, threads=threads)
         rendering = Rendering(tokenizer)
-        allowed = None
-        if prompts_of is not None:
-            allowed = {one.anchor for one in read_anchors(prompts_of) if one.passed}
-        sizes = most_tokens, limit_tokens
+        passed, sizes = _passed(prompts_of), (most_tokens, limit_tokens)
         queues = {
-            name: queue(name, half, rendering, sizes, seed=seed, played=played, allowed=allowed)
+            name: queue(name, half, rendering, sizes, seed=seed, played=played, allowed=passed)
             for name in names
         }
-        judging = Judging(
-            run=written,
-            prompts=Prompts(out),
-            scorer=judge,
-            rendering=rendering,
-            counter=ModelTokens.of(tokenizer),
-            given=Prompts(prompts_of) if prompts_of else None,
-        )
+        shown: dict[str, Any] = {"rendering": rendering, "counter": ModelTokens.of(tokenizer)}
+        shown["given"] = Prompts(prompts_of) if prompts_of else None
+        judging = Judging(run=written, prompts=Prompts(out), scorer=judge, **shown)
         total = sum(len(queue) for queue in queues.values()) * (2 + len(first) + len(second))
         with progress(total, len(written.measured), what="judging") as tick:
             schedule = Schedule(queues, first=first, second=second, most=anchors)
@@ -196,6 +184,17 @@ _ORDER = (
     "{first} at 0.25; after {block} anchors of each source the others at 0.25, then newest, "
     "default and forms_worth at 0.15 and 0.5"
 )
+
+
+def _passed(folder: Path | None) -> set[str] | None:
+    from agora_lab.fidelity.records import read_anchors
+
+    return {one.anchor for one in read_anchors(folder) if one.passed} if folder else None
+
+
+def _chosen(rows: "Sequence[Row]", methods: str | None) -> "list[Row]":
+    wanted = set(methods.split(",")) if methods else None
+    return [row for row in rows if wanted is None or row.method in wanted]
 
 
 def _fixed(sources: Sequence[str], most: int, limit: int) -> dict[str, Any]:

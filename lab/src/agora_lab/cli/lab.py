@@ -14,6 +14,7 @@ from agora_lab.cli.teach import teach
 
 if TYPE_CHECKING:
     from agora_lab.episodes.episode import Episode
+    from agora_lab.evaluation.grid import BackboneEntry
 
 _SPLITS = ("train", "validation", "test")
 
@@ -38,19 +39,8 @@ for _command in (*COMMANDS, *FIDELITY, teach):
     "folder (`agora lab teach`).",
 )
 @click.option("--model", default="", metavar="NAME", help="Model name to send to the server.")
-@click.option(
-    "--student",
-    is_flag=True,
-    help="The server's model was taught by `agora lab teach`: show it the format of its lessons.",
-)
 @click.option("--method", default="none", show_default=True, metavar="NAME")
 @click.option("--keep-ratio", type=click.FloatRange(0, 1), default=0.25, show_default=True)
-@click.option(
-    "--bits-from",
-    type=click.Path(exists=True, path_type=Path),
-    metavar="MODEL",
-    help="Causal language model for Selective Context: a folder or a .gguf file.",
-)
 @click.option("--tasks", type=click.IntRange(1), default=10, show_default=True)
 @click.option("--split", type=click.Choice(_SPLITS), default="test", show_default=True)
 @click.option("--steps", type=click.IntRange(1), help="End episodes after this many steps.")
@@ -77,10 +67,8 @@ def play(
     environment: str,
     backbone: str,
     model: str,
-    student: bool,
     method: str,
     keep_ratio: float,
-    bits_from: Path | None,
     tasks: int,
     split: str,
     steps: int | None,
@@ -96,30 +84,15 @@ def play(
     """
     index, count = read_shard(shard)
     try:
-        from agora_lab.evaluation.grid import GRAMMAR, READER, BackboneEntry, MethodEntry, one_cell
+        from agora_lab.evaluation.grid import MethodEntry, one_cell
         from agora_lab.evaluation.grid_player import LocalGridRun
 
-        actor = BackboneEntry(name=READER)
-        if Path(backbone).is_dir():
-            actor = BackboneEntry(
-                name=model or Path(backbone).resolve().name,
-                make="agora_lab.teaching.player:student",
-                options={"folder": backbone, "world": environment},
-            )
-        elif backbone != READER:
-            actor = BackboneEntry(
-                name=f"{model or 'llm'}{GRAMMAR if held else ''}",
-                url=backbone,
-                model=model or "llm",
-                grammar=held,
-                student=student,
-            )
+        actor = _actor(backbone, model, environment, held=held)
         shortener = MethodEntry(
             name=method,
             method=method,
             keep_ratio=keep_ratio,
             model=model,
-            bits_from=str(bits_from or ""),
         )
         cell = one_cell(
             environment, actor, shortener, seed=seed, tasks=tasks, split=split, steps=steps
@@ -143,6 +116,21 @@ def play(
         raise click.ClickException(
             f"{len(failed)} episodes failed; run the same command again to retry them"
         )
+
+
+def _actor(backbone: str, model: str, environment: str, *, held: bool) -> "BackboneEntry":
+    from agora_lab.evaluation.grid import GRAMMAR, READER, BackboneEntry
+
+    if Path(backbone).is_dir():
+        return BackboneEntry(
+            name=model or Path(backbone).resolve().name,
+            make="agora_lab.teaching.player:student",
+            options={"folder": backbone, "world": environment},
+        )
+    if backbone == READER:
+        return BackboneEntry(name=READER)
+    name = f"{model or 'llm'}{GRAMMAR if held else ''}"
+    return BackboneEntry(name=name, url=backbone, model=model or "llm", grammar=held)
 
 
 @lab.command()
@@ -187,52 +175,6 @@ def show(run: Path, task: str | None, step: int | None, json_out: str | None) ->
         return
     for one in episodes:
         _show(one, step)
-
-
-@lab.command("drop-one")
-@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--anchors", type=click.IntRange(1), default=200, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True)
-@json_option("every pair")
-def drop_one_command(run: Path, anchors: int, seed: int, json_out: str | None) -> None:
-    """Measure how often leaving out one past step changes a reader's next action.
-
-    RUN is a run by `agora lab play` with a reader and the method none.
-    """
-    from dataclasses import asdict
-
-    from rich.console import Console
-    from rich.table import Table
-
-    from agora_lab.backbones import readers
-    from agora_lab.environments import world
-    from agora_lab.episodes.played_cells import cells_of
-    from agora_lab.episodes.run import read_episodes
-    from agora_lab.labelling.exact import acts, by_distance, drop_one
-
-    try:
-        cells = cells_of(run)
-        if len(cells) != 1 or not cells[0].reads or cells[0].shortens:
-            raise click.ClickException(f"{run} is not a run by a reader with the method none")
-        name = cells[0].environment
-        chosen = world(name)
-        act = acts(readers.reader(name), canonical=chosen.canonical, extract=chosen.extract)
-        found = list(drop_one(read_episodes(run), act, anchors=anchors, seed=seed))
-    except (AgoraError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
-    table = Table(title=f"{name}: the next action changes when one past step is left out")
-    for column in ("steps ago", "changed", "of", "share"):
-        table.add_column(column, justify="right")
-    for bin_, (changed, count) in by_distance(found).items():
-        table.add_row(bin_, str(changed), str(count), f"{changed / count:.3f}")
-    taken = write_json(json_out, [asdict(one) for one in found], indent=1)
-    Console(stderr=taken).print(table)
-    places = {(one.task, one.anchor) for one in found}
-    needing = {(one.task, one.anchor) for one in found if one.changed and one.distance > 2}
-    click.echo(
-        f"{len(places)} anchors; {len(needing)} of them need a step more than two steps back",
-        err=taken,
-    )
 
 
 @lab.command("serve-llm")

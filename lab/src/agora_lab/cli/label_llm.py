@@ -1,10 +1,7 @@
-"""The `agora label` commands that use a language model: plan, run, make, quality."""
+"""The `agora label` commands that use a language model: plan, run, make."""
 
-import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +14,12 @@ from agora.logs import KINDS
 from agora_lab.cli.label_sources import Wanted, index_option, read_cases
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from agora_lab.labelling.answered_pairs import AnsweredCase
     from agora_lab.labelling.answers import Answered
     from agora_lab.labelling.plan import PlanSettings, Summary
-    from agora_lab.labelling.reliability import Cost, Figure, Pair
 
 _KINDS = ("counterfactual", "likelihood")
 _SHOWN = ("as written", "reversed", "none")
-_FORMS = ("paired", "net", "all-pairs", "all-pairs-net", "half", "hard")
 
 _plans = click.argument(
     "plans",
@@ -338,21 +331,12 @@ class _watch:  # noqa: N801 - used as a function
     help="Parquet file for the labels. Trajectories go to FILE.trajectories.parquet next to it.",
 )
 @click.option("--kind", type=click.Choice(_KINDS), default="counterfactual", show_default=True)
-@click.option(
-    "--form",
-    type=click.Choice(_FORMS),
-    default="paired",
-    show_default=True,
-    help="Form of the counterfactual label: Eq. 4, net of the backbone's own disagreement, every "
-    "sample against every other, half of the samples, or the first of each side (hard).",
-)
 @json_option("the counts")
 def make(
     plans: tuple[Path, ...],
     answers: tuple[Path, ...],
     out: Path,
     kind: str,
-    form: Any,
     json_out: str | None,
 ) -> None:
     """Make labels for `agora train` from the answers."""
@@ -369,7 +353,7 @@ def make(
             made = (
                 likelihood(answered)
                 if kind == "likelihood"
-                else counterfactual(answered, canonical(answered.case.world), form)
+                else counterfactual(answered, canonical(answered.case.world))
             )
             missing += answered.missing_scores if kind == "likelihood" else answered.missing_samples
             _, labels = found.setdefault(answered.case.data, (answered.case.whole, {}))
@@ -400,144 +384,6 @@ def make(
         f"{needed / pairs:.1%} of them 0.5 or more",
         err=write_json(json_out, figures),
     )
-
-
-@click.command()
-@_plans
-@_answers
-@click.option(
-    "--other-form",
-    multiple=True,
-    metavar="PLAN",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Plan for the same trajectories with --examples reversed.",
-)
-@click.option(
-    "--labels",
-    "label_files",
-    multiple=True,
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Labels of another kind on the same trajectories, to compare with.",
-)
-@click.option("--resamples", type=click.IntRange(1), default=1000, show_default=True)
-@json_option("all figures, including those per source,")
-def quality(
-    plans: tuple[Path, ...],
-    answers: tuple[Path, ...],
-    other_form: tuple[Path, ...],
-    label_files: tuple[Path, ...],
-    resamples: int,
-    json_out: str | None,
-) -> None:
-    """Report how reliable labels are, what they cost, and how well the kinds agree."""
-    try:
-        from agora_lab.labelling import reliability
-        from agora_lab.labelling.plan import read_plan
-        from agora_lab.labels import read_labels
-
-        others: dict[tuple[str, int, int], dict[str, float]] = {}
-        for file in label_files:
-            for one in read_labels(file):
-                others.setdefault((one.data, one.anchor, one.candidate), {})[one.kind] = one.label
-        known = _known(answers)
-        cases = list(_answered(plans, known))
-        pairs = reliability.merged(reliability.collect(cases, others))
-        again = reliability.merged(reliability.collect(_answered(other_form, known), {}))
-        if not pairs:
-            raise click.ClickException(
-                "no pair in these plans has answers both with and without the step"
-            )
-        read: Counter[str] = Counter()
-        for folder in plans:
-            read += reliability.read_alone(read_plan(folder), known)
-        costs = reliability.costs(cases, read)
-        report = reliability.quality(pairs, other_form=again, resamples=resamples)
-        by_source = {
-            source: reliability.quality(
-                [pair for pair in pairs if pair.source == source],
-                other_form=again,
-                resamples=resamples,
-            )
-            for source in sorted({pair.source for pair in pairs})
-        }
-    except (AgoraError, OSError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
-    taken = False
-    if json_out is not None:
-        found = {
-            "pairs": len(pairs),
-            "plans": [str(one) for one in plans],
-            "tokens_per_pair": {
-                kind: {"pairs": cost.pairs, "calls": cost.calls, **cost.per_pair()}
-                for kind, cost in costs.items()
-            },
-            "all": reliability.as_json(report),
-            "sources": {name: reliability.as_json(one) for name, one in by_source.items()},
-        }
-        # JSON has no NaN; an undefined figure is null.
-        taken = write_json(json_out, _finite(found), indent=1)
-    _say_quality(pairs, costs, report, to_stderr=taken)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and isnan(value) else value
-
-
-def _say_quality(
-    pairs: "list[Pair]",
-    costs: "dict[str, Cost]",
-    report: "dict[str, list[Figure]]",
-    *,
-    to_stderr: bool,
-) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(width=None if sys.stdout.isatty() else 160, stderr=to_stderr)
-    sources = sorted({pair.source for pair in pairs})
-    console.print(f"{len(pairs):,} pairs from {', '.join(sources)}")
-    table = Table(title="tokens per pair")
-    for column in ("kind", "pairs", "calls", "prompt", "read", "read if alone", "written"):
-        table.add_column(column, justify="left" if column == "kind" else "right")
-    for kind, cost in costs.items():
-        each = [
-            "unknown" if isnan(value) else f"{value:,.0f}" for value in cost.per_pair().values()
-        ]
-        table.add_row(kind, f"{cost.pairs:,}", f"{cost.calls:,}", *each)
-    console.print(table)
-    for part, figures in report.items():
-        if figures:
-            console.print(_table(part, figures))
-    fewest = min((one.tasks for figures in report.values() for one in figures), default=0)
-    if fewest < _FEW_TASKS:
-        console.print(f"some intervals rest on only {fewest} tasks, too few to trust")
-
-
-_FEW_TASKS = 10
-
-
-def _table(title: str, figures: "list[Figure]") -> "Table":
-    """Return figures as rows, one per quantity, with one column per measure."""
-    from rich.table import Table
-
-    rows: dict[tuple[str, int, int], dict[str, Figure]] = {}
-    for one in figures:
-        what, _, how = one.name.rpartition(": ")
-        rows.setdefault((what or how, one.pairs, one.tasks), {})[how if what else "mean"] = one
-    measures = list(dict.fromkeys(how for row in rows.values() for how in row))
-    table = Table(title=title)
-    table.add_column("")
-    for column in (*measures, "pairs", "tasks"):
-        table.add_column(column, justify="right")
-    for (what, pairs, tasks), row in rows.items():
-        values = [str(row[how]) if how in row else "" for how in measures]
-        table.add_row(what, *values, f"{pairs:,}", f"{tasks:,}")
-    return table
 
 
 def _answered(plans: Iterable[Path], known: "Mapping[bytes, Answered]") -> Iterator["AnsweredCase"]:

@@ -11,7 +11,6 @@ from agora.errors import AgoraError
 from agora_lab.cli.progress import progress
 
 if TYPE_CHECKING:
-    from agora_lab.environments import Environment
     from agora_lab.teaching.making import Lot
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -50,14 +49,6 @@ def teach() -> None:
     help="Which share of the tokens outside the floor they keep.",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option(
-    "--straight",
-    is_flag=True,
-    help="Leave out detours: what lies between two visits of one page. Only for worlds of pages.",
-)
-@click.option(
-    "--first", is_flag=True, help="With --straight: only ways that take the first product listed."
-)
 def lessons(
     runs: tuple[Path, ...],
     out: Path,
@@ -65,8 +56,6 @@ def lessons(
     methods: str,
     keep_ratio: float,
     seed: int,
-    straight: bool,
-    first: bool,
 ) -> None:
     """Write lessons of the episodes in RUNS: at each history, what the reader would do.
 
@@ -79,7 +68,7 @@ def lessons(
         return _lot(methods.split(","), compressed, keep_ratio, seed, calls=calls)
 
     try:
-        made = sum(_write(run, out, lot, straight=straight, first=first) for run in runs)
+        made = sum(_write(run, out, lot) for run in runs)
     except (AgoraError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"{made:,} lessons added to {out}")
@@ -179,32 +168,7 @@ def card(student: Path, runs: tuple[Path, ...], out: Path | None, player: str) -
     click.echo(f"Card: {folder / 'card.md'}")
 
 
-@teach.command()
-@click.argument("student", type=_FOLDER)
-@click.option(
-    "--gguf",
-    type=_FILE,
-    required=True,
-    metavar="FILE",
-    help="The GGUF file of the model it started from.",
-)
-@click.option("--out", type=_NEW_FILE, required=True, metavar="FILE.gguf")
-@click.option("--storage", type=click.Choice(("q8_0", "f16")), default="q8_0", show_default=True)
-def export(student: Path, gguf: Path, out: Path, storage: str) -> None:
-    """Write STUDENT as a GGUF file, for `agora lab serve-llm --model FILE.gguf`."""
-    try:
-        from agora_lab.teaching.gguf_export import export as write
-        from agora_lab.teaching.student import load_student
-
-        write(load_student(student).model, gguf, out, storage="f16" if storage == "f16" else "q8_0")
-    except AgoraError as error:
-        raise click.ClickException(str(error)) from error
-    click.echo(f"Written: {out}")
-
-
-def _write(
-    run: Path, out: Path, lot: Callable[..., "Lot | None"], *, straight: bool, first: bool
-) -> int:
+def _write(run: Path, out: Path, lot: Callable[..., "Lot | None"]) -> int:
     """Append the lessons of a run's episodes that the file does not have yet."""
     from agora_lab.backbones import readers
     from agora_lab.environments import world
@@ -216,7 +180,6 @@ def _write(
     done = {json.loads(line)["episode"] for line in read_lines(out)} if out.exists() else set()
     made = 0
     journal = Journal(out)
-    places: dict[str, Environment] = {}
     try:
         episodes = list(played(run))
         with progress(len(episodes), 0, what="asking") as tick:
@@ -225,16 +188,12 @@ def _write(
                 if episode.key in done:
                     continue
                 chosen = world(cell.environment)
-                if straight and chosen.name not in places:
-                    places[chosen.name] = chosen.make()
                 teacher = Teacher(
                     world=chosen,
                     reader=readers.reader(cell.environment),
                     split=cell.split,
                     by_reader=cell.reads,
                     lot=lot(calls=chosen.calls),
-                    straight_in=places.get(chosen.name),
-                    first=first,
                 )
                 lines = [one.to_json() for one in teacher.lessons(episode)]
                 if lines:
@@ -242,8 +201,6 @@ def _write(
                 made += len(lines)
     finally:
         journal.close()
-        for place in places.values():
-            place.close()
     return made
 
 

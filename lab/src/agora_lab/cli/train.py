@@ -70,8 +70,8 @@ SCORERS = ("features", "worth", "embedding", "cross_encoder")
     "--full-epochs",
     type=click.IntRange(0),
     metavar="N",
-    help="Train the whole encoder for this many epochs, after the head.  "
-    "[default: 0 for embedding, 4 for cross_encoder]",
+    help="Train the whole encoder of a cross_encoder for this many epochs, after the head.  "
+    "[default: 4]",
 )
 @click.option(
     "--minutes", type=click.FloatRange(0), help="Stop training an encoder after this long."
@@ -217,9 +217,7 @@ def _train_embedding(plan: _Plan) -> None:
     from agora_lab.training.embedding import EmbeddingSettings, train_embedding
 
     encoder = plan.encoder or minilm_folder()
-    settings = EmbeddingSettings(
-        seed=plan.seed, full_epochs=plan.full_epochs or 0, full_seconds=plan.seconds
-    )
+    settings = EmbeddingSettings(seed=plan.seed)
     with _progress() as progress:
         trained = train_embedding(
             plan.questions(), encoder, plan.out, settings, about=plan.about(), progress=progress

@@ -4,24 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from agora_lab.evaluation.plots import Plot, together
-
 _SHORT = 44
 """Lines up to this many characters are not wrapped in a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A table entry; `kind` sets its look: ours, the paper's, good, bad, soft, head."""
+    """A table entry; `kind` sets its look: good, bad, soft, head."""
 
     text: str
     kind: str = ""
 
     def markdown(self) -> str:
-        """Return it as Markdown, the paper's numbers in italics."""
+        """Return it as Markdown."""
         text = self.text.replace("|", "\\|").replace("\n", "<br>")
-        if self.kind == "paper" and text:
-            return f"*{text}*"
         return f"**{text}**" if self.kind in ("head", "bold") and text else text
 
     def width(self) -> str:
@@ -125,27 +121,21 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Plots side by side; in Markdown they are one separate file."""
+    """A picture; beside Markdown it is a file of its own."""
 
     name: str
-    plots: Sequence[Plot]
+    svg: str
     caption: str
-
-    def file(self) -> str:
-        """Return the separate file."""
-        return together(self.plots)
 
     def markdown(self) -> str:
         """Return it as Markdown."""
         return f"![{self.caption}]({self.name}.svg)\n\n{self.caption}"
 
     def html(self) -> str:
-        """Return it as HTML, the plots inside."""
-        inside = "\n".join(f"<div>{plot.svg()}</div>" for plot in self.plots)
-        return (
-            f'<figure><figcaption>{escape(self.caption)}</figcaption>\n<div class="panels">'
-            f"\n{inside}\n</div></figure>"
-        )
+        """Return it as HTML, the picture inside."""
+        said = f'<svg role="img" aria-label="{escape(self.caption)}"'
+        picture = self.svg.replace("<svg", said, 1)
+        return f"<figure><figcaption>{escape(self.caption)}</figcaption>\n{picture}</figure>"
 
 
 def _cells(row: Sequence[Entry]) -> str:

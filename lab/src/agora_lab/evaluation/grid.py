@@ -47,9 +47,6 @@ class BackboneEntry:
     """The server's name for the model; defaults to `name`."""
     grammar: bool = False
     """Whether a llama.cpp server is restricted to the actions the environment allows."""
-    student: bool = False
-    """Whether it was taught by `agora lab teach`: its prompts have the format of its lessons, and
-    no examples."""
     max_tokens: int = 64
     concurrency: int = 4
     make: str = ""
@@ -82,13 +79,8 @@ class MethodEntry:
     """The name of AGORA's scorer, or a bundle's folder."""
     model: str = ""
     """The model whose prices it decides by."""
-    bits_from: str = ""
-    """A causal language model for Selective Context: a folder or a .gguf file."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of the method's own class."""
-    varies: str = ""
-    """The parameter that a sweep varies, and its value; used by the sensitivity plots."""
-    value: Any = None
 
     @property
     def target(self) -> float | None:
@@ -215,19 +207,15 @@ def _method(one: Any, keep_ratio: float, model: str) -> MethodEntry:
 def _sweep(sweep: Any, keep_ratio: float, model: str) -> Iterator[MethodEntry]:
     """Yield a method for each value of a parameter, all else fixed."""
     try:
-        parameter, values = sweep["parameter"], sweep["values"]
-        method = sweep["method"]
+        parameter, values, method = sweep["parameter"], sweep["values"], sweep["method"]
     except (KeyError, TypeError) as error:
         raise GridError("has a sweep without method, parameter and values") from error
-    rest = {k: v for k, v in sweep.items() if k not in ("parameter", "values", "name")}
-    label = sweep.get("name", method)
     for value in values:
-        own = {**rest, "name": f"{label} {parameter}={value}", "varies": parameter, "value": value}
+        own = {"name": f"{method} {parameter}={value}", "method": method}
         if parameter in ("keep_ratio", "scorer", "model"):
-            own[parameter] = value
+            yield _method({**own, parameter: value}, keep_ratio, model)
         else:
-            own["options"] = {**rest.get("options", {}), parameter: value}
-        yield _method(own, keep_ratio, model)
+            yield _method({**own, "options": {parameter: value}}, keep_ratio, model)
 
 
 def _entry(kind: type[T], values: Any, what: str) -> T:

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import agora
 import agora_lab
@@ -26,9 +26,6 @@ from agora_lab.evaluation.grid import BackboneEntry, Grid, GridError
 from agora_lab.evaluation.rows import FAILURES, ORIGINS
 from agora_lab.journal import Journal
 from agora_lab.methods import Method, MethodSettings, SkipMethod, close, method
-
-if TYPE_CHECKING:
-    from agora_lab.methods.self_information import LocalModel
 
 UNIT_TASKS = 5
 """Tasks handed out at once: few, so that workers finish at about the same time."""
@@ -153,7 +150,7 @@ class GridPlayer:
     _run: Run = field(init=False)
     _environments: dict[str, Environment] = field(init=False, default_factory=dict)
     _backbones: dict[tuple[str, str, int], Backbone] = field(init=False, default_factory=dict)
-    _methods: dict[tuple[str, int, str, bool], Method] = field(init=False, default_factory=dict)
+    _methods: dict[tuple[str, int, bool], Method] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._run = Run(self.folder, self.settings, writer=self.writer, own=True)
@@ -207,11 +204,10 @@ class GridPlayer:
         backbone = self._backbone(cell, entry, chosen)
         if cell.environment not in self._environments:
             self._environments[cell.environment] = chosen.make()
-        # A peer runs in its own process: one is shared by all environments that a reader plays.
-        asked = "" if entry.reads else f"{entry.name}|{cell.environment}"
-        key = (cell.method, cell.seed, asked, chosen.calls)
+        # A peer runs in its own process: one is shared by all environments.
+        key = (cell.method, cell.seed, chosen.calls)
         if key not in self._methods:
-            self._methods[key] = self._method(cell, entry, backbone, calls=chosen.calls)
+            self._methods[key] = self._method(cell, calls=chosen.calls)
         return Player(
             cell=cell,
             world=chosen,
@@ -228,9 +224,7 @@ class GridPlayer:
             self._backbones[key] = make_backbone(entry, cell, chosen, self.folder)
         return self._backbones[key]
 
-    def _method(
-        self, cell: Cell, entry: BackboneEntry, backbone: Backbone, *, calls: bool
-    ) -> Method:
+    def _method(self, cell: Cell, *, calls: bool) -> Method:
         chosen = self.grid.method(cell.method)
         keep_ratio = 0.25 if chosen.keep_ratio is None else chosen.keep_ratio
         return method(
@@ -238,8 +232,6 @@ class GridPlayer:
             MethodSettings(
                 keep_ratio=keep_ratio,
                 model=chosen.model or None,
-                backbone=None if entry.reads else backbone,
-                self_information=_self_information(chosen.bits_from),
                 scorer=chosen.scorer or None,
                 seed=cell.seed,
                 observations="none" if calls else "user",
@@ -318,7 +310,6 @@ def make_backbone(entry: BackboneEntry, cell: Cell, chosen: World, folder: Path)
     from agora_lab.backbones.answers import Answers
     from agora_lab.backbones.openai_compatible import OpenAICompatible, Sampling
     from agora_lab.backbones.prompts import WithExamples
-    from agora_lab.backbones.student import Student, StudentFormat
 
     asked = OpenAICompatible(
         entry.url,
@@ -327,17 +318,7 @@ def make_backbone(entry: BackboneEntry, cell: Cell, chosen: World, folder: Path)
         answers=Answers(folder / "answers"),
         concurrency=entry.concurrency,
     )
-    if entry.student:
-        return Student(asked, StudentFormat(chosen.name, chosen.instructions))
     return WithExamples(asked, chosen.examples)
-
-
-def _self_information(path: str) -> "LocalModel | None":
-    if not path:
-        return None
-    from agora_lab.methods.self_information import LocalModel
-
-    return LocalModel(Path(path))
 
 
 def _chosen(

@@ -5,7 +5,6 @@ from html import escape
 
 from agora.pages import write_page
 from agora_lab.evaluation.blocks import Block, Heading
-from agora_lab.evaluation.plots import page_colours
 
 
 def page(title: str, blocks: Sequence[Block]) -> str:
@@ -13,7 +12,7 @@ def page(title: str, blocks: Sequence[Block]) -> str:
 
     It is whole without its script, which the other pages share.
     """
-    written = write_page("agora_lab.evaluation", "page.html", {}, style=page_colours())
+    written = write_page("agora_lab.evaluation", "page.html", {})
     # In this order: whatever the blocks hold is not looked at again.
     head, _, rest = written.partition("__TITLE__")
     before, _, after = rest.partition("__BODY__")

@@ -6,12 +6,11 @@ from functools import cached_property
 from typing import Any
 
 from agora_lab.evaluation.audit import Audit, audit
-from agora_lab.evaluation.rows import Material, Row, kept_steps
+from agora_lab.evaluation.rows import Material, Row
 from agora_lab.evaluation.statistics import (
     Estimate,
     Resampled,
     holm,
-    jaccard,
     mean,
     paired,
     percentile,
@@ -21,8 +20,6 @@ from agora_lab.evaluation.statistics import (
 
 NONE, FLOOR, FLOOR_MATCHED = "none", "floor", "floor_matched"
 ALPHA = 0.05
-_FEWEST_PAST = 3
-"""With fewer past steps, a floor of two leaves nothing to choose from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +31,6 @@ class Planned:
     target: float | None = None
     method: str = ""
     """The method's own name; the cell's may differ."""
-    varies: str = ""
-    value: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +124,6 @@ class CellResult:
             "backbone": self.backbone,
             "method": self.method,
             "runs_as": self.planned.method,
-            "varies": self.planned.varies,
-            "setting": self.planned.value,
             "episodes": len(self.rows),
             "admitted": self.audit.admitted,
             "audit": [asdict(one) for one in self.audit.findings],
@@ -168,18 +161,6 @@ class Bill:
     def value(self) -> dict[str, Any]:
         """Return it as JSON."""
         return {"dollars_a_task": _value(self.dollars), "ratio_to_none": _value(self.ratio)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overlap:
-    """How often two methods kept the same steps, over calls of the same task and step."""
-
-    environment: str
-    backbone: str
-    one: str
-    other: str
-    calls: int
-    jaccard: float
 
 
 @dataclass
@@ -221,34 +202,6 @@ class Results:
         there = {row.key for row in self.material.rows}
         found = {k: v for run in self.material.runs for k, v in run["failures"].items()}
         return {key: why for key, why in sorted(found.items()) if key not in there}
-
-    def overlaps(self) -> list[Overlap]:
-        """Return how similar the methods' choices are, for each pair of methods."""
-        found = []
-        for environment, backbone in self.places:
-            own = [
-                cell
-                for name in self.methods
-                if (cell := self.cell(environment, backbone, name)) and not cell.planned.varies
-            ]
-            kept = {cell.method: _kept(cell.rows) for cell in own if cell.method != NONE}
-            names = list(kept)
-            for at, one in enumerate(names):
-                for other in names[at + 1 :]:
-                    overlap = _overlap(kept[one], kept[other])
-                    if overlap:
-                        calls, alike = overlap
-                        found.append(
-                            Overlap(
-                                environment=environment,
-                                backbone=backbone,
-                                one=one,
-                                other=other,
-                                calls=calls,
-                                jaccard=alike,
-                            )
-                        )
-        return found
 
 
 def results(material: Material) -> Results:
@@ -362,28 +315,6 @@ def _by_task(rows: Sequence[Row], value: Callable[[Row], float]) -> dict[str, fl
     return {task: sum(values) / len(values) for task, values in found.items()}
 
 
-def _kept(rows: Sequence[Row]) -> dict[tuple[str, int, int], frozenset[int]]:
-    """Return the kept steps by task, seed and call, where there was a choice."""
-    return {
-        (row.task, row.seed, call): kept_steps(mask)
-        for row in rows
-        for call, mask in enumerate(row.kept)
-        if call >= _FEWEST_PAST
-    }
-
-
-def _overlap(
-    one: Mapping[tuple[str, int, int], frozenset[int]],
-    other: Mapping[tuple[str, int, int], frozenset[int]],
-) -> tuple[int, float] | None:
-    both = one.keys() & other.keys()
-    if not both:
-        return None
-    # In order, since a sum of floats depends on it.
-    alike = [jaccard(one[key], other[key]) for key in sorted(both)]
-    return len(alike), round(sum(alike) / len(alike), 6)
-
-
 def _methods(settings: Mapping[str, Any]) -> list[str]:
     return [str(method["name"]) for method in settings["grid"]["methods"]]
 
@@ -401,8 +332,6 @@ def _plans(material: Material) -> dict[tuple[str, str, str], Planned]:
                         training=tuple(settings["training"].get(environment, ())),
                         target=method.get("target"),
                         method=method["method"] if method["method"] != method["name"] else "",
-                        varies=method.get("varies", ""),
-                        value=method.get("value"),
                     )
     return found
 

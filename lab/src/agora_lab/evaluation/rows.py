@@ -78,8 +78,6 @@ class Row:
     """A hash of instructions, observations, actions and rewards."""
     bills: Mapping[str, float]
     """Dollars by price sheet, with the prefix cache, output and the method's own calls."""
-    kept: tuple[str, ...]
-    """For each call, a hex bit mask of the past steps shown whole, the first step lowest."""
     method_ms: tuple[float, ...] = ()
     method_cpu_s: float = 0.0
     seconds: float = 0.0
@@ -157,8 +155,7 @@ def digest(episode: Episode, timing: Timing | None, sheets: Mapping[str, PriceSh
         cut_off=sum(move.finish == CUT_OFF for move in moves),
         finishes=sum(bool(move.finish) for move in moves),
         trajectory=_hash(episode),
-        bills=_bills(episode, [segments for segments, _ in shown], sheets),
-        kept=tuple(f"{kept:x}" for _, kept in shown),
+        bills=_bills(episode, shown, sheets),
         method_ms=timing.method_ms if timing else (),
         method_cpu_s=timing.method_cpu_s if timing else 0.0,
         seconds=round(timing.environment_s + timing.method_s + timing.backbone_s, 3)
@@ -211,16 +208,6 @@ def write(material: Material, folder: Path) -> None:
     (folder / ROWS).write_bytes(buffer.getvalue())
 
 
-def kept_steps(mask: str) -> frozenset[int]:
-    """Return the numbers of the steps a call showed whole.
-
-    >>> sorted(kept_steps("d"))
-    [1, 3, 4]
-    """
-    bits = int(mask, 16)
-    return frozenset(n + 1 for n in range(bits.bit_length()) if bits >> n & 1)
-
-
 def _digest_run(folder: Path, sheets: Mapping[str, PriceSheet]) -> Iterator[Row]:
     timings = read_timings(folder)
     for episode in read_episodes(folder):
@@ -260,7 +247,6 @@ def _read(path: Path) -> Material:
     rows = []
     for line in lines[1:]:
         values = {name: value for name, value in json.loads(line).items() if name in names}
-        values["kept"] = tuple(values["kept"])
         values["method_ms"] = tuple(values["method_ms"])
         rows.append(Row(**values))
     return Material(rows=tuple(rows), runs=tuple(head["runs"]), sheets=dict(head["sheets"]))
@@ -286,15 +272,13 @@ def _hash(episode: Episode) -> str:
     return hashlib.sha256(data.encode("ascii")).hexdigest()[:24]
 
 
-def _shown(episode: Episode, at: int) -> tuple[list[Segment], int]:
-    """Return the prompt before a move as a cache compares it, and the past steps shown whole.
+def _shown(episode: Episode, at: int) -> list[Segment]:
+    """Return the prompt before a move as a cache compares it.
 
-    A step is whole if its observation appears verbatim, with or without a marker
-    after it; the marker is a separate piece.
+    A marker after an observation that appears verbatim is a separate piece.
     """
     texts = _texts(episode, at)
     segments: list[Segment] = []
-    kept = 0
     place = -1
     for one in episode.moves[at].sent:
         rest = ""
@@ -311,15 +295,13 @@ def _shown(episode: Episode, at: int) -> tuple[list[Segment], int]:
                 continue
             place = following
             text, rest = texts[place], text[len(texts[place]) :]
-        if place >= 3 and place % 2:
-            kept |= 1 << ((place - 3) // 2)
         # Like agents that use caching: the end of the constant prefix is marked.
         segments.append(_segment(text, breakpoint=place == 1))
         if rest:
             segments.append(_segment(rest))
     newest = segments[-1]
     segments[-1] = Segment(newest.key, newest.tokens, breakpoint=True)
-    return segments, kept
+    return segments
 
 
 def _texts(episode: Episode, at: int) -> list[str]:

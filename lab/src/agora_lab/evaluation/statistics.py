@@ -128,15 +128,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def jaccard(one: frozenset[int], other: frozenset[int]) -> float:
-    """Return how much two sets have in common, from 0 to 1; two empty ones everything.
-
-    >>> jaccard(frozenset({1, 2}), frozenset({2, 3}))
-    0.3333333333333333
-    """
-    return len(one & other) / len(one | other) if one | other else 1.0
-
-
 def percentile(values: Sequence[float], percent: float) -> float | None:
     """Return a percentile, if there are values."""
     return round(float(np.percentile(np.asarray(values), percent)), 3) if values else None

@@ -4,18 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from agora_lab.evaluation.blocks import Verdict
-from agora_lab.evaluation.goals import (
-    DEFAULT,
-    EVERY_CALL,
-    LOWEST_BILL,
-    SAME_COMPRESSION,
-    Goal,
-    goals,
-)
 from agora_lab.evaluation.results import ALPHA, FLOOR_MATCHED, NONE, CellResult, Results
 from agora_lab.evaluation.statistics import Estimate, Resampled, average
 from agora_lab.evaluation.words import listed, percent
 
+DEFAULT, EVERY_CALL = "agora", "agora_every_call"
+SAME_COMPRESSION = 0.9
+"""Call by call, one within this share of the other sends as much."""
 _ALIKE = 0.005
 """Shares of the reward that are the same to the percent."""
 
@@ -35,8 +30,6 @@ def verdict(found: Results, sheet: str = "") -> Verdict:
         if (own := _cells(found, backbone, name))
     }
     points = [("Played", _what_was_played(found))]
-    if DEFAULT in played and backbone == "reader":
-        points.append(("Goals", goals_in_short(goals(found))))
     if {DEFAULT, EVERY_CALL, FLOOR_MATCHED} & played.keys():
         points.append(("Against sending everything", " ".join(_against_all(played))))
         points.append(("Against the newest steps", " ".join(_against_newest(found, played))))
@@ -47,22 +40,6 @@ def verdict(found: Results, sheet: str = "") -> Verdict:
     if spread:
         points.append(("Of all that edited", spread))
     return Verdict(_headline(played), points)
-
-
-def goals_in_short(found: Sequence[Goal]) -> str:
-    """Return which goals were met and which not; what nothing was done for is said to be so."""
-    met = [goal for goal in found if goal.met]
-    missed = [goal for goal in found if goal.met is False]
-    open_ones = [goal for goal in found if goal.met is None]
-    idle = [goal for goal in met if not goal.edited]
-    only = f", {_share(len(idle), len(met))} only because nothing was edited" if idle else ""
-    said = [f"Of {len(found)} goals set before the run, {_are(len(met))} met{only}"]
-    said[0] += f": {_listed(met)}." if met else "."
-    if missed:
-        said.append(f"{_are(len(missed))} not met: {_listed(missed)}.")
-    if open_ones:
-        said.append(f"{_are(len(open_ones))} not decided by this run: {_listed(open_ones)}.")
-    return " ".join(said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +53,6 @@ class _Played:
     @property
     def edited(self) -> bool:
         return any(cell.edited for cell in self.cells)
-
-    @property
-    def swept(self) -> bool:
-        return any(cell.planned.varies for cell in self.cells)
 
     @property
     def calls(self) -> int:
@@ -143,8 +116,7 @@ def _headline(played: dict[str, _Played]) -> str:
     if not order:
         return "Played, with nothing to compare it with"
     best, most = order[-1]
-    what = "methods and settings" if any(one.swept for one, _ in order) else "methods"
-    who = f"Of {len(order)} {what} that edited, the best" if len(order) > 1 else f"`{best.name}`"
+    who = f"Of {len(order)} methods that edited, the best" if len(order) > 1 else f"`{best.name}`"
     return f"{who} kept {100 * most.value:.0f} % of the reward of sending everything"
 
 
@@ -153,16 +125,12 @@ def _what_was_played(found: Results) -> str:
     worlds = list(dict.fromkeys(environment for environment, _ in found.places))
     backbones = list(dict.fromkeys(backbone for _, backbone in found.places))
     tasks = len({(row.environment, row.task) for row in rows})
-    swept = {cell.method for cell in found.cells if cell.planned.varies}
-    methods = f"{_many(len(found.methods) - len(swept), 'method')}"
-    if swept:
-        methods += f" and {_many(len(swept), 'changed setting')}"
     named = [f"`{name}`" for name in backbones]
     if backbones[0] == "reader":
         named[0] += ", a program that acts only on what its prompt says"
     said = (
-        f"{_many(len(rows), 'episode')}: {methods} on {_many(tasks, 'task')} of {listed(worlds)}, "
-        f"by {listed(named)}."
+        f"{_many(len(rows), 'episode')}: {_many(len(found.methods), 'method')} on "
+        f"{_many(tasks, 'task')} of {listed(worlds)}, by {listed(named)}."
     )
     out = sum(not cell.audit.admitted for cell in found.cells)
     return f"{said} The audit kept {_many(out, 'cell')} out." if out else said
@@ -173,9 +141,7 @@ def _against_all(played: dict[str, _Played]) -> Iterator[str]:
     if NONE not in played:
         yield "Sending everything (`none`) was not played."
     if default is None:
-        swept = any(one.swept for one in played.values())
-        only = "played only with changed settings" if swept else "not played"
-        yield f"The default (`{DEFAULT}`) was {only}."
+        yield f"The default (`{DEFAULT}`) was not played."
     elif default.edited:
         yield f"The default (`{DEFAULT}`) {default.did()}."
     else:
@@ -266,24 +232,6 @@ def _cells(found: Results, backbone: str, method: str) -> tuple[CellResult, ...]
 def _average(parts: Sequence[Resampled | None]) -> Estimate | None:
     whole = average([part for part in parts if part])
     return whole.estimate if whole else None
-
-
-def _listed(found: Sequence[Goal]) -> str:
-    counts: dict[str, int] = {}
-    for goal in found:
-        counts[goal.short] = counts.get(goal.short, 0) + 1
-    return ", ".join(
-        f"{short} by {_many(count, 'price sheet')}" if short == LOWEST_BILL else short
-        for short, count in counts.items()
-    )
-
-
-def _share(part: int, whole: int) -> str:
-    return "all" if part == whole else f"{part} of them"
-
-
-def _are(count: int) -> str:
-    return f"{count} is" if count == 1 else f"{count} are"
 
 
 def _many(count: int, one: str) -> str:

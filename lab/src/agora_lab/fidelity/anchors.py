@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from agora.adapters import broken_rules, parse
 from agora.core.floor import floor
-from agora.core.identifiers import identifiers
+from agora.core.reading.names import identifiers
 from agora.core.recall import recalled
 from agora.core.request import Observations, Request
 from agora.core.trajectory import Step, Trajectory

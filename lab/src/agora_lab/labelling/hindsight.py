@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agora.core.floor import floor
-from agora.core.identifiers import identifiers
+from agora.core.reading.names import identifiers
 from agora.core.recall import recalled
 from agora.core.trajectory import Step, Trajectory
 from agora.scorers.atoms import act

@@ -10,19 +10,15 @@ until its block is committed: Ray commits whole blocks, and a kill must cost onl
 the calls in flight.
 """
 
-import asyncio
 import errno
 import json
 import logging
-import os
 import signal
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from types import FrameType
@@ -39,40 +35,19 @@ from ray.data.datasource import Datasource, ReadTask
 
 from agora.core.prices import PriceSheet
 from agora.errors import AgoraError
-from agora_lab.backbones.retries import BackboneError
-from agora_lab.journal import Journal
-from agora_lab.labelling.answers import Answered, answer_schema
-from agora_lab.labelling.asking import Backbone, ask
+from agora_lab.labelling.asker import ASK_FIELDS, Asker, Work, free_bytes
+from agora_lab.labelling.asking import Backbone
 from agora_lab.labelling.blocks import Block, cut
-from agora_lab.labelling.outputs import FAILURES, Landing, Output, journal_of, journalled
-from agora_lab.labelling.plan import ASKS, Ask, Plan, read_plan, request
+from agora_lab.labelling.outputs import FAILURES, Output
+from agora_lab.labelling.plan import ASKS, Plan, read_plan
 from agora_lab.labelling.progress import Counts, Pace, Progress, total
+from agora_lab.labelling.ray_session import RunError, started_ray
 
 logger = logging.getLogger(__name__)
 
-# Made once: with these options, `json.dumps` would make a new encoder for every answer.
-_write = json.JSONEncoder(separators=(",", ":")).encode
-_ASK = [field.name for field in fields(Ask)]
-_ANSWERED = [field.name for field in fields(Answered)]
 _BLOCKS_AT_ONCE = 2
 """Blocks an actor works on: the next starts while the last asks of one are in flight."""
-_RAY_TIMEOUTS = {"worker_register_timeout_seconds": 300}
-"""Ray's configurable timeouts, raised for busy machines."""
-_STARTS = 3
-_TELL_S = 0.5
-_SYNC_S = 1.0
 _PASSES = 3
-
-
-class RunError(AgoraError):
-    """A run that could not continue."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return self.problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,23 +100,13 @@ def run_plan(
     SIGINT, calls in flight are finished, everything is written and the function
     returns; a second signal does not wait.
 
-    Args:
-        plan_folder: Folder written by `write_plan`.
-        out_folder: Folder for the answers. It records the plan and the backbone.
-        backbone: Where to ask.
-        concurrency: Concurrent requests over all askers. For a llama.cpp server
-            with one slot, 1 or 2 keeps its cache warm.
-        askers: Processes that ask; one makes several hundred to a thousand requests per second.
-        block_asks: Asks committed together; by default a 64th of the plan,
-            between 64 and 4,096. A kill never costs a whole block.
-        sheet: Prices, for the dollars in the progress.
-        report: Called about every `report_s` seconds, in this thread.
-        report_s: See `report`.
-        failures_in_a_row: After this many failures in a row, an asker assumes
-            that the server is gone, and the run ends.
-        spare_mib: Asking stops when less disk space than this is free.
-        ray_options: For `ray.init`. With an `address` the run goes to that
-            cluster, and both folders must be on storage shared by all its machines.
+    `concurrency` requests are under way over all `askers`, the processes that ask; for a
+    llama.cpp server with one slot, 1 or 2 keeps its cache warm. `block_asks` answers are
+    committed together, by default a 64th of the plan. `report` is called about every
+    `report_s` seconds in this thread, with dollars by `sheet`. After `failures_in_a_row` the
+    server is taken to be gone, and asking stops when less than `spare_mib` of disk is free.
+    `ray_options` are for `ray.init`: with an `address` the run goes to that cluster, whose
+    machines share both folders.
 
     Raises:
         PlanError: there is no plan, or its files have changed.
@@ -149,11 +114,9 @@ def run_plan(
         RunError: the run broke: disk full, or a worker that cannot start.
     """
     plan = read_plan(plan_folder)
-    planned = plan.summary.calls
     settings = output_settings(plan, backbone, block_asks)
-    began = time.monotonic()
     try:
-        with Output(out_folder, settings, planned) as output:
+        with Output(out_folder, settings, plan.summary.calls) as output:
             run = _Run(
                 plan=plan,
                 output=output,
@@ -167,7 +130,6 @@ def run_plan(
                 failures_in_a_row=failures_in_a_row,
                 spare_mib=spare_mib,
                 ray_options=ray_options or {},
-                began=began,
             )
             return run.go()
     except OSError as error:
@@ -194,18 +156,6 @@ def _no_room(folder: Path) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
-    """What an asker needs to know."""
-
-    plan: str
-    landing: Landing
-    backbone: Backbone
-    concurrency: int
-    failures_in_a_row: int
-    spare_bytes: int
-
-
 @dataclass(slots=True, kw_only=True)
 class _Run:
     """One run of a plan, from locking its folder to its summary."""
@@ -222,7 +172,7 @@ class _Run:
     failures_in_a_row: int
     spare_mib: int
     ray_options: Mapping[str, Any]
-    began: float
+    began: float = field(default_factory=time.monotonic)
     before: int = 0
     pace: Pace = field(default_factory=Pace)
     signalled: str = ""
@@ -233,7 +183,7 @@ class _Run:
         starts = [block.start for block in blocks]
         self.output.forget_journals(starts)
         if self.before < len(self.output.done):
-            with _started_ray(self.askers, self.ray_options), self._signals():
+            with started_ray(self.askers, self.ray_options), self._signals():
                 for _ in range(_PASSES):
                     counts_before = self._counts()
                     self._pass(blocks)
@@ -245,7 +195,7 @@ class _Run:
         progress = self._progress()
         reasons = self._failures()
         gone = (Path(self.output.landing.status) / "gone").exists()
-        room = _free_bytes(self.output.folder) < self.spare_mib * 2**20
+        room = free_bytes(self.output.folder) < self.spare_mib * 2**20
         self.output.finish()
         self.output.forget_journals(starts)
         stopped = self.signalled
@@ -267,7 +217,7 @@ class _Run:
         starts = [block.start for block in blocks]
         missing = list(_missing(blocks, self.output.done))
         landing = self.output.landing
-        work = _Work(
+        work = Work(
             plan=str(self.plan.folder.resolve()),
             landing=landing,
             backbone=self.backbone,
@@ -383,7 +333,7 @@ def _opened(asks_file: str) -> pq.ParquetFile:
     return pq.ParquetFile(asks_file)
 
 
-def _read_block(work: _Work, asks_file: str, block: Block) -> Iterable[pa.Table]:
+def _read_block(work: Work, asks_file: str, block: Block) -> Iterable[pa.Table]:
     """Return the asks of a block without an answer; none at all once the run is stopping."""
     if not work.landing.is_going():
         return
@@ -392,7 +342,7 @@ def _read_block(work: _Work, asks_file: str, block: Block) -> Iterable[pa.Table]
         parts = []
         group, at = block.group, block.group_start
         while at < block.stop:
-            parts.append(file.read_row_group(group, columns=_ASK))
+            parts.append(file.read_row_group(group, columns=ASK_FIELDS))
             at += parts[-1].num_rows
             group += 1
     table = pa.concat_tables(parts).slice(block.start - block.group_start, block.stop - block.start)
@@ -405,7 +355,7 @@ def _read_block(work: _Work, asks_file: str, block: Block) -> Iterable[pa.Table]
 class _Asks(Datasource):
     """The asks of a plan without an answer yet, one read task per block."""
 
-    def __init__(self, work: _Work, asks_file: Path, blocks: list[Block]) -> None:
+    def __init__(self, work: Work, asks_file: Path, blocks: list[Block]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._work = work
         self._asks_file = str(asks_file)
@@ -436,7 +386,7 @@ class _NothingToFilter(CheckpointManager):
         return None, 0
 
 
-def _execute(work: _Work, blocks: list[Block], askers: int) -> None:
+def _execute(work: Work, blocks: list[Block], askers: int) -> None:
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
@@ -453,7 +403,7 @@ def _execute(work: _Work, blocks: list[Block], askers: int) -> None:
             _Asks(work, Path(work.plan) / ASKS, blocks), override_num_blocks=len(blocks)
         )
         dataset = dataset.map_batches(
-            _Asker,
+            Asker,
             fn_constructor_kwargs={"work": work},
             batch_size=None,
             batch_format="pyarrow",
@@ -471,176 +421,6 @@ def _execute(work: _Work, blocks: list[Block], askers: int) -> None:
         context.checkpoint_config = None
 
 
-class _Asker:
-    """An actor that asks: one event loop, one client, one journal per block in progress."""
-
-    def __init__(self, work: _Work) -> None:
-        self._work = work
-        self._name = uuid.uuid4().hex[:12]
-        self._plan = read_plan(Path(work.plan))
-        self._cases = self._plan.cases()
-        self._schema = answer_schema().append(pa.field("order", pa.int64()))
-        self._counts = Counts()
-        self._failed_in_a_row = 0
-        self._full = False
-        self._unwritten = False
-        self._parent = os.getppid()
-        self._journals: set[Journal] = set()
-        self._loop = asyncio.new_event_loop()
-        self._ready: Future[None] = Future()
-        threading.Thread(target=self._serve, name="asking", daemon=True).start()
-        self._ready.result()
-
-    def __call__(self, asks: pa.Table) -> pa.Table:
-        """Return the answers to a block of asks, without failed or skipped ones."""
-        return asyncio.run_coroutine_threadsafe(self._answer(asks), self._loop).result()
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        work = self._work
-        self._client = work.backbone.connect(self._plan.settings, work.concurrency)
-        self._room = asyncio.Semaphore(work.concurrency)
-        # Held while a block's asks are started, so that blocks start one after another.
-        self._turn = asyncio.Lock()
-        self._keeping = self._loop.create_task(self._keep())
-        self._ready.set_result(None)
-        self._loop.run_forever()
-
-    async def _answer(self, table: pa.Table) -> pa.Table:
-        rows = table.select(_ASK).to_pylist()
-        if not rows:
-            return self._schema.empty_table()
-        start = table["block"][0].as_py()
-        answers = self._found(start, {row["key"] for row in rows})
-        journal = journal_of(self._work.landing, start, self._name)
-        self._journals.add(journal)
-        try:
-            under_way = []
-            async with self._turn:
-                for row in rows:
-                    if row["key"] in answers:
-                        continue
-                    await self._room.acquire()
-                    if not self._may_ask():
-                        self._room.release()
-                        break
-                    under_way.append(
-                        self._loop.create_task(self._one(Ask(**row), answers, journal))
-                    )
-            # All of them, even if one fails: each may have been paid for.
-            for came in await asyncio.gather(*under_way, return_exceptions=True):
-                if came is not None:
-                    raise came
-        finally:
-            self._journals.discard(journal)
-            # Not here: it may wait for a busy disk, and every answer would wait with it.
-            await self._loop.run_in_executor(None, journal.close)
-            self._tell()
-        found = [
-            {**answers[row["key"]], "order": row["order"]} for row in rows if row["key"] in answers
-        ]
-        return pa.Table.from_pylist(found, schema=self._schema)
-
-    async def _one(self, one: Ask, answers: dict[str, dict[str, Any]], journal: Journal) -> None:
-        try:
-            wanted = request(one, self._cases[one.case], self._plan.settings)
-            came = await ask(one, wanted, self._client, at_once=self._work.backbone.samples_at_once)
-            row = _row(came)
-            try:
-                journal.add(_write(row).encode("ascii"))
-            except OSError:
-                # Any further answers would be paid for and lost like this one.
-                self._unwritten = True
-                raise
-            answers[one.key] = row
-            self._failed_in_a_row = 0
-            counts = self._counts
-            self._counts = Counts(
-                answered=counts.answered + 1,
-                found=counts.found,
-                failed=counts.failed,
-                calls=counts.calls + came.attempts,
-                input_tokens=counts.input_tokens + came.input_tokens,
-                cached_tokens=counts.cached_tokens + came.cached_tokens,
-                output_tokens=counts.output_tokens + came.output_tokens,
-            )
-        except BackboneError as error:
-            self._failed(one, error)
-        finally:
-            self._room.release()
-
-    def _failed(self, one: Ask, error: BackboneError) -> None:
-        line = json.dumps({**asdict(one), "reason": str(error)})
-        with Path(f"{self._work.landing.status}/{self._name}.failures.jsonl").open("a") as file:
-            file.write(f"{line}\n")
-        self._counts = replace(self._counts, failed=self._counts.failed + 1)
-        if error.problem.startswith("refused"):
-            # The server is up; the request is at fault.
-            return
-        self._failed_in_a_row += 1
-        if self._failed_in_a_row >= self._work.failures_in_a_row:
-            Path(self._work.landing.status, "gone").touch()
-
-    def _may_ask(self) -> bool:
-        return (
-            not self._full
-            and not self._unwritten
-            and self._failed_in_a_row < self._work.failures_in_a_row
-            and self._work.landing.is_going()
-            # Ray is gone and this process has not noticed: nobody would collect the answer.
-            and os.getppid() == self._parent
-        )
-
-    def _found(self, start: int, wanted: set[str]) -> dict[str, dict[str, Any]]:
-        """Return the journalled answers to the given asks of a block."""
-        landing = self._work.landing
-        answers: dict[str, dict[str, Any]] = {}
-        for folder in (landing.earlier, landing.journal):
-            for line in journalled(folder, start):
-                row = json.loads(line)
-                if row["key"] in wanted:
-                    # The first answer wins, as it does for every reader.
-                    answers.setdefault(row["key"], row)
-            if folder == landing.earlier:
-                # A killed asker of this run has already counted its own.
-                self._counts = replace(self._counts, found=self._counts.found + len(answers))
-        return answers
-
-    async def _keep(self) -> None:
-        """Report progress, check the disk and flush journals, as long as there are any."""
-        synced = time.monotonic()
-        while True:
-            await asyncio.sleep(_TELL_S)
-            self._tell()
-            now = time.monotonic()
-            if now - synced >= _SYNC_S:
-                synced = now
-                for journal in tuple(self._journals):
-                    await self._loop.run_in_executor(None, journal.sync)
-                with suppress(OSError):
-                    # The folder disappears when another run takes over, which ends the asking.
-                    free = _free_bytes(Path(self._work.landing.folder))
-                    self._full = free < self._work.spare_bytes
-
-    def _tell(self) -> None:
-        path = f"{self._work.landing.status}/{self._name}"
-        try:
-            Path(f"{path}.draft").write_text(json.dumps(asdict(self._counts)), encoding="utf-8")
-            os.replace(f"{path}.draft", f"{path}.json")
-        except OSError:
-            # Disk full, or another run has taken over: neither is worth losing an answer for.
-            return
-
-
-def _row(came: Answered) -> dict[str, Any]:
-    return {name: getattr(came, name) for name in _ANSWERED}
-
-
-def _free_bytes(folder: Path) -> int:
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
-
-
 def _told_plainly(error: BaseException, folder: Path) -> AgoraError:
     """Return our own error for one that Ray wraps in several of its own."""
     text = str(error)
@@ -651,41 +431,3 @@ def _told_plainly(error: BaseException, folder: Path) -> AgoraError:
         f"the run broke off: {lines[-1].strip() if lines else type(error).__name__}; the answers "
         "so far are kept, and the same command resumes the run"
     )
-
-
-@contextmanager
-def _started_ray(askers: int, options: Mapping[str, Any]) -> Iterator[None]:
-    """Provide Ray: start it unless it is running, and stop it only if started here."""
-    if ray.is_initialized():
-        yield
-        return
-    local = {
-        "address": "local",
-        # Askers wait and writers are few: these are slots, not cores.
-        "num_cpus": askers + 2,
-        "object_store_memory": 256 * 2**20,
-        "include_dashboard": False,
-    }
-    # Its native part writes to standard error regardless of the levels below.
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    for name, seconds in _RAY_TIMEOUTS.items():
-        os.environ.setdefault(f"RAY_{name}", str(seconds))
-    quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
-    wanted = {**quiet, **({} if "address" in options else local), **options}
-    for tries in range(1, _STARTS + 1):
-        try:
-            ray.init(**wanted)
-            break
-        except Exception as error:
-            # Its parts have fixed start-up timeouts, which a busy machine may exceed.
-            ray.shutdown()
-            if tries == _STARTS:
-                raise RunError(
-                    f"Ray did not start in {tries} tries ({str(error).splitlines()[0]}); nothing "
-                    "was asked: reduce the load on the machine and run the same command again"
-                ) from error
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        ray.shutdown()

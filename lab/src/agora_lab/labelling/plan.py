@@ -21,9 +21,14 @@ from typing import Any, Literal, Self
 
 import agora
 from agora.core.prices import PriceSheet
-from agora.core.tokens import MESSAGE_TOKENS, EstimatedTokens
 from agora.errors import AgoraError
-from agora_lab.labelling.cases import GAP, Case, Message, joined
+from agora_lab.labelling.cases import Case, Message, joined
+from agora_lab.labelling.growing_prompt import (
+    COUNTER,
+    GrowingPrompt,
+    canonical_bytes,
+    common_tokens,
+)
 
 SCHEMA = 1
 """Part of every key: a question asked differently is a different question."""
@@ -130,11 +135,11 @@ def asks(number: int, case: Case, settings: PlanSettings, *, start: int = 0) -> 
     if not anchors:
         return
     tail = _tails(settings)
-    builder = _Prompt()
+    builder = GrowingPrompt()
     at = 0
     before = 0
     order = start
-    starts: dict[int, _Prompt] = {}
+    starts: dict[int, GrowingPrompt] = {}
     wanted = {one for candidates in anchors.values() for one in candidates}
     places = {case.steps[one - 1][0]: one for one in wanted}
     passes: list[tuple[int, list[int]]] = [(0, sorted(anchors))]
@@ -217,7 +222,7 @@ def request_key(
     A score does not depend on how answers are sampled, nor a sample on the action
     that was taken.
     """
-    builder = _Prompt()
+    builder = GrowingPrompt()
     for message in messages:
         builder.add(message)
     return builder.key(_tails(settings)(kind, action))
@@ -239,71 +244,17 @@ class _Tail:
             "stop": settings.stop,
             "seed": settings.seed,
         }
-        self._sample = _bytes({**self._about, "kind": "sample", **sampling})
+        self._sample = canonical_bytes({**self._about, "kind": "sample", **sampling})
 
     def __call__(self, kind: AskKind, action: str) -> bytes:
         if kind == "sample":
             return self._sample
-        return _bytes({**self._about, "kind": "score", "continuation": action})
+        return canonical_bytes({**self._about, "kind": "score", "continuation": action})
 
 
 @lru_cache(maxsize=16)
 def _tails(settings: PlanSettings) -> _Tail:
     return _Tail(settings)
-
-
-_COUNTER = EstimatedTokens()
-
-
-class _Prompt:
-    """A prompt that grows message by message, with the hash and token count so far.
-
-    Hashing continues from the shorter prompt, so planning takes time proportional
-    to the new text in each prompt, not to its length.
-    """
-
-    __slots__ = ("_closed", "_hash", "_role", "_text")
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
-        self._closed = 0
-        self._role = ""
-        self._text = ""
-
-    def copy(self) -> "_Prompt":
-        other = _Prompt()
-        other._hash = self._hash.copy()
-        other._closed = self._closed
-        other._role, other._text = self._role, self._text
-        return other
-
-    def add(self, message: Message) -> None:
-        if message["role"] == self._role:
-            self._text = f"{self._text}{GAP}{message['content']}"
-            return
-        if self._role:
-            self._hash.update(self._last())
-            self._closed += MESSAGE_TOKENS + _COUNTER.count(self._text)
-        self._role, self._text = message["role"], message["content"]
-
-    @property
-    def tokens(self) -> int:
-        if not self._role:
-            return 0
-        return self._closed + MESSAGE_TOKENS + _COUNTER.count(self._text)
-
-    def key(self, tail: bytes) -> str:
-        whole = self._hash.copy()
-        whole.update(self._last())
-        whole.update(tail)
-        return whole.hexdigest()
-
-    def _last(self) -> bytes:
-        return _bytes({"content": self._text, "role": self._role}) + b"\n"
-
-
-def _bytes(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode("ascii")
 
 
 def _anchors(case: Case, settings: PlanSettings) -> dict[int, list[int]]:
@@ -334,7 +285,7 @@ def _anchors(case: Case, settings: PlanSettings) -> dict[int, list[int]]:
 
 
 def _short(case: Case, longest: int) -> Iterator[int]:
-    builder = _Prompt()
+    builder = GrowingPrompt()
     at = 0
     for anchor, (start, _) in enumerate(case.steps, start=1):
         for message in case.messages[at:start]:
@@ -513,6 +464,10 @@ _GROUP = 32
 """Cases in a row group, the unit of reading."""
 _HELD = 4
 """Row groups held at a time."""
+_SUMMED = (
+    *("trajectories", "anchors", "pairs", "shared"),
+    *("prompt_tokens", "new_tokens", "output_tokens"),
+)
 _BLOCK = 512
 """Fewest asks in a row group, so that a block is whole trajectories and not too small."""
 
@@ -548,25 +503,21 @@ def _write_cases(path: Path, cases: Iterable[Case]) -> tuple["array[int]", int]:
 def _opening(case: Case) -> int:
     """Return a fingerprint of the common start of the case's prompts."""
     before = case.messages[: case.steps[0][0]] if case.steps else case.messages
-    digest = hashlib.sha256(_bytes([[one["role"], one["content"]] for one in joined(before)]))
+    digest = hashlib.sha256(
+        canonical_bytes([[one["role"], one["content"]] for one in joined(before)])
+    )
     return int.from_bytes(digest.digest()[:8], "big")
+
+
+def _ask_schema(pa: Any) -> Any:
+    number, large, text = pa.int32(), pa.int64(), pa.string()
+    kinds = {"key": text, "kind": text, "case": large, "order": large}
+    return pa.schema([(one.name, kinds.get(one.name, number)) for one in fields(Ask)])
 
 
 def _write_asks(folder: Path, settings: PlanSettings, openings: "array[int]") -> Summary:
     pa, pq = _arrow()
-    number, text = pa.int32(), pa.string()
-    schema = pa.schema(
-        [
-            ("key", text),
-            ("kind", text),
-            ("case", pa.int64()),
-            ("anchor", number),
-            ("candidate", number),
-            ("order", pa.int64()),
-            ("prompt_tokens", number),
-            ("new_tokens", number),
-        ]
-    )
+    schema = _ask_schema(pa)
     left = Counter(openings)
     keys: dict[int, set[bytes]] = {}
     sums: Counter[str] = Counter()
@@ -577,10 +528,10 @@ def _write_asks(folder: Path, settings: PlanSettings, openings: "array[int]") ->
         for place, case in enumerate(Cases(folder / CASES)):
             opening = openings[place]
             known = keys.setdefault(opening, set())
-            common = _common_tokens(shown, case.messages)
+            common = common_tokens(shown, case.messages)
             # The length of a sample is unknown beforehand; the recorded actions stand in for it.
             written = {
-                step: _COUNTER.count(action) + 1 for step, action in enumerate(case.actions, 1)
+                step: COUNTER.count(action) + 1 for step, action in enumerate(case.actions, 1)
             }
             anchors = set()
             first = True
@@ -618,23 +569,8 @@ def _write_asks(folder: Path, settings: PlanSettings, openings: "array[int]") ->
                 columns = {name: [] for name in schema.names}
         if columns["key"]:
             writer.write_table(pa.table(columns, schema=schema))
-    names = ("trajectories", "anchors", "pairs", "shared")
-    tokens = ("prompt_tokens", "new_tokens", "output_tokens")
-    return Summary(
-        **{name: sums[name] for name in (*names, *tokens)},
-        calls=order,
-        passed_over=len(openings) - sums["trajectories"],
-    )
-
-
-def _common_tokens(before: tuple[Message, ...], now: tuple[Message, ...]) -> int:
-    """Return the tokens of the messages that two conversations have in common at the start."""
-    tokens = 0
-    for one, other in zip(before, now, strict=False):
-        if one != other:
-            break
-        tokens += MESSAGE_TOKENS + _COUNTER.count(one["content"])
-    return tokens
+    passed_over = len(openings) - sums["trajectories"]
+    return Summary(**{name: sums[name] for name in _SUMMED}, calls=order, passed_over=passed_over)
 
 
 def _hash(path: Path) -> str:

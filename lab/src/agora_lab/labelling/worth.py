@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Literal, NamedTuple
 
 from agora.core.floor import floor
-from agora.core.identifiers import identifiers
+from agora.core.reading.names import identifiers
 from agora.core.recall import recalled
 from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Step, Trajectory

@@ -3,17 +3,14 @@
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agora.core.forms import Forms
+from agora import Forms
 from agora_lab.methods.base import Messages, Method, Shortened, SkipMethod
 
 if TYPE_CHECKING:
     from agora.core.request import Observations
     from agora.core.scorer import Scorer
-    from agora_lab.backbones.base import Backbone
-    from agora_lab.methods.selective_context import SelfInformation
 
 __all__ = [
     "NAMES",
@@ -36,16 +33,10 @@ class MethodSettings:
     """How much to keep; see `Chat.room`."""
     model: str | None = None
     """The model that answers: for AGORA's prices, and for peers that count its tokens."""
-    backbone: "Backbone | None" = None
-    """The language model for methods that call one."""
-    self_information: "SelfInformation | None" = None
-    """The language model for Selective Context."""
     scorer: "Scorer | str | None" = None
     """AGORA's scorer, if not the default: an object, a name, or a bundle's folder."""
     seed: int = 0
     """For random choices."""
-    weights: Path | None = None
-    """A folder with the weights that LLMLingua needs."""
     observations: "Observations" = "user"
     """Which user messages are observations, for methods that ask: none where an agent calls
     tools."""
@@ -86,10 +77,7 @@ def target_of(name: str, keep_ratio: float | None) -> float | None:
     return 1 / keep_ratio
 
 
-_BUDGETED = (
-    *("random_step", "selective_context", "llmlingua2", "longllmlingua", "agora"),
-    *("features_whole_steps", "bm25_whole_steps"),
-)
+_BUDGETED = ("random_step", "agora", "features_whole_steps", "bm25_whole_steps")
 _NO_BUDGET = ("agora_paper_no_scorer",)
 
 
@@ -125,48 +113,6 @@ def _peer(module: str, kind: str, *, matched: bool) -> Callable[[MethodSettings]
     return make
 
 
-def _asking(module: str, kind: str, **own: Any) -> Callable[[MethodSettings], Any]:
-    def make(settings: MethodSettings) -> Any:
-        if settings.backbone is None:
-            raise SkipMethod(f"{module} calls a language model, and no backbone was given")
-        ratio = {} if module == "hiagent" else {"keep_ratio": settings.keep_ratio}
-        return _make(module, kind, settings, backbone=settings.backbone, **ratio, **own)
-
-    return make
-
-
-def _filtering(level: str) -> Callable[[MethodSettings], Any]:
-    def make(settings: MethodSettings) -> Any:
-        if settings.self_information is None:
-            raise SkipMethod(
-                "selective_context needs a causal language model, and none was given; "
-                "see LocalModel in agora_lab.methods.self_information"
-            )
-        return _make(
-            "selective_context",
-            "SelectiveContext",
-            settings,
-            source=settings.self_information,
-            level=level,
-            keep_ratio=settings.keep_ratio,
-        )
-
-    return make
-
-
-def _lingua(kind: str) -> Callable[[MethodSettings], Any]:
-    def make(settings: MethodSettings) -> Any:
-        return _make(
-            "llmlingua",
-            kind,
-            settings,
-            weights=settings.weights,
-            keep_ratio=settings.keep_ratio,
-        )
-
-    return make
-
-
 def _agora(preset: str, *, scorer: str = "", **changed: Any) -> Callable[[MethodSettings], Any]:
     """Return a maker of AGORA; `changed` are parameters of its compressor or of its budget."""
 
@@ -191,11 +137,6 @@ def _in_place(kind: str) -> Callable[[MethodSettings], Any]:
     return make
 
 
-def _related(settings: MethodSettings) -> Any:
-    found = importlib.import_module("agora_lab.methods.relations")
-    return found.RelatedAgora(_agora("every_call", scorer="lexical", forms=None)(settings))
-
-
 def _random(settings: MethodSettings) -> Any:
     own = {"keep_ratio": settings.keep_ratio, "seed": settings.seed}
     return _make("random_step", "RandomStep", settings, **own)
@@ -203,27 +144,13 @@ def _random(settings: MethodSettings) -> Any:
 
 _MAKERS: Mapping[str, Callable[[MethodSettings], Any]] = {
     "none": _maker("none", "NoCompression", matched=False),
-    "truncate": _maker("truncate", "Truncate", matched=False, tokens=2_048),
-    "truncate_matched": _maker("truncate", "Truncate"),
     "floor": _maker("floor", "Floor", matched=False),
     # The floor grown to the budget with the newest steps that fit: what a scorer has to beat at
     # its own size.
-    "floor_matched": _agora("every_call", scorer="recency", skeleton_share=0.0),
+    "floor_matched": _agora("every_call", scorer="recency", forms=None),
     "random_step": _random,
     "observation_mask": _maker("observation_mask", "ObservationMask", matched=False, window=10),
     "observation_mask_matched": _maker("observation_mask", "ObservationMask"),
-    "selective_context": _filtering("phrase"),
-    "selective_context_words": _filtering("word"),
-    "selective_context_tokens": _filtering("token"),
-    "selective_context_sentences": _filtering("sentence"),
-    "llmlingua2": _lingua("LLMLingua2"),
-    "longllmlingua": _lingua("LongLLMLingua"),
-    "hiagent": _asking("hiagent", "HiAgent"),
-    "agentdiet": _asking("agentdiet", "AgentDiet"),
-    # Below 24 tokens a rewritten observation saves less than it risks.
-    "agentdiet_matched": _asking("agentdiet", "AgentDiet", threshold_tokens=24),
-    "acon": _asking("acon", "Acon"),
-    "acon_matched": _asking("acon", "Acon", history_tokens=None),
     "langchain_clear_tool_uses": _peer("langchain_clear", "LangChainClear", matched=False),
     "langchain_clear_tool_uses_matched": _peer("langchain_clear", "LangChainClear", matched=True),
     "litellm_compress": _peer("litellm_compress", "LiteLLMCompress", matched=False),
@@ -232,7 +159,7 @@ _MAKERS: Mapping[str, Callable[[MethodSettings], Any]] = {
     "headroom_matched": _peer("headroom", "Headroom", matched=True),
     "agora_paper": _agora("paper"),
     "agora": _agora("by_price"),
-    # Whole steps by score, then skeletons of the others.
+    # Whole steps by score; its runs before 0.3 had bare lists of names for the others.
     "agora_every_call": _agora("every_call", scorer="lexical", forms=None),
     # Each step whole, as its action, as a line, or gone, by worth per token.
     "agora_forms": _agora("every_call", scorer="lexical", forms=Forms()),
@@ -252,15 +179,12 @@ _MAKERS: Mapping[str, Callable[[MethodSettings], Any]] = {
     "agora_no_floor": _agora("by_price", k_recent=0),
     "agora_no_scorer": _agora("by_price", scorer="recency"),
     "agora_random_scores": _agora("by_price", scorer="random"),
-    "agora_no_skeletons": _agora("by_price", scorer="lexical", skeleton_share=0.0),
-    "agora_related_skeletons": _related,
-    # Whole steps by score, without skeletons: what the scorer alone is worth.
-    "features_whole_steps": _agora("every_call", scorer="features", skeleton_share=0.0),
-    "bm25_whole_steps": _agora("every_call", scorer="lexical", skeleton_share=0.0),
+    "agora_no_skeletons": _agora("by_price", scorer="lexical", forms=None),
+    # Whole steps by score and nothing of the others: what the scorer alone is worth.
+    "features_whole_steps": _agora("every_call", scorer="features", forms=None),
+    "bm25_whole_steps": _agora("every_call", scorer="lexical", forms=None),
     # In place, for tool calls as for text; they take a share of what is outside the floor.
     "mask_results": _in_place("MaskResults"),
     "commands_first": _in_place("CommandsFirst"),
-    # The best of the orders tried against the newest steps (grids/remedies.toml).
-    "agora_novel": _agora("every_call", scorer="novel_per_token", skeleton_share=0.0),
 }
 NAMES = tuple(_MAKERS)

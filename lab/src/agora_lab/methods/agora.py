@@ -13,7 +13,6 @@ from agora.core.trajectory import Anchor, Step
 from agora.errors import BundleError
 from agora.scorers import load_scorer
 from agora_lab.methods.base import Messages, Shortened, SkipMethod
-from agora_lab.methods.orders import ORDERS
 
 RANDOM = "random"
 _OF_THE_BUDGET = ("least_ratio", "limit", "unit")
@@ -108,15 +107,13 @@ def made(
 
 
 def scorer_named(name: str, seed: int = 0) -> Scorer:
-    """Return a scorer by its name in `load_scorer` or `orders`, a bundle's folder, or `random`.
+    """Return a scorer by its name in `load_scorer`, a bundle's folder, or `random`.
 
     Raises:
         SkipMethod: there is none.
     """
     if name == RANDOM:
         return ByLot(seed)
-    if name in ORDERS:
-        return ORDERS[name]
     try:
         return load_scorer(name)
     except BundleError as error:

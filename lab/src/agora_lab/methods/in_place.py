@@ -10,9 +10,10 @@ from typing import Any
 
 from agora import validate
 from agora.adapters import ADAPTERS, Parsed, parse
-from agora.core.elide import SkeletonMarkers
 from agora.core.floor import floor
 from agora.core.recall import recalled
+from agora.core.renditions.gone import gone as nothing
+from agora.core.renditions.markers import BareMarkers
 from agora.core.request import Observations, Request
 from agora.core.tokens import CALL_TOKENS, MESSAGE_TOKENS, TokenCounter
 from agora.scorers.atoms import act
@@ -97,8 +98,8 @@ class Places:
         if not gone:
             return messages
         edited = replace(self.parsed, messages=messages)
-        elided = dict.fromkeys(gone, "")
-        return list(ADAPTERS["openai"].render(edited, elided, SkeletonMarkers()).messages)
+        elided = {number: nothing(number) for number in gone}
+        return list(ADAPTERS["openai"].render(edited, elided, BareMarkers()).messages)
 
     def _tokens(self, message: Message) -> int:
         calls = message.get("tool_calls") or ()

@@ -8,16 +8,15 @@ own.
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from agora_lab.backbones import Backbone
 from agora_lab.backbones.student import StudentFormat
-from agora_lab.environments import Environment, World
+from agora_lab.environments import World
 from agora_lab.episodes.episode import Episode
 from agora_lab.methods import Method
 from agora_lab.teaching.lessons import Lesson, Said, Target
-from agora_lab.teaching.straight import straight, takes_the_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,16 +48,9 @@ class Teacher:
     by_reader: bool
     """Whether the episodes are the reader's own."""
     lot: Lot | None = None
-    straight_in: Environment | None = None
-    """Where to walk the episode without its detours, if that is what is to be learnt."""
-    first: bool = False
-    """Whether of these only ways that take the first product listed are lessons."""
 
     def lessons(self, episode: Episode) -> Iterator[Lesson]:
         """Yield the lessons of an episode."""
-        if self.straight_in is not None:
-            yield from self._straight(episode, self.straight_in)
-            return
         if self.lot is None:
             yield from self._whole(episode)
             return
@@ -94,24 +86,6 @@ class Teacher:
                 messages=self._said(messages),
                 targets=tuple(shared),
             )
-
-    def _straight(self, episode: Episode, environment: Environment) -> Iterator[Lesson]:
-        moves = straight(episode, environment)
-        if not moves or (self.first and not takes_the_first(moves)):
-            return
-        shorter = replace(episode, moves=moves)
-        yield Lesson(
-            episode=episode.key,
-            world=self.world.name,
-            split=self.split,
-            kind="straight",
-            messages=self._said(shorter.conversation(len(moves))[:-1]),
-            # The reader itself would go on comparing: what it did in the end is to be learnt.
-            targets=tuple(
-                Target(at=len(shorter.conversation(n)), text=move.answer)
-                for n, move in enumerate(moves)
-            ),
-        )
 
     def _single(
         self, episode: Episode, move: int, shown: Sequence[Mapping[str, Any]], method: str

@@ -134,6 +134,15 @@ class Result:
     """How many pairs were trained on, validated with and measured; `needed_*` of them needed."""
 
 
+def _module(folder: Path, seed: int, *, int8: bool) -> tuple[CrossEncoder, Any]:
+    """Return the module to train, and what makes batches for it."""
+    module = CrossEncoder(load_encoder(folder), seed=seed)
+    if int8:
+        simulate_int8(module.encoder)
+    config: Any = module.encoder.config
+    return module, collate_for(module, config.pad_token_id or 0)
+
+
 def train_cross_encoder(
     questions: Iterable[Question],
     encoder_folder: Path,
@@ -152,11 +161,10 @@ def train_cross_encoder(
 ) -> Result:
     """Train on the labels, export, compare, measure and write the bundle to `out`.
 
-    `encoder_folder` has `config.json`, `model.safetensors` and `tokenizer.json`.
-    `draw` selects the pairs to train on, and `validating` those on which the loss is
-    monitored and the calibration fitted; the metrics are over all pairs of held-out
-    tasks. Checkpoints go to `folder`, and training stops after `seconds`. `about`
-    goes into `metrics.json`.
+    `encoder_folder` has `config.json`, `model.safetensors` and `tokenizer.json`. `draw` selects
+    the pairs to train on, `validating` those that early stopping and calibration look at; the
+    metrics are over all pairs of held-out tasks. Checkpoints go to `folder`, training stops after
+    `seconds`, and `about` goes into `metrics.json`.
 
     Raises:
         LabelsError: there are too few tasks, or all labels are the same.
@@ -171,22 +179,10 @@ def train_cross_encoder(
     learnt = pairs_of(inside, draw=draw, characters=characters)
     watched = pairs_of(outside, draw=validating or draw, characters=characters)
     measured = pairs_of(outside, characters=characters)
-
-    module = CrossEncoder(load_encoder(encoder_folder), seed=recipe.seed)
-    if int8:
-        simulate_int8(module.encoder)
-    config: Any = module.encoder.config
-    collate = collate_for(module, config.pad_token_id or 0)
-    trained = train(
-        module,
-        _data(learnt, tokenizer, draw.share),
-        _data(watched, tokenizer, draw.share),
-        recipe,
-        collate=collate,
-        folder=folder,
-        seconds=seconds,
-        progress=progress,
-    )
+    module, collate = _module(encoder_folder, recipe.seed, int8=int8)
+    given, held = (_data(pairs, tokenizer, draw.share) for pairs in (learnt, watched))
+    limits: Any = {"folder": folder, "seconds": seconds, "progress": progress}
+    trained = train(module, given, held, recipe, collate=collate, **limits)
     settings = sealed({"tokens": tokens, "characters": characters})
     files = {
         MODEL: export(module, inputs=module.inputs, int8=int8),
@@ -200,15 +196,8 @@ def train_cross_encoder(
     scores = likely(encoder.encode(measured.texts)[:, 0].tolist())
     metrics = measure(measured.labels, scores, measured.tasks)
     counts = _counts({"trained": learnt, "validated": watched, "measured": measured})
-    record = {
-        **(about or {}),
-        "pairs": counts,
-        "tasks_held_out": len(set(measured.tasks)),
-        "recipe": asdict(recipe),
-        **_told(trained),
-        "parity": asdict(same),
-        **asdict(metrics),
-    }
+    told = _told(trained) | {"tasks_held_out": len(set(measured.tasks)), "recipe": asdict(recipe)}
+    record = {**(about or {}), "pairs": counts, **told, "parity": asdict(same), **asdict(metrics)}
     files["metrics.json"] = (json.dumps(record, indent=1) + "\n").encode()
     files["README.md"] = _card(counts, metrics, same, trained).encode()
     bundle = write_bundle(out, scorer=KIND, files=files, settings=settings)

@@ -10,7 +10,7 @@ import json
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ import agora
 from agora.errors import BundleError, LabelsError, MissingExtraError
 from agora.scorers.bundle import MANIFEST, Bundle, read_bundle, write_bundle
 from agora.scorers.embedding import HEAD, EmbeddingScorer, Head, step_text
-from agora.scorers.encoder import MODEL, TOKENIZER, Encoder, sealed, tokenizer_of
+from agora.scorers.encoder import MODEL, TOKENIZER, Encoder, sealed
 from agora.scorers.features import WEIGHTS
 from agora.scorers.structure import FEATURES, VALUES, columns
 from agora.scorers.tables import Tables, write
@@ -30,12 +30,11 @@ from agora_lab.training.questions import Question, fold
 
 try:
     import numpy as np
-    import torch
     from sklearn.linear_model import LogisticRegression
     from torch import Tensor, nn
 
     from agora_lab.training import lpft
-    from agora_lab.training.export import Parity, export, parity, simulate_int8
+    from agora_lab.training.export import Parity, export, parity
 except ImportError as error:
     raise MissingExtraError(__name__, "train-encoders", "agora-lab") from error
 
@@ -71,11 +70,6 @@ class EmbeddingSettings:
     """Number of folds the tasks are split into, each held out once."""
     most_pairs: int = 4_000
     """From a larger source, only a sample of the pairs not needed is read, weighted up."""
-    full_epochs: int = 0
-    """Epochs in which the encoder is trained too, after the head (LP-FT)."""
-    full_rate: float = 1e-5
-    full_seconds: float | None = None
-    """Time limit for that."""
     trees: TreeSettings = field(default_factory=TreeSettings)
     """How the features' trees are trained, except for the seed."""
     seed: int = 42
@@ -108,8 +102,7 @@ def train_embedding(
     `about` goes into the bundle's settings and `remarks` into its card. Vectors and
     checkpoints are in `out/work` until training ends, or stay in `work` if given.
     Tasks are split into folds by a hash of their name; held-out folds calibrate the
-    scores and give the metrics, then the head is trained on everything. If the
-    encoder is trained too, one fold is held out throughout and only it is measured.
+    scores and give the metrics, then the head is trained on everything.
 
     Raises:
         LabelsError: there are too few tasks, or all labels are the same.
@@ -117,34 +110,21 @@ def train_embedding(
         ParityError: the bundle does not match the trained model.
     """
     settings = settings or EmbeddingSettings()
-    if settings.full_epochs and (encoder / MANIFEST).is_file():
-        raise BundleError(
-            str(encoder), "holds an exported encoder, which cannot be trained; use its safetensors"
-        )
     pairs = _pairs(questions, settings)
-    shelf = work or out / "work"
-    shelf.mkdir(parents=True, exist_ok=True)
+    (shelf := work or out / "work").mkdir(parents=True, exist_ok=True)
     sums, tables = _sums(pairs, settings)
     files = _encoder_files(encoder)
     vectors = _vectors(files, pairs.texts, settings, shelf, progress)
-    if settings.full_epochs:
-        start = _fit(pairs, vectors, sums, pairs.side >= 0, settings)
-        files = _fine_tuned(encoder, files, pairs, sums, start, settings, shelf, progress)
-        vectors = _vectors(files, pairs.texts, settings, shelf, progress)
-    # A trained encoder has seen all folds but the first.
-    folds = (0,) if settings.full_epochs else tuple(range(settings.folds))
     held_out = np.zeros(len(sums))
-    for held in folds:
+    for held in range(settings.folds):
         outside = pairs.side == held
         head = _fit(pairs, vectors, sums, ~outside, settings)
         held_out[outside] = _logits(head, pairs, vectors, sums)[outside]
-    known = np.isin(pairs.side, folds)
-    platt = lpft.calibrate(held_out[known].tolist(), pairs.needed[known], pairs.calibrating[known])
-    if not settings.full_epochs:
-        head = _fit(pairs, vectors, sums, pairs.side >= 0, settings)
-    head = replace(head, slope=platt.slope, shift=platt.intercept)
+    platt = lpft.calibrate(held_out.tolist(), pairs.needed, pairs.calibrating)
+    fitted = _fit(pairs, vectors, sums, pairs.side >= 0, settings)
+    head = replace(fitted, slope=platt.slope, shift=platt.intercept)
     metrics = {
-        **_metrics(pairs, platt.probabilities(held_out.tolist()), sums, folds, settings),
+        **_metrics(pairs, platt.probabilities(held_out.tolist()), sums),
         "settings": asdict(settings),
         "about": dict(about or {}),
     }
@@ -160,10 +140,10 @@ def train_embedding(
             "README.md": _card(metrics, remarks).encode(),
         },
     )
-    found = _parity(bundle, head, tables, questions, settings)
+    same = _parity(bundle, head, tables, questions, settings)
     if work is None:
         shutil.rmtree(shelf)
-    return Trained(bundle=bundle, metrics=metrics, parity=found)
+    return Trained(bundle=bundle, metrics=metrics, parity=same)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -408,124 +388,18 @@ def _logits(head: Head, pairs: _Pairs, vectors: Any, sums: Any) -> Any:
     return head.margin * sums + u @ head.step + (u * w) @ head.both + head.intercept
 
 
-class _Siamese(nn.Module):
-    """Encoder and head together, for the phase of LP-FT that trains both."""
-
-    def __init__(self, encoder: nn.Module, head: Head) -> None:
-        super().__init__()
-        self.pooled = _Pooled(encoder)
-        self.head = _TorchHead(head)
-
-    def encode(self, batch: tuple[Tensor, Tensor, Tensor, Tensor, Tensor]) -> Tensor:
-        ids, mask, step, newest, sums = batch
-        vectors = self.pooled(ids, mask)
-        return torch.cat([vectors[step], vectors[newest], sums[:, None]], 1)
-
-
-class _TorchHead(nn.Module):
-    def __init__(self, head: Head) -> None:
-        super().__init__()
-        self.width = len(head.center)
-        self.center: Tensor
-        self.directions: Tensor
-        self.register_buffer("center", torch.tensor(head.center))
-        self.register_buffer("directions", torch.tensor(head.directions))
-        self.step = nn.Parameter(torch.tensor(head.step))
-        self.both = nn.Parameter(torch.tensor(head.both))
-        self.rest = nn.Parameter(torch.tensor([head.margin, head.intercept]))
-
-    def forward(self, rows: Tensor) -> Tensor:
-        u = (rows[:, : self.width] - self.center) @ self.directions.T
-        w = (rows[:, self.width : 2 * self.width] - self.center) @ self.directions.T
-        return self.rest[0] * rows[:, -1] + u @ self.step + (u * w) @ self.both + self.rest[1]
-
-
-def _fine_tuned(
-    folder: Path,
-    files: Mapping[str, bytes],
-    pairs: _Pairs,
-    sums: Any,
-    head: Head,
-    settings: EmbeddingSettings,
-    work: Path,
-    progress: "Progress | None",
-) -> dict[str, bytes]:
-    """Return the fine-tuned encoder, starting from the head trained on the frozen one."""
-    tokenizer = tokenizer_of(files[TOKENIZER], settings.tokens)
-    token_ids = [found.ids for found in tokenizer.encode_batch(pairs.texts)]
-    module = _Siamese(_load(folder), head)
-    simulate_int8(module.pooled.encoder)
-
-    def collate(inputs: Sequence[tuple[int, int, float]]) -> tuple[Tensor, ...]:
-        texts = sorted({place for one in inputs for place in one[:2]})
-        at = {place: row for row, place in enumerate(texts)}
-        length = max(len(token_ids[place]) for place in texts)
-        ids = torch.zeros(len(texts), length, dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for row, place in enumerate(texts):
-            ids[row, : len(token_ids[place])] = torch.tensor(token_ids[place])
-            mask[row, : len(token_ids[place])] = 1
-        return (
-            ids,
-            mask,
-            torch.tensor([at[one[0]] for one in inputs]),
-            torch.tensor([at[one[1]] for one in inputs]),
-            torch.tensor([one[2] for one in inputs], dtype=torch.float32),
-        )
-
-    order = {task: place for place, task in enumerate(dict.fromkeys(pairs.tasks))}
-    beside = np.array([order[task] for task in pairs.tasks])
-
-    def data(places: Iterable[int]) -> lpft.Data:
-        chosen = list(places)
-        return lpft.Data(
-            inputs=[(int(pairs.step[n]), int(pairs.newest[n]), float(sums[n])) for n in chosen],
-            labels=[float(pairs.needed[n]) for n in chosen],
-            weights=[float(pairs.weights[n]) for n in chosen],
-            calibrating=[float(pairs.calibrating[n]) for n in chosen],
-            # Batched by task, not by length, so that shared steps are encoded once.
-            lengths=[int(beside[n]) for n in chosen],
-        )
-
-    recipe = lpft.Recipe(
-        head_epochs=0,
-        full_epochs=settings.full_epochs,
-        full_rate=settings.full_rate,
-        batch=_FULL_BATCH,
-        like_length=1 << 20,
-        seed=settings.seed,
-    )
-    lpft.train(
-        module,
-        data(np.flatnonzero(pairs.side != 0)),
-        data(np.flatnonzero(pairs.side == 0)),
-        recipe,
-        collate=collate,
-        folder=work / "full",
-        seconds=settings.full_seconds,
-        progress=progress,
-    )
-    return {MODEL: export(module.pooled), TOKENIZER: files[TOKENIZER]}
-
-
 def _metrics(
     pairs: _Pairs,
     scores: Sequence[float],
     sums: Any,
-    folds: Sequence[int],
-    settings: EmbeddingSettings,
 ) -> dict[str, Any]:
     """Return the metrics on held-out tasks: overall, and per source."""
     found = np.array(scores)
     sources = np.array(pairs.sources)
     tasks = np.array(pairs.tasks)
-    known = np.isin(pairs.side, folds)
-    groups = {"all": known}
-    groups.update({one: known & (sources == one) for one in dict.fromkeys(pairs.sources)})
-    all_pairs = zip(pairs.everything.tasks, pairs.everything.sources, strict=True)
-    counts = Counter(
-        source for task, source in all_pairs if fold(task, settings.folds, settings.seed) in folds
-    )
+    groups = {"all": sources == sources}
+    groups.update({one: sources == one for one in dict.fromkeys(pairs.sources)})
+    counts = Counter(pairs.everything.sources)
     said: dict[str, Any] = {}
     for name, here in groups.items():
         labels, needed = pairs.needed[here], int(pairs.needed[here].sum())
@@ -544,7 +418,7 @@ def _metrics(
             "calibration_error": ranking.calibration_error(pairs.times[here]),
         }
     read = {"texts": len(pairs.texts), "pairs_read": len(found)}
-    return {"held_out": said, "folds": list(folds), **read}
+    return {"held_out": said, **read}
 
 
 def _interval(labels: Any, scores: Any, tasks: Any) -> list[float]:
@@ -577,7 +451,6 @@ def _parity(
 
 def _card(metrics: Mapping[str, Any], remarks: str) -> str:
     settings = metrics["settings"]
-    folds = f"{len(metrics['folds'])} of {settings['folds']}"
     lines = [
         "# An embedding scorer",
         "",
@@ -587,7 +460,7 @@ def _card(metrics: Mapping[str, Any], remarks: str) -> str:
         "probability that the next action needs a name only this step introduced (Platt",
         "calibration). No code in this folder is run; every file is checked against its hash.",
         "",
-        f"Held-out tasks, {folds} folds, which also gave the",
+        f"Held-out tasks, each of {settings['folds']} folds once, which also gave the",
         "calibration. For comparison, the features alone on the same folds.",
         "",
         "| source | pairs | needed | tasks | AUC | features | average precision | calibration |",

@@ -120,10 +120,7 @@ def train(
     """
     settings = settings or TreeSettings()
     pairs = len(examples.labels)
-    if settings.soft:
-        examples, shares = _shared(examples)
-    else:
-        shares = np.ones(pairs)
+    examples, shares = _shared(examples) if settings.soft else (examples, np.ones(pairs))
     examples, times = _thinned(examples, shares, settings)
     x, y, weights, calibrating = _arrays(examples, times, settings.most_needed)
     if len(set(y.tolist())) < 2:
@@ -157,15 +154,20 @@ def train(
     slope, intercept = float(platt.coef_[0][0]), float(platt.intercept_[0])
     tables = replace(tables, slope=slope, intercept=intercept)
     held_out = 1 / (1 + np.exp(-(slope * margins[trees - 1] + intercept)))
-    ranking = Ranking(examples.labels, held_out)
     metrics = {
         "pairs": pairs,
         "needed": round(float((y * times).sum())),
+        **_ranked(Ranking(examples.labels, held_out), times),
+    }
+    return Trained(tables, metrics, model, trees)
+
+
+def _ranked(ranking: Ranking, times: Any) -> dict[str, float]:
+    return {
         "auc": ranking.auc(times),
         "average_precision": ranking.average_precision(times),
         "calibration_error": ranking.calibration_error(times),
     }
-    return Trained(tables, metrics, model, trees)
 
 
 def to_tables(model: HistGradientBoostingClassifier, values: int) -> Tables:

@@ -73,7 +73,7 @@ def check(request: Request, before: object = None) -> list[Broken]:
         out.append(broke("A12", reading.overflow_at, count=reading.breakpoints))
     if reading.tools_used_at is not None and request.tools is not None and not request.tools:
         out.append(broke("A18", reading.tools_used_at))
-    check_thinking(items, request.thinking, before, out)
+    check_thinking(items, request, before, out)
     return out
 
 

@@ -60,7 +60,7 @@ def check(request: Request, before: object = None) -> list[Broken]:
         out.append(broke("A18", tools_used_at))
     if request.thinking is not None or before is not None:
         faces = [_face(item) for item in before] if isinstance(before, list) else None
-        check_thinking([_face(item) for item in items], request.thinking, faces, out)
+        check_thinking([_face(item) for item in items], request, faces, out)
     return out
 
 

@@ -158,6 +158,13 @@ _RULES = (
         " an `assistant` message",
         strict=True,
     ),
+    Rule(
+        "A22",
+        "anthropic",
+        "messages.{n}.content.{m}: Invalid `signature` in `thinking` block. The block is bound to a"
+        " different conversation. Remove the block, or set"
+        ' `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".',
+    ),
     # OpenAI chat completions
     Rule(
         "O1",
@@ -194,6 +201,12 @@ _RULES = (
         "openai",
         "Unsupported value: 'messages[{n}].role' does not support '{role}' with this model.",
         strict=True,
+    ),
+    Rule(
+        "O7",
+        "openai",
+        "messages[{n}]: an assistant message that is sent back keeps the reasoning and the"
+        " signatures it came with",
     ),
     # OpenAI Responses
     Rule("R1", "responses", "No tool output found for {kind} {call_id}."),
@@ -234,6 +247,25 @@ _RULES = (
         "With `previous_response_id` or `conversation` the server keeps the earlier items",
         checkable=False,
     ),
+    Rule(
+        "R9",
+        "responses",
+        "The encrypted content for item {id} could not be verified."
+        " Reason: Encrypted content could not be decrypted or parsed.",
+    ),
+    # xAI, behind the same wire format
+    Rule(
+        "R10",
+        "responses",
+        "Could not decrypt the provided encrypted_content. Ensure the value is the unmodified"
+        " encrypted_content from a previous response.",
+    ),
+    Rule(
+        "R11",
+        "responses",
+        "Could not decode the compaction blob. Ensure it is unmodified from the compact response.",
+        strict=True,
+    ),
     # Gemini
     Rule(
         "G1",
@@ -255,8 +287,10 @@ _RULES = (
     Rule(
         "G4",
         "gemini",
-        "Function call is missing a thought_signature in functionCall parts."
-        " Function call `{name}`, position {place}.",
+        "Function call is missing a thought_signature in functionCall parts. This is required for"
+        " tools to work correctly, and missing thought_signature may lead to degraded model"
+        " performance. Additional data, function call `{name}` , position {place}. Please refer to"
+        " https://ai.google.dev/gemini-api/docs/thought-signatures for more details.",
         strict=True,
     ),
     Rule(
@@ -277,6 +311,8 @@ _RULES = (
         " Add a value to the parameter and try again.",
         strict=True,
     ),
+    Rule("G8", "gemini", "Corrupted thought signature.", strict=True),
+    Rule("G9", "gemini", "Invalid thought signature."),
     # Bedrock Converse
     Rule(
         "B1",
@@ -359,6 +395,21 @@ _RULES = (
         "D2",
         "deepseek",
         "The `reasoning_content` in the thinking mode must be passed back to the API.",
+        strict=True,
+    ),
+    # Kimi
+    Rule(
+        "K1",
+        "kimi",
+        "thinking is enabled but reasoning_content is missing in assistant tool call message at"
+        " index {n}",
+        strict=True,
+    ),
+    Rule(
+        "K2",
+        "kimi",
+        "messages[{n}]: a model that preserves its thinking needs the `reasoning_content` of every"
+        " assistant message",
         strict=True,
     ),
     # Open chat templates

@@ -1,6 +1,7 @@
 """What DeepSeek accepts: OpenAI chat, with the reasoning handed back while it still thinks."""
 
 from agora.adapters.rules.catalogue import Broken, broke
+from agora.adapters.rules.chat_reasoning import check_deepseek, is_v4
 from agora.adapters.rules.openai_chat import check_pairs
 from agora.adapters.rules.shape import as_object, read_messages
 from agora.core.request import Request
@@ -9,11 +10,16 @@ _ROLES = ("system", "user", "assistant", "tool")
 
 
 def check(request: Request, _before: object = None) -> list[Broken]:
-    """Return the DeepSeek rules broken; D1 and D2 only where thinking is known to be on."""
+    """Return the DeepSeek rules broken; D1 and D2 only where thinking is known to be on.
+
+    From V4 on it is on unless it was turned off.
+    """
     out: list[Broken] = []
     items = read_messages(request.messages, "messages", out)
     check_pairs(items, _ROLES, out)
-    if request.thinking:
+    if is_v4(request):
+        check_deepseek(items, request, out)
+    elif request.thinking:
         _check_reasoning(items, out)
     return out
 

@@ -1,10 +1,11 @@
 """What Gemini accepts as contents."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agora.adapters.rules.catalogue import Broken, broke
 from agora.adapters.rules.shape import (
     as_object,
+    model_name,
     not_an_object,
     read_messages,
     wrong_field,
@@ -13,6 +14,11 @@ from agora.adapters.rules.shape import (
 from agora.core.request import Request
 
 _ROLES = ("user", "model", "function")
+_ASK_FOR_NONE = ("gemini-1", "gemini-2")
+"""Models that may be sent a call without its signature. Those that draw may, too."""
+
+Face = tuple[object, ...]
+"""What may not change of a part that is signed."""
 
 
 @dataclass(slots=True)
@@ -26,6 +32,7 @@ class _Content:
     """The name of the first call, if it does not carry its thought signature."""
     says: bool = False
     """Whether it holds text."""
+    signed: list[Face] = field(default_factory=list)
 
     @property
     def asks(self) -> bool:
@@ -33,8 +40,8 @@ class _Content:
         return self.says and not self.by_model and not self.responses
 
 
-def check(request: Request, _before: object = None) -> list[Broken]:
-    """Return the Gemini rules that the request breaks."""
+def check(request: Request, before: object = None) -> list[Broken]:
+    """Return the Gemini rules that the request breaks; G9 only where `before` is known."""
     out: list[Broken] = []
     items = read_messages(request.messages, "contents", out)
     read = [_read(n, item, out) for n, item in enumerate(items)]
@@ -44,8 +51,18 @@ def check(request: Request, _before: object = None) -> list[Broken]:
         previous = content
     if previous is not None and previous.by_model:
         out.append(broke("G5", len(read) - 1))
-    _check_signatures(read, out)
+    if _asks_for_signatures(model_name(request.model)):
+        _check_signatures(read, out)
+    if isinstance(before, list):
+        known = {face for item in before for face in _read(0, item, []).signed}
+        for n, content in enumerate(read):
+            if not known.issuperset(content.signed):
+                out.append(broke("G9", n))
     return out
+
+
+def _asks_for_signatures(name: str) -> bool:
+    return not name.startswith(_ASK_FOR_NONE) and "-image" not in name
 
 
 def _check_order(n: int, content: _Content, previous: _Content | None, out: list[Broken]) -> None:
@@ -96,6 +113,7 @@ def _read_part(
     n: int, m: int, part: dict[str, object], content: _Content, out: list[Broken]
 ) -> None:
     where = f"contents[{n}].parts[{m}]"
+    _read_signature(n, part, content, out)
     call = _either(part, "functionCall", "function_call")
     response = _either(part, "functionResponse", "function_response")
     if call is not None:
@@ -116,6 +134,18 @@ def _read_part(
         # A signature may come alone: streamed answers end with an empty text that carries it.
         if part["text"] == "" and not _signature(part):
             out.append(broke("G7", n))
+
+
+def _read_signature(n: int, part: dict[str, object], content: _Content, out: list[Broken]) -> None:
+    signature = _either(part, "thoughtSignature", "thought_signature")
+    if not isinstance(signature, str | bytes):
+        return
+    if not signature:
+        out.append(broke("G8", n))
+        return
+    call = as_object(_either(part, "functionCall", "function_call"))
+    said = (part.get("text"), call.get("name"))
+    content.signed.append((signature, *(one if isinstance(one, str) else None for one in said)))
 
 
 def _check_object(n: int, value: object, inner: str, where: str, out: list[Broken]) -> None:

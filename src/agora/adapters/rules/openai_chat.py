@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from agora.adapters.rules.catalogue import Broken, broke
+from agora.adapters.rules.chat_reasoning import check_reasoning
 from agora.adapters.rules.shape import (
     as_list,
     as_object,
@@ -19,8 +20,8 @@ _INSTEAD_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
 _EMPTY: dict[str, object] = {}
 
 
-def check(request: Request, _before: object = None) -> list[Broken]:
-    """Return the OpenAI chat rules that the request breaks."""
+def check(request: Request, before: object = None) -> list[Broken]:
+    """Return the rules of OpenAI chat broken, and those that the model behind it has of its own."""
     out: list[Broken] = []
     messages = request.messages
     if isinstance(messages, list) and not messages:
@@ -29,6 +30,7 @@ def check(request: Request, _before: object = None) -> list[Broken]:
     check_pairs(items, _ROLES, out, kept=True)
     if not any(broken.code.startswith("S") for broken in out):
         _check_templates([as_object(item) for item in items], out)
+    check_reasoning(items, request, before, out)
     return out
 
 

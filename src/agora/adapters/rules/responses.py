@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 from agora.adapters.rules.catalogue import Broken, broke
 from agora.adapters.rules.shape import (
+    as_list,
+    as_object,
     kind_of,
+    model_name,
     not_an_object,
     read_messages,
     wrong_field,
@@ -30,7 +33,7 @@ items that are not known yet and item references included."""
 
 
 def check(request: Request, before: object = None) -> list[Broken]:
-    """Return the Responses rules broken; R4 and R5 only where `before` is known."""
+    """Return the Responses rules broken; R4, R5 and most of R9 to R11 where `before` is known."""
     if isinstance(request.messages, str):
         return []
     out: list[Broken] = []
@@ -38,8 +41,12 @@ def check(request: Request, before: object = None) -> list[Broken]:
     kinds = [_kind(n, item, out) for n, item in enumerate(messages)]
     _check_pairs(messages, kinds, out)
     _check_reasoning(messages, kinds, out)
+    by_xai = model_name(request.model).startswith("grok")
+    if by_xai:
+        _check_summaries(messages, kinds, out)
     if isinstance(before, list):
         _check_chains(messages, kinds, before, out)
+        _check_sealed(messages, before, by_xai, out)
     return out
 
 
@@ -135,6 +142,43 @@ def _check_chains(
             kind = kinds[made.position]
             code = "R5" if kind == "assistant" else "R4"
             out.append(broke(code, made.position, id=name, kind=kind, reasoning=lost[pair]))
+
+
+def _check_summaries(items: list[object], kinds: list[str], out: list[Broken]) -> None:
+    """Put down R11 for sealed reasoning that has no list of summaries, not even an empty one."""
+    for n, kind in enumerate(kinds):
+        sealed = kind == "reasoning" and _text(items[n], "encrypted_content") is not None
+        if sealed and not isinstance(as_object(items[n]).get("summary"), list):
+            out.append(broke("R11", n))
+
+
+def _check_sealed(
+    items: list[object], before: list[object], by_xai: bool, out: list[Broken]
+) -> None:
+    """Put down sealed items that are not as they came: R9, in the words of xAI R10 and R11."""
+    known = {_face(item) for item in before}
+    for n, item in enumerate(items):
+        face = _face(item)
+        if face is None or face in known:
+            continue
+        code = "R9"
+        if by_xai:
+            code = "R10" if face[0] == "reasoning" else "R11"
+        out.append(broke(code, n, id=_text(item, "id")))
+
+
+def _face(item: object) -> tuple[object, ...] | None:
+    """Return what may not change of an item with encrypted content; None if it has none."""
+    sealed = _text(item, "encrypted_content")
+    if sealed is None:
+        return None
+    fields = as_object(item)
+    texts = [
+        tuple(_text(part, "text") for part in as_list(fields.get(name)))
+        for name in ("summary", "content")
+    ]
+    told = isinstance(fields.get("summary"), list)
+    return _text(item, "type"), _text(item, "id"), sealed, told, *texts
 
 
 @dataclass(frozen=True, slots=True)

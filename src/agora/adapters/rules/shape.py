@@ -7,6 +7,7 @@ so neither deep nesting nor a text of megabytes costs anything.
 from collections.abc import Sequence
 
 from agora.adapters.rules.catalogue import Broken, broke
+from agora.core.model_names import bare_name
 
 _KINDS = (
     (type(None), "null"),
@@ -37,6 +38,11 @@ def as_list(value: object) -> list[object]:
 def as_object(value: object) -> dict[str, object]:
     """Return `value` if it is a dict, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
+
+
+def model_name(value: object) -> str:
+    """Return a model's name without what platforms put around it; empty if it is not known."""
+    return bare_name(value) if isinstance(value, str) else ""
 
 
 def read_messages(value: object, where: str, out: list[Broken]) -> list[object]:

@@ -1,13 +1,16 @@
-"""What Anthropic asks of thinking blocks since the user last spoke.
+"""What Anthropic asks of thinking blocks that are sent back.
 
-The API reads a whole tool loop as one assistant message: everything after the
-last user message that holds more than results counts as the latest one.
+Of models with manual thinking: since the user last spoke. The API reads a whole tool loop as one
+assistant message: everything after the last user message that holds more than results counts as
+the latest one. Of models that bind thinking to the prefix: that nothing before a block has changed
+since it was made, and that no block is missing between others; from the start on they may be.
 """
 
 from dataclasses import dataclass
 
 from agora.adapters.rules.catalogue import Broken, broke
 from agora.adapters.rules.shape import as_list, as_object
+from agora.core.request import Request
 
 _FACE = ("type", "thinking", "signature", "data")
 
@@ -22,17 +25,21 @@ class _Thought:
 
 
 def check_thinking(
-    items: list[object], thinking: bool | None, before: object, out: list[Broken]
+    items: list[object], request: Request, before: object, out: list[Broken]
 ) -> None:
-    """Put down A14, A15 and A16 in `out`, as far as what is known lets them be checked."""
-    if thinking is not None:
+    """Put down A14, A15, A16 and A22 in `out`, as far as what is known lets them be checked."""
+    bound = request.is_bound
+    if request.thinking is not None:
         start = _latest(items)
-        if thinking:
-            _check_lead(items, start, out)
-        else:
+        if not request.thinking:
             out.extend(broke("A16", t.message, m=t.block) for t in _thoughts(items, start))
+        elif not bound:
+            _check_lead(items, start, out)
     if isinstance(before, list):
-        _check_unchanged(items, before, out)
+        if bound:
+            _check_bound(items, before, request.edited_at, out)
+        else:
+            _check_unchanged(items, before, out)
 
 
 def _latest(items: list[object]) -> int:
@@ -59,6 +66,23 @@ def _check_lead(items: list[object], start: int, out: list[Broken]) -> None:
             if not _is_thinking(kind):
                 found = kind if isinstance(kind, str) else "null"
                 out.append(broke("A15", n, found=found))
+            return
+
+
+def _check_bound(
+    items: list[object], before: list[object], edited_at: int, out: list[Broken]
+) -> None:
+    """Put down A22 once, at the first thinking that stands behind a change made after it.
+
+    What is left has to be the end of what there was, none missing in between, and all of it from
+    after the edit, where there was one.
+    """
+    then, now = _thoughts(before, 0), _thoughts(items, 0)
+    kept = then[len(then) - len(now) :] if len(now) <= len(then) else []
+    for at, thought in enumerate(now):
+        held = kept[at] if at < len(kept) else None
+        if held is None or held.face != thought.face or held.message < edited_at:
+            out.append(broke("A22", thought.message, m=thought.block))
             return
 
 

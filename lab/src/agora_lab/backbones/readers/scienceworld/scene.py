@@ -244,6 +244,21 @@ def _note(scene: Scene, line: str, mode: str) -> str:
     if mode == "task" and not name:
         scene.task += line + " "
         return mode
+    if not name:
+        if line.startswith("You also see"):
+            return ""
+        if mode == "listing":
+            scene.seen[scene.room] += things(line)
+        elif mode == "carried":
+            scene.held += things(line)
+        return mode
+    if _happened(scene, name, groups):
+        scene.since.clear()
+    return name if name in {"listing", "carried"} else ""
+
+
+def _happened(scene: Scene, name: str, groups: tuple[str, ...]) -> bool:
+    """Note an event; return whether it changed the world."""
     first = groups[0]
     changed = True
     match name:
@@ -294,17 +309,7 @@ def _note(scene: Scene, line: str, mode: str) -> str:
         case "fixed":
             scene.unmovable.add(first)
             changed = False
-        case _:
-            if line.startswith("You also see"):
-                return ""
-            if mode == "listing":
-                scene.seen[scene.room] += things(line)
-            elif mode == "carried":
-                scene.held += things(line)
-            return mode
-    if changed:
-        scene.since.clear()
-    return name if name in {"listing", "carried"} else ""
+    return changed
 
 
 def _move(scene: Scene, what: str, into: str) -> None:

@@ -1,0 +1,73 @@
+"""What one result says, each part read when it is first asked for, and then remembered."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from agora.core.memo import Memo
+from agora.core.reading.counted import first_names, words_of
+from agora.core.reading.outcome import Outcome, outcome_of
+from agora.core.reading.records import Fact, facts_in
+from agora.core.reading.things import Shown, things_in
+from agora.core.trajectory import Step
+
+MOST_NAMES = 64
+"""So many names of a result are counted as features: what has more is worth no milliseconds."""
+
+
+class Observation:
+    """A text that came back to the agent, read part by part.
+
+    >>> observe('{"order_id": "W-11000", "status": "cancelled"}').facts[0].text
+    'order_id=W-11000'
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """What it says of how it went."""
+        return outcome_of(self.text)
+
+    @cached_property
+    def facts(self) -> tuple[Fact, ...]:
+        """What its records, its code or its prose name, in its order."""
+        return facts_in(self.text)
+
+    @cached_property
+    def things(self) -> Mapping[str, Sequence[Shown]]:
+        """What a plain text shows, by name; nothing of data and code."""
+        return things_in(self.text)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Its first names, as features count them."""
+        return frozenset(first_names(self.text, MOST_NAMES))
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Its words, as features count them."""
+        return words_of(self.text)
+
+
+observe = Memo(Observation, 8_000_000, name="observations")
+"""A result as it is read, remembered: a trajectory comes back with one more step, so the same
+results are asked for over and over."""
+
+
+def status(step: Step) -> str:
+    """Return how a step went: `error`, `exit 1`, `ok`, or nothing for an agent that acts by text.
+
+    >>> status(Step(number=1, action="", observation='{"error": "no such user"}', tokens=9))
+    'error'
+    """
+    text = step.observation
+    said = observe(text).outcome
+    if step.calls and text[:1] in ("{", "["):
+        # JSON says it in its first field, and has no exit code.
+        return "error" if step.failed or said.failed else "ok"
+    if said.code:
+        return f"exit {said.code}" if int(said.code) else "ok"
+    if step.failed or said.failed or said.broke_off:
+        return "error"
+    return "ok" if step.calls else ""

@@ -1,0 +1,48 @@
+"""The form of a step that is a line in a marker: what was done, how it went, what it brought."""
+
+from collections.abc import Iterable
+
+from agora.core.renditions.deeds import Deed, full_deed
+from agora.core.renditions.draft import Draft
+from agora.core.renditions.rendition import ARROW, Place, Rendition
+
+_PART_OF_A_DEED = 0.5
+"""The share of an action's worth that its line carries when it had to be cut."""
+_FULL_DEED = 0.9
+"""The share that a line carries which names all arguments."""
+_LEAST = 1e-6
+"""What a line is worth whatever the step is: nothing is forgotten while there is room."""
+
+
+class Line:
+    """Says in a line what was done, in short and with all arguments, and what came back."""
+
+    def renditions(self, draft: Draft) -> Iterable[Rendition]:
+        """Return the line with each set of names."""
+        if not self._may(draft):
+            return
+        number, count = draft.step.number, draft.counter.count
+        deeds = [
+            (done, draft.action_worth(share, count(done.text)) + _LEAST)
+            for done, share in _deeds(draft).items()
+        ]
+        for came, brought in draft.tells:
+            for done, worth in deeds:
+                text = f"{done.text}{ARROW}{came}" if came else done.text
+                first, *others = done.calls
+                places = (Place(first, came), *[Place(other, "") for other in others])
+                tokens = count(f"\n{number} {text}")
+                yield Rendition(number, "line", places, tokens, worth + brought)
+
+    def _may(self, draft: Draft) -> bool:
+        if not draft.step.removable or draft.says_nothing:
+            return False
+        return draft.forms.lines or (draft.changed and not draft.keeps_action)
+
+
+def _deeds(draft: Draft) -> dict[Deed, float]:
+    """Return the deed in short and with all of it, and the share of worth that each carries."""
+    if draft.done.whole:
+        return {draft.done: 1.0}
+    full = full_deed(draft.step, draft.done)
+    return {full: _FULL_DEED} | {draft.done: _PART_OF_A_DEED}

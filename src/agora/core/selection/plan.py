@@ -1,0 +1,257 @@
+"""Which form each step takes: everything that could stand there, and a choice for any budget."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from agora.core.compression import Decision
+from agora.core.past import Past
+from agora.core.reading import READ_OF_AN_ACTION
+from agora.core.reading.actions import action_text, changes
+from agora.core.reading.mentions import USED, spoken_of
+from agora.core.reading.names import all_names
+from agora.core.reading.observation import observe, status
+from agora.core.reading.records import Fact, codes_in
+from agora.core.reading.things import phrases
+from agora.core.renditions.deeds import deed
+from agora.core.renditions.draft import Draft, Forms, Tell
+from agora.core.renditions.gone import gone
+from agora.core.renditions.markers import Markers
+from agora.core.renditions.rendition import Place, Rendition
+from agora.core.renditions.table import TABLE
+from agora.core.renditions.telling import Told, ways_to_tell, words
+from agora.core.renditions.whole import whole
+from agora.core.selection.fill import Filling
+from agora.core.tokens import TokenCounter
+from agora.core.trajectory import Step
+from agora.core.worth import StepWorth
+
+_CODE = 5e-7
+"""What a form that tells a code is worth more than one that does not, whatever the step is."""
+_MOST_CODES = 2
+"""How many codes come before everything else: of a long list of new ids these are enough."""
+_NOTHING = Told("", 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything that was worked out for an edit, ready to be filled to any budget."""
+
+    past: Past
+    held: Mapping[int, str]
+    worths: Sequence[StepWorth]
+    options: Sequence[Sequence[Rendition]]
+    """The forms of each step, each more expensive and worth more than the one before."""
+    marker_tokens: int = 0
+    """What a marker costs without its lines."""
+    first: Sequence[int] = ()
+    """The places of the steps whose second form comes before any other upgrade, in order: codes
+    that only their own results tell, then what was done in each step."""
+    by_score: bool = False
+    """Whether steps are whole or gone, best score first, as in the paper: what markers cost is
+    not counted then, and may overspend."""
+
+    def decide(self, budget: int) -> tuple[Decision, ...]:
+        """Return the decision for each step when all of the past may cost `budget`."""
+        filling = Filling(
+            self.options,
+            interrupted={utterance.after for utterance in self.past.said},
+            marker_tokens=self.marker_tokens,
+            per_token=not self.by_score,
+        )
+        chosen = filling.fill(budget - self.past.fixed_tokens, self.first)
+        return tuple(self._decision(at, rendition) for at, rendition in enumerate(chosen))
+
+    def decide_less(
+        self, before: tuple[Decision, ...], budget: int, tokens: int
+    ) -> tuple[tuple[Decision, ...], int] | None:
+        """Return decisions that cost about `tokens` less than those `before`, and their budget.
+
+        None if nothing can give way.
+        """
+        least = budget if self.by_score else self.past.fixed_tokens
+        while budget > least:
+            budget = max(least, budget - tokens)
+            decisions = self.decide(budget)
+            if decisions != before:
+                return decisions, budget
+            tokens *= 2
+        return None
+
+    def _decision(self, at: int, rendition: Rendition) -> Decision:
+        step, worth = self.past.steps[at], self.worths[at]
+        score = min(1.0, max(worth.action, worth.observation))
+        held = self.held.get(step.number)
+        if held is None and self.options[at][0].form == "whole":
+            held = "small"
+        if held is not None:
+            return Decision(step.number, "floor", held, step.tokens, score)
+        if rendition.form == "whole":
+            reason = "score" if self.by_score else "worth its tokens"
+            return Decision(step.number, "kept", reason, step.tokens, score)
+        in_place = rendition.in_place and not self.by_score
+        reason = "no room for its result" if in_place else "no room left"
+        return Decision(step.number, "elided", reason, step.tokens, score, rendition)
+
+
+def whole_or_gone(past: Past, worths: Sequence[StepWorth], *, held: Mapping[int, str]) -> Plan:
+    """Return the plan of the paper's Algorithm 1: the best steps that fit, and nothing of others.
+
+    Of a step that cannot be removed the calls stay, and its results say that they were elided.
+    """
+    options: list[Sequence[Rendition]] = []
+    for step, worth in zip(past.steps, worths, strict=True):
+        kept = whole(step, worth.action)
+        least = gone(step.number)
+        if not step.removable:
+            least = Rendition(step.number, "action", (Place(None, ""),), step.action_tokens, 0.0)
+        options.append((kept,) if step.number in held else (least, kept))
+    return Plan(past=past, held=held, worths=worths, options=options, by_score=True)
+
+
+def plan(
+    past: Past,
+    worths: Sequence[StepWorth],
+    *,
+    held: Mapping[int, str],
+    forms: Forms,
+    markers: Markers,
+    counter: TokenCounter,
+) -> Plan:
+    """Work out what each form of each step would say, cost and be worth.
+
+    What several steps tell is told once, by the newest of them.
+    """
+    telling = _Telling(past, held, forms)
+    options: list[Sequence[Rendition]] = []
+    coded: list[int] = []
+    named: list[int] = []
+    for at in range(len(past.steps) - 1, -1, -1):
+        step, worth = past.steps[at], worths[at]
+        if step.number in held:
+            options.append((whole(step),))
+            continue
+        done = deed(step)
+        told = telling.of(step, frozenset(done.text.replace("=", " ").split()))
+        tells = told.tells if told.coded else (_NOTHING, *told.tells)
+        went, carried = status(step), worth.observation * worth.named
+        draft = Draft(
+            step=step,
+            worth=worth,
+            done=done,
+            changed=changes(step, forms.changing_tools),
+            tells=[
+                Tell(
+                    f"{went} {one.text}" if went and one.text else went or one.text,
+                    carried * one.share,
+                )
+                for one in dict.fromkeys(tells)
+            ],
+            forms=forms,
+            markers=markers,
+            counter=counter,
+        )
+        options.append(_rising(_renditions(draft, went, coded=told.coded)))
+        if told.coded:
+            coded.append(at)
+        elif options[-1][0].form == "gone":
+            named.append(at)
+    return Plan(
+        past=past,
+        held=held,
+        worths=worths,
+        options=options[::-1],
+        marker_tokens=counter.count(markers.run([gone(100), gone(200)])) + 1,
+        first=(*coded, *named),
+    )
+
+
+def _renditions(draft: Draft, went: str, *, coded: bool) -> list[Rendition]:
+    """Return all forms of a step.
+
+    Where they tell a code, only the shortest is there without it: for when nothing else fits.
+    """
+    table = (*TABLE, *draft.forms.more)
+    found = [one for form in table for one in form.renditions(draft)]
+    if not coded:
+        return found
+    bare = replace(draft, tells=[Tell(went, 0.0)])
+    shorter = (one for form in table for one in form.renditions(bare) if one.form != "whole")
+    shortest = min(shorter, key=lambda rendition: rendition.tokens)
+    return [
+        shortest,
+        *[one if one.form == "whole" else one._replace(worth=one.worth + _CODE) for one in found],
+    ]
+
+
+class _Told(NamedTuple):
+    """What could be told of a step's result, and whether a code comes first."""
+
+    tells: tuple[Told, ...]
+    coded: bool
+
+
+class _Telling:
+    """What the results of steps have to tell, asked from the newest step to the oldest."""
+
+    def __init__(self, past: Past, held: Mapping[int, str], forms: Forms) -> None:
+        said = [utterance.text for utterance in past.said]
+        standing = [past.preamble, *said]
+        for step in past.steps:
+            if step.number in held:
+                standing += [step.action, step.observation]
+        self._known = all_names(standing)
+        task = past.anchor.task
+        self._asked = frozenset().union(words(task), *map(words, said))
+        self._shows = spoken_of(past.steps, phrases(task).union(*map(phrases, said)))
+        self._codes = _codes([step for step in past.steps if step.number not in held], forms)
+
+    def of(self, step: Step, said: frozenset[str]) -> _Told:
+        """Return what is told of a step whose action says these words."""
+        known = self._known
+        brought, shown = observe(step.observation).facts, tuple(self._shows.get(step.number, ()))
+        found: tuple[Fact, ...] = (*brought, *shown)
+        used = [place for place, fact in enumerate(shown, len(brought)) if fact.weight == USED]
+        own = [
+            place
+            for place in (*self._codes.get(step.number, ()), *used)
+            if found[place].tells not in known and found[place].tells not in said
+        ][:_MOST_CODES]
+        tells = ways_to_tell(
+            step.observation, known, said=said, asked=self._asked, codes=tuple(own), shown=shown
+        )
+        known.update([fact.tells for fact in found])
+        return _Told(tells, bool(own))
+
+
+def _codes(steps: Sequence[Step], forms: Forms) -> Mapping[int, Sequence[int]]:
+    """Return where in its result each step that changed something tells a code alone of all steps.
+
+    No step that reads could show it again. What its own arguments say is no news either.
+    """
+    given: dict[int, Mapping[str, int]] = {}
+    shown: Counter[str] = Counter()
+    for step in steps:
+        if not changes(step, forms.changing_tools) or status(step) not in ("ok", ""):
+            continue
+        asked = action_text(step, characters=READ_OF_AN_ACTION)
+        own = codes_in(observe(step.observation).facts, asked=asked)
+        if own:
+            given[step.number] = own
+            shown.update(dict.fromkeys(own, 0))
+    for step in steps if given else ():
+        shown.update(shown.keys() & {fact.tells for fact in observe(step.observation).facts})
+    return {
+        number: [at for tells, at in own.items() if shown[tells] == 1]
+        for number, own in given.items()
+    }
+
+
+def _rising(options: Sequence[Rendition]) -> Sequence[Rendition]:
+    """Return the options that no cheaper one is worth as much as, cheapest first."""
+    rising: list[Rendition] = []
+    for option in sorted(options, key=lambda option: (option.tokens, -option.worth)):
+        if not rising or option.worth > rising[-1].worth:
+            rising.append(option)
+    return rising

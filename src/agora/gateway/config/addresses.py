@@ -1,0 +1,66 @@
+"""Hosts and addresses, as far as a configuration is judged by them."""
+
+import ipaddress
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+
+@lru_cache(maxsize=256)
+def server_of(url: str) -> tuple[str, int]:
+    """Return the host and port of an address.
+
+    >>> server_of("https://o.test/v1")
+    ('o.test', 443)
+    """
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
+
+
+def url_problem(url: str) -> str:
+    """Return what is wrong with an upstream's address, or nothing."""
+    shown = repr(url)
+    try:
+        parts = urlsplit(url)
+        port_fits = parts.port is None or 0 < parts.port < 65_536
+    except ValueError:
+        return f"is {shown}, which is not an address"
+    if "@" in parts.netloc:
+        return "has a user name or password before the host; keys come with each request"
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port_fits:
+        return f"is {shown}, which is not an http or https address"
+    if parts.query or parts.fragment or "?" in url or "#" in url:
+        return f"is {shown}; it must not contain ? or #"
+    if any(ord(char) <= 32 or ord(char) == 127 for char in url) or "\\" in url:
+        return f"is {shown}, which has characters that are not allowed in an address"
+    return ""
+
+
+def is_http_proxy(url: str) -> bool:
+    """Tell whether an address is that of an HTTP proxy."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme == "http" and bool(parts.hostname)
+    except ValueError:
+        return False
+
+
+def host_name(host: str) -> str:
+    """Return a Host header without its port, in small letters."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0]
+
+
+def is_address(name: str) -> bool:
+    """Tell whether a host is an address in digits."""
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is this machine itself."""
+    return host in ("localhost", "::1", "[::1]") or host.startswith("127.")

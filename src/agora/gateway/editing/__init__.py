@@ -1,0 +1,1 @@
+"""What becomes of a prompt: read, edited, remembered, within a deadline."""

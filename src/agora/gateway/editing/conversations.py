@@ -1,0 +1,219 @@
+"""Conversations that come back with one more step: a remembered edit is not computed again.
+
+A selection depends only on the steps up to its epoch, so between two epochs the edited prompt grows
+at its end and nowhere else (docs/concepts/bill.md). When a body begins with the very bytes of one
+seen before, only what follows them is read; if the schedule still names the same edit, the new
+bytes follow the edited ones. When there is no time to compute an edit that is due, the last edit is
+sent with the new bytes behind it, so that each prompt always continues the previous one.
+
+No body is kept. What was seen is known by its digests, and an edit by the slices of the body it is
+made of: a few kilobytes for a conversation of a megabyte. In any doubt nothing is found, and the
+whole body is read. What is remembered may be forgotten at any time: the bytes are the same without
+it.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from agora.compressor import Compressor
+from agora.core.memo import Occupancy
+from agora.core.trajectory import Step
+from agora.gateway.body import Span
+from agora.gateway.editing.conversation import (
+    OPENING_BYTES,
+    ConversationState,
+    Found,
+    Key,
+    Seen,
+    Whole,
+    first_message,
+    match,
+)
+from agora.gateway.editing.growth import grown_from, seen_in
+
+_MAX_PER_KEY = 256
+_MAX_HEADS = 4_000
+_KEYS_PER_HEAD = 8
+_MAX_UNREAD = 32
+_EDITED_SHARE = 0.75
+"""Share of the memory for conversations with an edit: losing one of those costs money, losing
+another costs one read."""
+_REFUSED_SHARE = 0.05
+"""Share for those that were refused: a kilobyte or two each, so that they outlast others."""
+_CONVERSATION_BYTES = 64 << 10
+"""Reserved for a conversation that is admitted: it will grow."""
+_ACTIVE_SECONDS = 600.0
+"""A conversation idle for this long may be forgotten for a new one: most caches have forgotten it
+too."""
+
+
+class Conversations:
+    """Remembered conversations, bounded in bytes; the least recently used is forgotten first."""
+
+    def __init__(self, max_bytes: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = max_bytes
+        self._clock = clock
+        self._seen: dict[Key, list[Seen]] = {}
+        self._edited = _ByUse(int(max_bytes * _EDITED_SHARE))
+        self._refused = _ByUse(int(max_bytes * _REFUSED_SHARE))
+        self._plain = _ByUse(max_bytes - self._edited.most - self._refused.most)
+        self._heads: OrderedDict[Key, tuple[Key, ...]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._hits = self._misses = 0
+
+    def occupancy(self) -> Occupancy:
+        """Return how full it is, and how often a conversation was found."""
+        orders = (self._edited, self._refused, self._plain)
+        used, forgotten = sum(o.used for o in orders), sum(o.forgotten for o in orders)
+        return Occupancy(used, self._most, self._hits, self._misses, forgotten)
+
+    def begins(self, tenant: str, format: str, body: bytes) -> list[Found]:
+        """Return what a body begins with, fields before the messages included, newest first.
+
+        One for each set of other fields: those behind the messages are not read here.
+        """
+        keys = self._heads.get((tenant, format, body[:OPENING_BYTES]), ())
+        return [found for key in keys if (found := self._newest(key, body)) is not None]
+
+    def find(self, key: Key, body: bytes, span: Span) -> Found | None:
+        """Return what the messages of a body begin with, whatever stands before them."""
+        found = self._newest(key, body, first_message(body, span))
+        if found is None:
+            self._misses += 1
+        return found
+
+    def admits(self) -> bool:
+        """Return whether another conversation may be edited without forgetting an active one.
+
+        Decided once, at a conversation's first edit: until then it was forwarded unchanged. One
+        that is refused stays unedited to its end.
+        """
+        if not self._most:
+            return True
+        with self._lock:
+            order = self._edited
+            if (len(order) + 1) * max(_CONVERSATION_BYTES, order.largest) <= order.most:
+                return True
+            oldest = order.oldest()
+            return oldest is not None and self._clock() - oldest.conversation.when > _ACTIVE_SECONDS
+
+    def remember(
+        self,
+        whole: Whole,
+        conversation: ConversationState,
+        compressor: Compressor,
+        *,
+        instead: Seen | None = None,
+    ) -> None:
+        """Keep what became of a body, for the next call of the same conversation."""
+        seen = seen_in(whole, conversation, compressor)
+        if seen is not None:
+            self._put(seen, instead=instead)
+
+    def grown(
+        self,
+        found: Found,
+        body: bytes,
+        spans: dict[str, Span],
+        span: Span,
+        compressor: Compressor,
+        *,
+        depth: int,
+    ) -> Seen | None:
+        """Return what becomes of a body that begins so, if nothing is due; None in any doubt."""
+        head = {name: value for name, value in spans.items() if value[1] <= span[0]}
+        new: list[Step] = []
+        grown = grown_from(found, body, head, span, compressor, depth, new)
+        if grown is not None:
+            self._hits += 1
+            grown.conversation.unread = (*grown.conversation.unread, *new)[-_MAX_UNREAD:]
+            if grown.conversation.hindsight is not None:
+                grown.conversation.hindsight.look(new)
+            self._put(grown, instead=found.seen)
+        return grown
+
+    def _newest(self, key: Key, body: bytes, start: int | None = None) -> Found | None:
+        """Return the newest that a body is the same as, from `start` or from its first byte."""
+        with self._lock:
+            known = tuple(self._seen.get(key, ()))
+        for seen in reversed(known):
+            found = match(seen, body, start)
+            if found is not None:
+                with self._lock:
+                    self._kind(seen).touch(seen)
+                return found
+        return None
+
+    def _put(self, seen: Seen, instead: Seen | None = None) -> None:
+        order = self._kind(seen)
+        if seen.weight > order.most:
+            return
+        key = seen.key
+        with self._lock:
+            if instead is not None:
+                self._forget(instead)
+            known = self._seen.get(key, [])
+            if len(known) >= _MAX_PER_KEY:
+                self._forget(known[0])
+            self._seen.setdefault(key, []).append(seen)
+            order.add(seen)
+            while (oldest := order.over()) is not None:
+                self._forget(oldest)
+            head = (key[0], key[1], seen.opening)
+            others = [other for other in self._heads.pop(head, ()) if other != key]
+            self._heads[head] = (key, *others[: _KEYS_PER_HEAD - 1])
+            if len(self._heads) > _MAX_HEADS:
+                self._heads.popitem(last=False)
+
+    def _forget(self, seen: Seen) -> None:
+        known = self._seen.get(seen.key, [])
+        if seen in known:
+            known.remove(seen)
+        if not known:
+            self._seen.pop(seen.key, None)
+        self._kind(seen).drop(seen)
+
+    def _kind(self, seen: Seen) -> "_ByUse":
+        if seen.conversation.refused and seen.last is None:
+            return self._refused
+        return self._plain if seen.cut is None else self._edited
+
+
+class _ByUse:
+    """Which of the conversations was used when, and what they weigh together."""
+
+    __slots__ = ("_seen", "forgotten", "largest", "most", "used")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.used = 0
+        self.forgotten = 0
+        self.largest = 0
+        self._seen: OrderedDict[Seen, int] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def add(self, seen: Seen) -> None:
+        weight = self._seen[seen] = seen.weight
+        self.used += weight
+        self.largest = max(self.largest, weight)
+
+    def touch(self, seen: Seen) -> None:
+        if seen in self._seen:
+            self._seen.move_to_end(seen)
+
+    def drop(self, seen: Seen) -> None:
+        self.used -= self._seen.pop(seen, 0)
+
+    def oldest(self) -> Seen | None:
+        return next(iter(self._seen), None)
+
+    def over(self) -> Seen | None:
+        """Return which one has to go, if any."""
+        if self.used <= self.most:
+            return None
+        self.forgotten += 1
+        return self.oldest()

@@ -1,0 +1,147 @@
+"""One decision on a prompt, for the gateway and for the filter in Envoy alike."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from agora.core.prices import PriceSheet
+from agora.gateway.body import model_of
+from agora.gateway.config import Config
+from agora.gateway.editing.job import NOT_ADMITTED, UNREAD, Edited, Job, Look
+from agora.gateway.editing.pool import Missed, Ticket
+from agora.gateway.editing.workers import SHADOW_SECONDS, Editing
+from agora.gateway.routing.keys import is_bearer
+from agora.gateway.routing.routes import CONVERSE, Header, Route, bypassed
+
+_log = logging.getLogger("agora.gateway.forward")
+STAND_DOWN = "stand_down"
+RULE_BREAKER = "rule_breaker_open"
+LATE = frozenset({Missed.LATE, Missed.SATURATED, Missed.OPEN})
+UNSURE = LATE | {Missed.FAILED, Missed.PENDING, STAND_DOWN, RULE_BREAKER, UNREAD}
+"""Why a body is forwarded unchanged though earlier calls of it may have been edited."""
+BYTES_PER_TOKEN = 3
+"""Few bodies have less: a shorter one is below the threshold without being read."""
+_MIN_WINDOW = 8_000
+"""No window is smaller, in tokens: a body that fits there need not be looked at."""
+_AHEAD_TOKENS = 24_000
+"""From here on the texts of a conversation are read as they come, since its edit is not far."""
+_MAX_RESTORING = 64
+"""Bodies of conversations not known here that may wait for a thread."""
+_NO_TICKET = Ticket(float("inf"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A body to decide on, and what is known of its request."""
+
+    body: bytes
+    route: Route
+    sheet_of: Callable[[str | None], PriceSheet]
+    """The prices of a model, where this request goes."""
+    window_of: Callable[[str | None], int | None]
+    """The tokens that a model takes there, None where that is not known."""
+    model: str | None = None
+    """The model that the path names."""
+    tenant: str = ""
+    agent: str = ""
+
+    def job(self, ticket: Ticket = _NO_TICKET) -> Job:
+        """Return what the pool is given."""
+        return Job(
+            body=self.body,
+            route=self.route,
+            sheet_of=self.sheet_of,
+            model=self.model,
+            tenant=self.tenant,
+            agent=self.agent,
+            until=ticket.until,
+            gone=ticket.is_gone,
+        )
+
+    def is_beyond_window(self, body: bytes) -> bool:
+        """Tell whether such a body would be refused because it does not fit."""
+        if len(body) <= _MIN_WINDOW * BYTES_PER_TOKEN:
+            return False
+        window = self.window_of(model_of(body) or self.model)
+        return window is not None and len(body) > window * BYTES_PER_TOKEN
+
+
+def untouched_by_head(config: Config, route: Route, headers: list[Header]) -> str:
+    """Return why a body is not even read, as far as its head says, or nothing."""
+    if not config.compression.enabled:
+        return "disabled"
+    if bypassed(headers):
+        return "bypass"
+    if route is CONVERSE and not is_bearer(headers):
+        # An edited body would no longer match its signature.
+        return "signed_body"
+    return ""
+
+
+async def decided(
+    prompt: Prompt, editing: Editing, config: Config, why_not: str = ""
+) -> Edited | str:
+    """Return the edited body, or why it is forwarded unchanged.
+
+    Whatever the time: a conversation that went on edited goes on so, with its last edit if
+    there is none that is newer. One that is not known here may have been edited elsewhere, and
+    sending all of it would cost more than waiting: it may take longer.
+    """
+    outcome: Edited | str = why_not or await _worked_out(prompt, editing, config)
+    stopped = isinstance(outcome, str)
+    if isinstance(outcome, str):
+        outcome = continue_edit(prompt, editing, outcome) or outcome
+    else:
+        stopped = outcome.reason == NOT_ADMITTED
+    if stopped and prompt.is_beyond_window(
+        prompt.body if isinstance(outcome, str) else outcome.body
+    ):
+        # It would be refused as it is: then even the rule is better.
+        by_rule = await editing.by_rule.run(prompt.job)
+        outcome = outcome if isinstance(by_rule, str) else by_rule
+    return outcome
+
+
+def continue_edit(prompt: Prompt, editing: Editing, why: str) -> Edited | None:
+    """Return the body with the last edit of its conversation, if there is one."""
+    try:
+        return editing.editor.continue_edit(prompt.job(), why)
+    except Exception as error:
+        _log.warning("looking up the conversation failed with %s", type(error).__name__)
+        return None
+
+
+async def _worked_out(prompt: Prompt, editing: Editing, config: Config) -> Edited | str:
+    """Return what is remembered, or what the pool makes of the body in the time that it has."""
+    pool, limits, shadow = editing.pool, config.limits, config.compression.mode == "shadow"
+    longest = max(limits.restore_deadline_ms, limits.compress_deadline_ms) / 1e3
+    longest = max(longest, SHADOW_SECONDS) if shadow else longest
+    known, conversation = _look(prompt, editing)
+    if (
+        known is not None
+        and conversation is not None
+        and conversation.unread
+        and known.tokens_before >= _AHEAD_TOKENS
+    ):
+        pool.offer(replace(prompt.job(), body=b"", ahead=conversation))
+    if known is None and conversation is not None and pool.is_under_way(conversation):
+        # Its edit is already late: one call is sent without it, not several.
+        await pool.wait_for(conversation, longest)
+        known, conversation = _look(prompt, editing)
+    in_a_hurry = conversation is not None and not shadow
+    return known or await pool.run(
+        prompt.job,
+        kind=(len(prompt.body) >> 16).bit_length() // 2,
+        same=conversation,
+        deadline_seconds=None if in_a_hurry else longest,
+        waiting_most=None if in_a_hurry else _MAX_RESTORING,
+    )
+
+
+def _look(prompt: Prompt, editing: Editing) -> Look:
+    """Return what is remembered; if that fails, the pool reads the body again."""
+    try:
+        return editing.editor.look(prompt.job())
+    except Exception as error:
+        _log.warning("looking up the conversation failed with %s", type(error).__name__)
+        return Look()

@@ -1,0 +1,133 @@
+"""What the calls after an edit say about it: whether something that was elided was used.
+
+No text is kept: names and actions are remembered as 64-bit hashes under the process's own key.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from agora.core.compression import Compression
+from agora.core.reading.actions import done_by, used_by
+from agora.core.reading.names import names_in
+from agora.core.renditions.rendition import Rendition
+from agora.core.trajectory import Step
+
+_MOST_NAMES = 20_000
+_READ_CHARACTERS = 8_192
+"""Of an observation, from each end: it is read where other requests wait."""
+
+
+class Looked(NamedTuple):
+    """How many steps came after an edit, and what they say about it."""
+
+    steps: int = 0
+    used: int = 0
+    """Of these, how many use a name that only elided steps have."""
+    again: int = 0
+    """How many do again, word for word, what an elided step did."""
+
+
+class Hindsight:
+    """One edit of a conversation, and the steps that came after it.
+
+    A name counts as elided if an elided observation brought it and it stands nowhere else: not in
+    the preamble, in what was said, in a step that stays, or in the line of an elided one. That is
+    what `agora replay` asks of recorded conversations, asked while they happen.
+    """
+
+    __slots__ = ("_done", "_gone", "_looked", "elided", "epoch", "steps")
+
+    def __init__(
+        self, compression: Compression, *, names: bool, found: Looked | None = None
+    ) -> None:
+        """Take in an edit; without `names` only repeated actions are looked for.
+
+        `found` is what nobody has asked the edit before this one for.
+        """
+        trajectory = compression.trajectory
+        steps = trajectory.steps if trajectory is not None else ()
+        elided = {d.number: d.rendition for d in compression.decisions if d.rendition}
+        self.elided = tuple(sorted(elided))
+        self.epoch = compression.epoch
+        self.steps = len(steps)
+        """How many steps have been looked at."""
+        done = {hash(done_by(steps[number - 1])) for number in self.elided}
+        self._done = array("q", sorted(done))
+        self._gone = _gone(compression, elided) if names else array("q")
+        self._looked = found or Looked()
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it keeps alive."""
+        return 8 * (len(self._gone) + len(self._done) + len(self.elided))
+
+    def look(self, new: Sequence[Step]) -> None:
+        """Take in the steps that came since the last look."""
+        steps, used, again = self._looked
+        for step in new:
+            uses = used_by(step)
+            used += any(_has(self._gone, name) for name in uses)
+            again += _has(self._done, done_by(step))
+            self._came_back(uses)
+            self._came_back(names_in(step.observation, characters=_READ_CHARACTERS))
+        self.steps += len(new)
+        self._looked = Looked(steps + len(new), used, again)
+
+    def take(self) -> Looked:
+        """Return what was found since this was last asked."""
+        looked, self._looked = self._looked, Looked()
+        return looked
+
+    def _came_back(self, names: Iterable[str]) -> None:
+        """Forget names that now stand in a step that stays."""
+        if not self._gone:
+            return
+        back = {hash(name) for name in names if _has(self._gone, name)}
+        if back:
+            self._gone = array("q", (name for name in self._gone if name not in back))
+
+
+def _has(hashes: "array[int]", value: object) -> bool:
+    wanted = hash(value)
+    at = bisect_left(hashes, wanted)
+    return at < len(hashes) and hashes[at] == wanted
+
+
+def _gone(compression: Compression, elided: Mapping[int, Rendition]) -> "array[int]":
+    """Return the hashes of the names that only elided steps have, in order."""
+    trajectory = compression.trajectory
+    if trajectory is None:
+        return array("q")
+    brought: set[str] = set()
+    stays = set(names_in(trajectory.preamble))
+    for utterance in trajectory.utterances:
+        stays.update(names_in(utterance.text))
+    for step in trajectory.steps:
+        uses, observed = used_by(step), names_in(step.observation)
+        rendition = elided.get(step.number)
+        if rendition is None:
+            stays.update(uses, observed)
+            continue
+        if rendition.in_place:
+            stays.update(uses)
+        brought.update(name for name in observed if name not in uses)
+    written = f" {' '.join(rendition.text for rendition in elided.values())} "
+    gone = (name for name in brought - stays if f" {name} " not in written)
+    return array("q", sorted(map(hash, gone))[:_MOST_NAMES])
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Return numbers in a short form, for a line in the log.
+
+    >>> ranges([2, 3, 4, 7])
+    '2-4,7'
+    """
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][-1] == number - 1:
+            parts[-1][1:] = [number]
+        else:
+            parts.append([number])
+    return ",".join("-".join(map(str, part)) for part in parts)

@@ -1,0 +1,391 @@
+"""Compression off the event loop: a deadline, a breaker, and never an endless wait.
+
+Whoever waits stops at the deadline; the job itself is finished, because the next call can use its
+result. A thread cannot be stopped. So a job is notified when nobody can use it any more and checks
+that between its parts; one that never ends costs its thread, which is given up and replaced a few
+times; and when no thread is left, requests are forwarded without compression.
+"""
+
+import asyncio
+import contextlib
+import queue
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+Job = TypeVar("Job")
+Done = TypeVar("Done")
+
+
+class Missed:
+    """Why a job gave nothing: one of our own words."""
+
+    LATE = "deadline"
+    SATURATED = "saturated"
+    FAILED = "failed"
+    OPEN = "breaker_open"
+    PENDING = "pending"
+    """The same is being worked out already, for an earlier call."""
+
+
+class Breaker:
+    """Lets work through until it failed several times in a row, then one probe at a time.
+
+    Never a latch: after `cool_seconds` a probe goes through, and if it is not heard of again, the
+    next one after as many seconds more.
+
+    >>> now = [0.0]
+    >>> breaker = Breaker(failures=1, cool_seconds=30, clock=lambda: now[0])
+    >>> breaker.failed(); breaker.allows()
+    False
+    >>> now[0] = 31.0
+    >>> breaker.allows(), breaker.allows()
+    (True, False)
+    >>> breaker.succeeded(); breaker.allows()
+    True
+    """
+
+    __slots__ = ("_clock", "_closed", "_cool", "_failures", "_most", "_next_probe")
+
+    def __init__(
+        self,
+        *,
+        failures: int = 5,
+        cool_seconds: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._most = failures
+        self._cool = cool_seconds
+        self._clock = clock
+        self._failures = 0
+        self._closed = True
+        self._next_probe = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether work is held back."""
+        return not self._closed
+
+    def allows(self) -> bool:
+        """Tell whether the next piece of work may go; if so while open, it is the probe."""
+        if self._closed:
+            return True
+        now = self._clock()
+        if now < self._next_probe:
+            return False
+        self._next_probe = now + self._cool
+        return True
+
+    def succeeded(self) -> None:
+        """Note work that was done."""
+        self._failures = 0
+        self._closed = True
+
+    def failed(self) -> None:
+        """Note work that was not done."""
+        self._failures += 1
+        if self._failures >= self._most or not self._closed:
+            self._closed = False
+            self._next_probe = self._clock() + self._cool
+
+
+class Breakers:
+    """One breaker for each key, for the keys seen last."""
+
+    def __init__(self, make: Callable[[], Breaker], *, most: int = 1_000) -> None:
+        self._make = make
+        self._most = most
+        self._known: OrderedDict[object, Breaker] = OrderedDict()
+
+    def allows(self, key: object) -> bool:
+        """Tell whether work of this kind may go."""
+        breaker = self._known.get(key)
+        return breaker is None or breaker.allows()
+
+    def failed(self, key: object) -> None:
+        """Note work of this kind that was refused."""
+        breaker = self._known.setdefault(key, self._make())
+        self._known.move_to_end(key)
+        breaker.failed()
+        if len(self._known) > self._most:
+            self._known.popitem(last=False)
+
+    def succeeded(self, key: object) -> None:
+        """Note work of this kind that was taken; what is in order need not be known."""
+        self._known.pop(key, None)
+
+    @property
+    def open_ones(self) -> int:
+        """How many hold work back."""
+        return sum(breaker.is_open for breaker in self._known.values())
+
+
+@dataclass(slots=True)
+class Ticket:
+    """A job in the pool, as the one who waits for it and the one who does it both see it."""
+
+    until: float
+    """When the caller stops waiting, by `time.monotonic`; never, for work that is finished late."""
+    stops: float = float("inf")
+    """When the work is given up, by `time.monotonic`; known once it has started."""
+    gone: bool = False
+    started: bool = False
+
+    finished: bool = False
+
+    def is_gone(self) -> bool:
+        """Tell that nobody can use the outcome any more."""
+        return self.gone or time.monotonic() > self.stops
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    thread: threading.Thread | None = None
+    busy_since: float = 0.0
+    given_up: bool = False
+
+
+@dataclass(slots=True)
+class _Order(Generic[Job, Done]):
+    job: Job
+    ticket: Ticket
+    loop: asyncio.AbstractEventLoop
+    answer: "asyncio.Future[Done | str]"
+    same: object
+
+
+@dataclass(slots=True, kw_only=True)
+class Pool(Generic[Job, Done]):
+    """Threads that do jobs, for one event loop."""
+
+    work: Callable[[Job], Done]
+    workers: int = 1
+    deadline_seconds: float = 0.15
+    waiting_most: int = 16
+    """Jobs that may wait for a thread; beyond it they would miss their deadline anyway."""
+    finish_seconds: float = 0.0
+    """How long a job that is late may take from when it started, for whoever asks next. With 0,
+    work that is late is of no use to anybody."""
+    stuck_seconds: float = 5.0
+    """How long a job may run before its thread is given up."""
+    warm: Callable[[], object] = bool
+    """What each thread does before its first job."""
+    spare_threads: int = 4
+    """How many threads may be given up at a time."""
+    breaker: Breaker = field(default_factory=Breaker)
+    """Open when work fails."""
+    late: Breakers = field(default_factory=lambda: Breakers(Breaker))
+    """One for each kind of work: open when it is not even finished late. Large bodies that take
+    too long say nothing about small ones."""
+    on_error: Callable[[BaseException], None] = lambda _: None
+    _orders: "queue.SimpleQueue[_Order[Job, Done] | None]" = field(
+        default_factory=queue.SimpleQueue, init=False
+    )
+    _threads: list[_Worker] = field(default_factory=list, init=False)
+    _given_up: list[_Worker] = field(default_factory=list, init=False)
+    _closed: bool = field(default=False, init=False)
+    _under_way: dict[object, Ticket] = field(default_factory=dict, init=False)
+    _awaited: dict[object, asyncio.Event] = field(default_factory=dict, init=False)
+    _warm: list[_Worker] = field(default_factory=list, init=False)
+    _warmed: threading.Event = field(default_factory=threading.Event, init=False)
+
+    def start(self) -> None:
+        """Start the threads."""
+        for _ in range(self.workers):
+            self._add_thread()
+
+    def wait_until_warm(self, seconds: float) -> bool:
+        """Wait for the threads to be warm; tell whether they are."""
+        return self._warmed.wait(seconds)
+
+    def close(self) -> None:
+        """Let the threads end with what they are doing."""
+        self._closed = True
+        for _ in self._threads:
+            self._orders.put(None)
+
+    @property
+    def open_breakers(self) -> int:
+        """How many breakers hold work back."""
+        return self.breaker.is_open + self.late.open_ones
+
+    async def run(
+        self,
+        make: Callable[[Ticket], Job],
+        *,
+        kind: object = "",
+        same: object = None,
+        deadline_seconds: float | None = None,
+        waiting_most: int | None = None,
+    ) -> Done | str:
+        """Return what the work gave, or the reason why it gave nothing within the deadline.
+
+        A job that is late is finished where the pool has `finish_seconds`; when the caller is
+        cancelled it is notified.
+
+        Args:
+            make: makes the job.
+            kind: work of one kind takes about the same time.
+            same: while work for an equal value is under way no other is taken on, and the reason
+                is `Missed.PENDING`; None for work like no other.
+            deadline_seconds: instead of the pool's.
+            waiting_most: instead of the pool's.
+        """
+        if same is not None and self.is_under_way(same):
+            return Missed.PENDING
+        if not self.late.allows(kind) or not self.breaker.allows():
+            return Missed.OPEN
+        self._replace_stuck()
+        most = self.waiting_most if waiting_most is None else waiting_most
+        if self._orders.qsize() >= most or not self._threads:
+            return Missed.SATURATED
+        loop = asyncio.get_running_loop()
+        deadline = self.deadline_seconds if deadline_seconds is None else deadline_seconds
+        finishes = self.finish_seconds > 0
+        ticket = Ticket(float("inf") if finishes else time.monotonic() + deadline)
+        answer: asyncio.Future[Done | str] = loop.create_future()
+        timer = loop.call_later(deadline, _settle, answer, Missed.LATE)
+        if same is not None:
+            self._under_way[same] = ticket
+        self._orders.put(_Order(make(ticket), ticket, loop, answer, same))
+        try:
+            outcome = await answer
+        except BaseException:
+            ticket.gone = True
+            raise
+        finally:
+            timer.cancel()
+        return self._noted(outcome, ticket, kind, finishes=finishes)
+
+    def _noted(
+        self, outcome: Done | str, ticket: Ticket, kind: object, *, finishes: bool
+    ) -> Done | str:
+        """Return an outcome after the breakers have heard of it."""
+        if not isinstance(outcome, str):
+            self.breaker.succeeded()
+            self.late.succeeded(kind)
+        elif outcome != Missed.LATE:
+            self.breaker.failed()
+        else:
+            if finishes:
+                loop = asyncio.get_running_loop()
+                loop.call_later(self.finish_seconds, self._end, ticket, kind)
+            else:
+                ticket.gone = True
+                self._end(ticket, kind)
+            if not ticket.started:
+                # Others were before it: too many, not broken.
+                return Missed.SATURATED
+        return outcome
+
+    async def wait_for(self, same: object, seconds: float) -> None:
+        """Wait until the work for an equal value is no longer under way, so long at the most."""
+        if not self.is_under_way(same):
+            return
+        ended = self._awaited.setdefault(same, asyncio.Event())
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), seconds)
+
+    def offer(self, job: Job) -> bool:
+        """Have a job done that nobody waits for, if there is nothing else to do; tell whether."""
+        if self._closed or self._orders.qsize() or all(w.busy_since for w in self._threads):
+            return False
+        loop = asyncio.get_running_loop()
+        ticket = Ticket(float("inf"))
+        self._orders.put(_Order(job, ticket, loop, loop.create_future(), None))
+        return True
+
+    def is_under_way(self, same: object) -> bool:
+        """Tell whether work for an equal value was taken on and has not ended."""
+        ticket = self._under_way.get(same)
+        return ticket is not None and not ticket.is_gone() and not ticket.finished
+
+    def _end(self, ticket: Ticket, kind: object) -> None:
+        """Note whether work that was late has ended since; others may have been before it."""
+        if ticket.finished:
+            self.late.succeeded(kind)
+        elif ticket.started:
+            self.late.failed(kind)
+
+    def _add_thread(self) -> None:
+        worker = _Worker()
+        # A daemon: a thread that hangs must not keep the process from ending.
+        worker.thread = threading.Thread(
+            target=self._serve, args=(worker,), name="agora-compress", daemon=True
+        )
+        self._threads.append(worker)
+        worker.thread.start()
+
+    def _replace_stuck(self) -> None:
+        now = time.monotonic()
+        for worker in tuple(self._threads):
+            if worker.busy_since and now - worker.busy_since > self.stuck_seconds:
+                self._given_up = [w for w in self._given_up if w.thread and w.thread.is_alive()]
+                if len(self._given_up) >= self.spare_threads:
+                    return
+                worker.given_up = True
+                self._warmed.set()
+                self._threads.remove(worker)
+                self._given_up.append(worker)
+                self._add_thread()
+
+    def _serve(self, worker: _Worker) -> None:
+        if not self._warmed.is_set():
+            # One that never ends is given up like any job, and the thread after it starts cold.
+            worker.busy_since = time.monotonic()
+            try:
+                self.warm()
+            except Exception as error:
+                self.on_error(error)
+            worker.busy_since = 0.0
+            self._warm.append(worker)
+            if len(self._warm) >= self.workers:
+                self._warmed.set()
+        while not worker.given_up:
+            order = self._orders.get()
+            if order is None or self._closed:
+                return
+            ticket = order.ticket
+            if ticket.gone:
+                self._done(order)
+                continue
+            ticket.started = True
+            worker.busy_since = time.monotonic()
+            if self.finish_seconds:
+                ticket.stops = worker.busy_since + self.finish_seconds
+            outcome: Done | str
+            try:
+                outcome = self.work(order.job)
+            except BaseException as error:  # a panic in native code is no Exception
+                self.on_error(error)
+                outcome = Missed.FAILED
+            worker.busy_since = 0.0
+            ticket.finished = True
+            self._done(order)
+            if not ticket.gone:
+                try:
+                    order.loop.call_soon_threadsafe(_settle, order.answer, outcome)
+                except RuntimeError:  # the loop is closed: nobody waits
+                    return
+            del order, outcome
+
+    def _done(self, order: "_Order[Job, Done]") -> None:
+        if order.same is None:
+            return
+        if self._under_way.get(order.same) is order.ticket:
+            del self._under_way[order.same]
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            order.loop.call_soon_threadsafe(self._wake, order.same)
+
+    def _wake(self, same: object) -> None:
+        ended = self._awaited.pop(same, None)
+        if ended is not None:
+            ended.set()
+
+
+def _settle(answer: "asyncio.Future[Done | str]", outcome: Done | str) -> None:
+    if not answer.done():
+        answer.set_result(outcome)

@@ -1,0 +1,1 @@
+"""One request passed on to its upstream, and the answer handed back."""

@@ -1,0 +1,1 @@
+"""Where a request goes: its route, whose keys it carries, which headers go, which upstream."""

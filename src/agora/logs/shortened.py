@@ -1,0 +1,46 @@
+"""Whether a recorded prompt had been shortened by AGORA: its markers stand in the messages."""
+
+import re
+from typing import Any
+
+_HEAD = re.compile(
+    r"\[steps? \d{1,9}(?:-\d{1,9})?(?:: result)? elided"
+    r"(?: by the context compressor\b|\. The context compressor wrote this)"
+)
+"""How the markers and notes of `core.renditions` begin that say who wrote them."""
+_LINE = re.compile(r"\d{1,9} ")
+_OPEN = "[step"
+
+
+def shows_markers(messages: Any) -> bool:
+    """Tell whether a text in the messages is a marker, or ends with one.
+
+    A text that merely quotes one, such as a page of documentation, goes on behind it.
+
+    >>> note = "[step 3: result elided by the context compressor] ok date=2024-05-20"
+    >>> shows_markers([{"role": "tool", "tool_call_id": "a", "content": note}])
+    True
+    >>> shows_markers([{"role": "user", "content": f"What does {note!r} mean?"}])
+    False
+    """
+    waiting = [messages]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            if _OPEN in value and _ends_with_marker(value):
+                return True
+        elif isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, list | tuple):
+            waiting.extend(value)
+    return False
+
+
+def _ends_with_marker(text: str) -> bool:
+    if _HEAD.match(text):
+        return True
+    start = text.rfind(f"\n{_OPEN}") + 1
+    if not start or not _HEAD.match(text, start):
+        return False
+    _, *lines = text[start:].rstrip().split("\n")
+    return all(map(_LINE.match, lines))

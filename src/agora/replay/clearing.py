@@ -1,0 +1,73 @@
+"""A provider's own clearing of old tool results, by its documented defaults.
+
+Anthropic's `clear_tool_uses_20250919`: when a prompt is above 100,000 input tokens, every tool
+result but those of the newest three tool uses is replaced by a placeholder, on the server. Calls
+stay, and thinking. The cached prefix ends where something was cleared.
+
+What is not documented is what happens at the next call, for which the client sends everything
+again. It is taken to be what costs less: what was cleared stays so, and more is cleared only when
+the prompt without it is above the trigger again.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from agora.core.prices import PriceSheet
+from agora.core.renditions.rendition import Place, Rendition
+from agora.logs.moments import prompt_tokens
+from agora.replay.measure import Measured
+from agora.replay.prompts import Prompt, Writer
+
+TRIGGER_TOKENS = 100_000
+KEPT_USES = 3
+PLACEHOLDER = "[tool result cleared]"
+"""About as long as what the provider writes; its own words are not documented."""
+_FAMILY = "claude-"
+_CLEARED = (Place(None, ""),)
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholders:
+    """What stands in place of a result that the provider has cleared."""
+
+    framed = False
+
+    def run(self, steps: Sequence[Rendition], *, signed: bool = False) -> str:  # noqa: ARG002
+        """Return the placeholder; no step is removed whole."""
+        return PLACEHOLDER
+
+    def note(self, number: int, said: str) -> str:  # noqa: ARG002
+        """Return the placeholder."""
+        return PLACEHOLDER
+
+
+def clears(sheet: PriceSheet) -> bool:
+    """Tell whether the provider of a price sheet's model offers it."""
+    return sheet.name.startswith(_FAMILY)
+
+
+def is_triggered(measured: Measured) -> bool:
+    """Tell whether a prompt is large enough for it."""
+    sizes = prompt_tokens(measured.trajectory, measured.moments)
+    return max(sizes) * measured.unseen.scale > TRIGGER_TOKENS
+
+
+def cleared(measured: Measured, writer: Writer) -> Iterator[Prompt]:
+    """Yield each call's prompt with what would have been cleared of it by then."""
+    steps, scale = measured.trajectory.steps, measured.unseen.scale
+    uses = [0, *accumulate(len(step.calls) for step in steps)]
+    elided: Sequence[Rendition] = ()
+    for moment in measured.moments:
+        before, segments = elided, writer.prompt(moment, elided)
+        if sum(segment.tokens for segment in segments) * scale > TRIGGER_TOKENS:
+            # A step with several calls is cleared when all of them have become old.
+            old = uses[moment.steps] - KEPT_USES
+            found = tuple(
+                Rendition(step.number, "cleared", _CLEARED, 0, 0.0)
+                for step in steps[: moment.steps]
+                if step.calls and uses[step.number] <= old
+            )
+            if found != before:
+                elided, segments = found, writer.prompt(moment, found)
+        yield Prompt(segments, elided, elided is not before)

@@ -1,0 +1,134 @@
+"""A recorded trajectory with its calls, sized as the provider counted them where the log says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from agora.adapters import parse
+from agora.adapters.recall import offers_recall
+from agora.core.prices import sheet_for
+from agora.core.tokens import TokenCounter
+from agora.core.trajectory import Trajectory
+from agora.errors import TooManyCallsError
+from agora.logs import Recording, Usage
+from agora.logs.moments import Moment, moments_of, prompt_tokens
+from agora.logs.shortened import shows_markers
+from agora.logs.unseen import Unseen, inferred, ratio, was_cut
+
+MOST_CALLS = 4_000
+"""Calls of one trajectory; no window holds a prompt of so many steps."""
+BY_MARKERS = "AGORA had shortened it: its markers stand in the messages"
+BY_USAGE = (
+    "it was shortened on its way to the provider (by AGORA, or by the client itself): "
+    "far fewer tokens were billed than its text has"
+)
+_LOST = 0.9
+"""A call that reads less than this share of what was cached has lost it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A trajectory, its calls, and what is known of each of them."""
+
+    trajectory: Trajectory
+    """In tokens of our estimate, what the log does not show included."""
+    shown: Trajectory
+    """The same without that: what `agora explain` sees."""
+    moments: list[Moment]
+    usage: tuple[Usage, ...] = ()
+    at_seconds: tuple[float, ...] = ()
+    unseen: Unseen = field(default_factory=Unseen)
+    held: Mapping[int, int] = field(default_factory=dict)
+    """By the place of a call before which the cache was not what the calls before it had left:
+    how many tokens it held, in our estimate. At the first call that is what other sessions left
+    there, at others what was not lost."""
+    ttl: str | None = None
+    """The time to live that its calls were written for, None for the usual one."""
+    recall: bool = False
+    """Whether its tools offer recall, which markers then mention."""
+    shortened: str = ""
+    """Why it is taken for shortened already, or empty."""
+
+
+def measure(recording: Recording, counter: TokenCounter) -> Measured:
+    """Return the trajectory in a recording with the sizes of its calls.
+
+    Raises:
+        TooManyCallsError: there are more calls than `MOST_CALLS`.
+        ParseError: the messages do not read as a trajectory.
+    """
+    shown = parse(recording.request(), counter).trajectory
+    marked = shows_markers(recording.messages)
+    if marked:
+        recording = _without_earlier(recording, counter)
+    moments = moments_of(recording, shown)
+    if len(moments) > MOST_CALLS:
+        raise TooManyCallsError(len(moments), MOST_CALLS)
+    known = Measured(
+        trajectory=shown,
+        shown=shown,
+        moments=moments,
+        at_seconds=recording.at_seconds if len(recording.at_seconds) == len(moments) else (),
+        ttl=recording.ttl,
+        recall=offers_recall(recording.tools),
+        shortened=BY_MARKERS if marked else "",
+    )
+    if len(recording.usage) != len(moments):
+        return known
+    return _by_usage(known, recording)
+
+
+def _by_usage(known: Measured, recording: Recording) -> Measured:
+    usage = recording.usage
+    counted = prompt_tokens(known.shown, known.moments)
+    billed = [one.prompt for one in usage]
+    shortened = known.shortened or (BY_USAGE if was_cut(counted, billed) else "")
+    if shortened or not recording.lacks:
+        unseen = Unseen(scale=ratio(counted, billed))
+    else:
+        unseen = inferred(counted, billed)
+    return replace(
+        known,
+        trajectory=unseen.onto(known.shown, known.moments),
+        usage=usage,
+        unseen=unseen,
+        held={at: round(read / unseen.scale) for at, read in _held(recording, known).items()},
+        shortened=shortened,
+    )
+
+
+def _held(recording: Recording, known: Measured) -> dict[int, int]:
+    """Return what was read at calls before which something had changed that no log shows.
+
+    A cache of prefixes that the caller marks does not forget by chance. A call that reads far less
+    than the one before had sent, within the time to live, was sent with other tools, or with
+    another beginning; that would have happened under every policy. Other caches miss by luck.
+    """
+    usage = recording.usage
+    held = {0: usage[0].read} if usage[0].read else {}
+    sheet = sheet_for(recording.model or "")
+    if not sheet.breakpoints or not known.at_seconds:
+        return held
+    hour = sheet.for_ttl("1h").ttl_seconds
+    for at, (before, now) in enumerate(pairwise(usage), start=1):
+        lives = hour if before.written_1h else sheet.ttl_seconds
+        in_time = known.at_seconds[at] - known.at_seconds[at - 1] <= lives
+        if in_time and now.read < _LOST * (before.read + before.written):
+            held[at] = now.read
+    return held
+
+
+def _without_earlier(recording: Recording, counter: TokenCounter) -> Recording:
+    """Return a recording that AGORA had shortened, without the calls before its first one.
+
+    A prompt with markers continues a conversation, but its messages are not those of the call
+    before: what made them is in an earlier recording, and is counted there.
+    """
+    first = recording.calls[0] if recording.calls else 0
+    beginning = recording.messages[:first]
+    if recording.earlier_calls or not first or not shows_markers(beginning):
+        return recording
+    begun = parse(replace(recording, messages=beginning).request(), counter).trajectory
+    bare = replace(recording, messages=beginning, calls=(), usage=())
+    earlier = len(moments_of(bare, begun)) if begun.steps or begun.utterances else 0
+    return replace(recording, earlier_calls=earlier)

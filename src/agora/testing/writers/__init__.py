@@ -1,0 +1,1 @@
+"""Legal histories written from choices, one module for each format."""

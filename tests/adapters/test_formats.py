@@ -1,0 +1,338 @@
+"""A wire format is one object: what hangs on it is asked by everything else."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agora
+from agora.adapters import (
+    ADAPTERS,
+    FORMATS,
+    Adapter,
+    BodyFields,
+    Broken,
+    Format,
+    Parsed,
+    Recall,
+    Rendered,
+    broken_rules,
+    detect,
+    format_named,
+    format_names,
+    make_request,
+    parse,
+    read_request,
+    recall_tool,
+    register,
+    unregister,
+)
+from agora.adapters.assembly import Assembly, Kind, Reading
+from agora.adapters.registry import body_formats, find_format, thinking_signed
+from agora.adapters.rendering import render_messages
+from agora.adapters.rules.catalogue import CATALOGUE
+from agora.compressor import Compressor
+from agora.core.prices import sheet_for
+from agora.core.renditions.markers import Markers
+from agora.core.renditions.rendition import Rendition
+from agora.core.request import Request
+from agora.core.tokens import TokenCounter
+from agora.core.trajectory import Call
+from agora.errors import SettingError, UnknownFormatError
+from agora.logs import Tally, read_logs
+from agora.logs.answers import read_answer
+from agora.scorers.lexical import LexicalScorer
+
+Line = dict[str, Any]
+
+
+class Minutes:
+    """A made-up format: minutes of a meeting, where `by` says who speaks and `nr` pairs lines."""
+
+    name = "minutes"
+
+    def parse(self, request: Request, counter: TokenCounter) -> Parsed:
+        """Return the trajectory in the minutes."""
+        assembly = Assembly(fixed_tokens=0, mask=False)
+        for line in request.messages:
+            assembly.add(_read(line, counter))
+        return assembly.parsed(request)
+
+    def render(
+        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
+    ) -> Rendered:
+        """Return the minutes with their steps shortened."""
+        return render_messages(parsed, renditions, markers, self)
+
+    def holds(self, message: Line) -> bool:
+        """Tell whether a marker can be attached to this line."""
+        return bool(message["by"] != "agent")
+
+    def speaks(self, message: Line) -> bool:
+        """Tell whether a marker attached here stands among the user's words."""
+        return bool(message["by"] == "user")
+
+    def attach(self, message: Line, text: str) -> Line:
+        """Return the line with a text behind its own."""
+        return {**message, "says": f"{message['says']}\n{text}"}
+
+    def results(self, message: Line) -> int:
+        """Return how many results a line carries: all of it is one."""
+        return 1
+
+    def note(self, message: Line, notes: list[str]) -> Line:
+        """Return the line with another text."""
+        return {**message, "says": notes[0]}
+
+
+def _read(line: Line, counter: TokenCounter) -> Reading:
+    tokens, text = counter.count(line["says"]), line["says"]
+    if line["by"] == "agent":
+        return Reading(Kind.AGENT, tokens, "", calls=((line["nr"], Call("do", text)),))
+    if line["by"] == "tool":
+        return Reading(Kind.RESULT, tokens, text, answers=(line["nr"],))
+    return Reading(Kind.USER, tokens, text)
+
+
+def _check(request: Request, before: object) -> list[Broken]:
+    told = {line["nr"] for line in request.messages if line["by"] == "agent"}
+    return [
+        Broken("S1", at, CATALOGUE["S1"].says, False)
+        for at, line in enumerate(request.messages)
+        if line["by"] == "tool" and line["nr"] not in told
+    ]
+
+
+MINUTES = Format(
+    adapter=Minutes(),
+    check=_check,
+    fields=BodyFields(messages="lines", system=("rules",), server_side=("continues",)),
+    aliases=("protocol",),
+    tells_message=lambda message: "by" in message and "says" in message,
+    tells_body=lambda body: "lines" in body,
+    acts=lambda line: bool(line["by"] == "agent"),
+    call_ids=lambda line: [line["nr"]] if line["by"] == "agent" else [],
+    said=lambda text: {"by": "user", "says": text},
+    answer=lambda body: [body["line"]] if isinstance(body.get("line"), dict) else None,
+    recall=Recall(tool={"call": "agora_recall"}),
+)
+
+
+@pytest.fixture
+def minutes() -> Iterator[Format]:
+    register(MINUTES)
+    try:
+        yield MINUTES
+    finally:
+        unregister("minutes")
+
+
+def lines(steps: int) -> list[Line]:
+    made: list[Line] = [{"by": "user", "says": "Find the page with the key."}]
+    for n in range(steps):
+        text = f"Page {n} says nothing of a key, at some length. " * 60
+        made.append({"by": "agent", "nr": f"n{n}", "says": f"open page {n}"})
+        made.append({"by": "tool", "nr": f"n{n}", "says": text})
+    return made
+
+
+def test_a_format_from_outside_is_detected_read_and_compressed_by_the_library(
+    minutes: Format,
+) -> None:
+    history = lines(20)
+    compression = Compressor(schedule="every_call", least_tokens=0).compress(history)
+
+    assert detect(history) == "minutes"
+    assert compression.changed
+    assert compression.format == "minutes"
+    assert len(json.dumps(compression.messages)) < len(json.dumps(history)) / 2
+    assert compression.messages[-4:] == history[-4:]
+    assert not agora.validate(compression.messages, format="minutes")
+    assert make_request(history, format="protocol").format == "minutes"
+
+
+def test_a_body_of_a_format_from_outside_is_read(minutes: Format) -> None:
+    body = {"model": "m-1", "rules": "Be brief.", "lines": lines(2), "continues": "r-9"}
+    request = read_request(body)
+
+    assert (request.format, request.field, request.model) == ("minutes", "lines", "m-1")
+    assert (request.system, request.server_side) == ("Be brief.", True)
+    assert read_request({"lines": []}, format="minutes").messages == []
+    assert recall_tool("minutes") == {"call": "agora_recall"}
+    assert read_answer({"line": {"by": "agent", "nr": "a", "says": "go"}}).format == "minutes"
+    orphan = [{"by": "tool", "nr": "x", "says": "gone"}]
+    assert broken_rules(make_request(orphan))[0].position == 0
+
+
+def test_the_gateways_reader_edits_bodies_of_a_format_from_outside(minutes: Format) -> None:
+    pytest.importorskip("msgspec")
+    from agora.gateway.editing.editor import Editor
+    from agora.gateway.editing.job import Job
+    from agora.gateway.editing.settings import EditorSettings
+    from agora.gateway.routing.routes import Route
+
+    route = Route("minutes", "openai", "minutes")
+    sheet = sheet_for("gpt-5").no_cache()
+    editor = Editor(EditorSettings(scorer=LexicalScorer()))
+
+    def edited(steps: int, **more: object) -> tuple[Any, str]:
+        body = json.dumps({"model": "m-1", "rules": "Be brief.", **more, "lines": lines(steps)})
+        found = editor(Job(body=body.encode(), route=route, sheet_of=lambda _: sheet))
+        return json.loads(found.body), found.reason
+
+    out, reason = edited(20)
+    library = Compressor(scorer=LexicalScorer(), least_tokens=0, sheet=sheet)
+    assert reason == "compressed"
+    assert out["lines"] == library.compress(lines(20), system="Be brief.").messages
+    assert out["rules"] == "Be brief."
+    assert edited(20, continues="r-9")[1] == "server_side_history"
+    # The second call of a conversation is known by the first.
+    kept = sheet_for("gpt-5")
+    first, second = (json.dumps({"lines": lines(n)}).encode() for n in (6, 7))
+    editor(Job(body=first, route=route, sheet_of=lambda _: kept))
+    assert editor.look(Job(body=second, route=route, sheet_of=lambda _: kept)).edited is not None
+
+
+def test_logs_of_requests_in_a_format_from_outside_are_read(
+    minutes: Format, tmp_path: Path
+) -> None:
+    log = tmp_path / "calls.jsonl"
+    answers = [{"line": {"by": "agent", "nr": f"n{n}", "says": f"open page {n}"}} for n in (1, 2)]
+    calls = [{"request": {"lines": lines(n)}, "response": answers[n - 1]} for n in (1, 2)]
+    log.write_text("".join(json.dumps(call) + "\n" for call in calls))
+    tally = Tally()
+
+    [recording] = read_logs([log], tally)
+
+    assert not tally.bad
+    assert (recording.format, recording.request().format) == ("minutes", "minutes")
+    assert recording.messages[: len(lines(2))] == lines(2)
+
+
+def test_nothing_is_left_of_a_format_that_was_taken_out(minutes: Format) -> None:
+    assert format_names() == (*FORMATS, "minutes")
+    assert isinstance(ADAPTERS["minutes"], Minutes)
+    unregister("minutes")
+    try:
+        assert format_names() == FORMATS
+        assert "minutes" not in ADAPTERS
+        assert find_format("minutes") is None
+        with pytest.raises(UnknownFormatError, match="there is no format 'protocol'"):
+            format_named("protocol")
+        with pytest.raises(UnknownFormatError, match="no format 'minutes' was added"):
+            unregister("minutes")
+        with pytest.raises(UnknownFormatError, match="no adapter reads the format 'minutes'"):
+            parse(Request(messages=lines(1), format="minutes"))
+    finally:
+        register(MINUTES)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_that_comes_with_the_package_cannot_be_taken_out_or_replaced(name: str) -> None:
+    class Other(Minutes):
+        pass
+
+    Other.name = name
+    with pytest.raises(SettingError, match="a name that no other format has"):
+        register(Format(adapter=Other()))
+    with pytest.raises(UnknownFormatError, match="was added"):
+        unregister(name)
+
+
+def test_an_adapter_alone_is_enough_to_compress() -> None:
+    adapter: Adapter = Minutes()
+    register(Format(adapter=adapter))
+    try:
+        compression = Compressor(schedule="every_call", least_tokens=0).compress(
+            lines(20), format="minutes"
+        )
+        assert compression.changed
+        with pytest.raises(UnknownFormatError, match="the format 'minutes' has no tools"):
+            recall_tool("minutes")
+        bare = read_request({"messages": lines(2)}, format="minutes")
+        assert (bare.format, bare.field, bare.thinking) == ("minutes", "messages", None)
+        format = format_named("minutes")
+        assert format.acts({"role": "assistant"})
+        assert not format.call_ids({})
+        assert format.said("hi") == {"role": "user", "content": "hi"}
+        assert format.answer({"choices": []}) is None
+    finally:
+        unregister("minutes")
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "ids"),
+    [
+        ("openai", {"role": "assistant", "tool_calls": [{"id": "a"}, {"id": "b"}]}, ["a", "b"]),
+        ("openai", {"role": "assistant", "content": "done"}, []),
+        ("responses", {"type": "function_call", "call_id": "a"}, ["a"]),
+        ("responses", {"type": "reasoning", "id": "r"}, []),
+        ("responses", {"role": "assistant", "content": "done"}, []),
+        ("anthropic", {"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]}, ["a"]),
+        ("anthropic", {"role": "assistant", "content": "done"}, []),
+        ("gemini", {"role": "model", "parts": [{"functionCall": {"name": "f"}}]}, []),
+        (
+            "bedrock",
+            {"role": "assistant", "content": [{"toolUse": {"toolUseId": "a"}}, {"text": "so"}]},
+            ["a"],
+        ),
+        ("bedrock", {"role": "assistant", "content": None}, []),
+    ],
+)
+def test_a_format_knows_the_agents_messages_and_the_ids_of_its_calls(
+    name: str, message: Line, ids: list[str]
+) -> None:
+    format = format_named(name)
+    task = format.said("Go.")
+
+    assert format.acts(message)
+    assert list(format.call_ids(message)) == ids
+    assert not format.acts(task)
+    assert detect([task]) in (name, "openai")
+    assert not broken_rules(Request(messages=[task], format=name), strict=True)
+
+
+SPOKEN = {"role": "assistant", "content": [{"text": "done"}]}
+TURN = {"role": "model", "parts": [{"text": "done"}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "said"),
+    [
+        (
+            "openai",
+            {"choices": [{"message": {"role": "assistant", "content": "done", "refusal": None}}]},
+            [{"role": "assistant", "content": "done"}],
+        ),
+        ("openai", {"choices": []}, []),
+        ("responses", {"output": [{"type": "reasoning"}, 3]}, [{"type": "reasoning"}]),
+        ("anthropic", {"role": "assistant", "content": []}, []),
+        (
+            "anthropic",
+            {"role": "assistant", "content": [{"type": "text", "text": "done"}]},
+            [{"role": "assistant", "content": [{"type": "text", "text": "done"}]}],
+        ),
+        ("bedrock", {"output": {"message": SPOKEN}}, [SPOKEN]),
+        ("gemini", {"candidates": [{"content": TURN}]}, [TURN]),
+        ("gemini", {"candidates": [{"finishReason": "SAFETY"}]}, []),
+    ],
+)
+def test_a_response_is_read_by_the_one_format_that_it_is_in(
+    name: str, body: Line, said: list[Any]
+) -> None:
+    assert format_named(name).answer(body) == said
+    others = [other for other in FORMATS if other != name]
+    assert [format_named(other).answer(body) for other in others] == [None] * len(others)
+    found = read_answer(body)
+    assert (found.format, found.messages) == (name, said)
+
+
+def test_what_no_format_has_is_said_with_the_names_of_those_that_are_known() -> None:
+    with pytest.raises(UnknownFormatError, match=r"no rules for format 'minutes'.*mistral"):
+        broken_rules(Request(messages=[], format="minutes"))
+    assert thinking_signed("anthropic")
+    assert not thinking_signed("gemini")
+    assert not thinking_signed("minutes")
+    assert "transcript" not in body_formats()

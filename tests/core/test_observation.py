@@ -1,0 +1,57 @@
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agora.core.reading.counted import first_names, words_of
+from agora.core.reading.observation import MOST_NAMES, Observation, observe
+from agora.core.reading.outcome import outcome_of
+from agora.core.reading.records import facts_in
+from agora.core.reading.things import things_in
+from agora.core.reading.vocabulary import word_list, word_set
+
+
+@given(st.text(max_size=200) | st.sampled_from(['{"id": "A-1"}', "Exit code: 2", "a pot, a cup"]))
+def test_each_part_is_what_reading_the_text_for_it_gives(text: str) -> None:
+    seen = Observation(text)
+
+    assert seen.facts == facts_in(text)
+    assert seen.things == things_in(text)
+    assert seen.outcome == outcome_of(text)
+    assert seen.words == words_of(text)
+    assert seen.names == set(first_names(text, MOST_NAMES))
+
+
+def test_a_result_is_read_once() -> None:
+    text = "the same result, HAT136, every time"
+
+    assert observe(text) is observe(text)
+    assert observe(text).facts is observe(text).facts
+
+
+def test_an_outcome_is_a_code_a_beginning_and_an_end() -> None:
+    assert outcome_of("<returncode>1</returncode>").code == "1"
+    assert outcome_of("Error: no such file").failed
+    assert outcome_of("fine so far\nValueError: bad").broke_off
+    assert outcome_of("fine") == ("", False, False)
+
+
+def test_every_list_of_words_is_words_in_lower_case_each_once() -> None:
+    for table, names in {
+        "names": ("sentence", "common", "orders", "counted_by", "defines", "extensions"),
+        "actions": ("reads", "changes", "runners", "spoken_changes", "editor_reads"),
+        "floor": ("plans",),
+        "verbs": ("look", "change", "neither", "search", "run", "keep", "set_up"),
+        "kinds": ("looks", "changes", "neither"),
+    }.items():
+        for name in names:
+            found = word_list(table, name)
+            assert found
+            assert len(found) == len(word_set(table, name)), (table, name)
+            assert all(word == word.lower() for word in found)
+
+
+def test_a_word_that_is_very_long_is_told_apart_from_the_others() -> None:
+    assert words_of("short " + "x" * 500) == frozenset(
+        re.findall(r"\w{3,40}", "short " + "x" * 500)
+    )
