@@ -171,3 +171,11 @@ def test_a_request_is_made_of_messages_with_their_format_detected_or_known_by_an
     assert make_request([USER], format="messages", model="m").format == "anthropic"
     with pytest.raises(UnknownFormatError):
         make_request([USER], format="morse")
+
+
+def test_items_of_one_format_are_read_under_the_name_that_others_give_to_messages() -> None:
+    items = [{"type": "message", "role": "user", "content": "hi"}]
+
+    request = read_request({"messages": items})
+
+    assert (request.format, request.field, request.messages) == ("responses", "messages", items)

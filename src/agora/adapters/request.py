@@ -51,7 +51,10 @@ def read_request(body: Any, *, format: str | None = None) -> Request:
     name = _format_of(body, format)
     found = find_format(name)
     fields = found.fields if found is not None else None
-    return (fields or _PLAIN_FIELDS).request(name, body)
+    if fields is None or fields.messages not in body:
+        # Items of one format may stand under another's name for messages.
+        fields = _PLAIN_FIELDS
+    return fields.request(name, body)
 
 
 _PLAIN_FIELDS = BodyFields(
