@@ -155,18 +155,16 @@ def _read_agent(content: list[Message], counter: TokenCounter) -> Reading:
 def _read_user(content: list[Message], counter: TokenCounter) -> Reading:
     tokens, user_tokens = MESSAGE_TOKENS, 0
     answers: list[str] = []
-    observations: list[str] = []
+    results: list[tuple[str, bool | None]] = []
     spoken: list[Message] = []
     opaque = ""
-    failed = False
     for block in content:
         if block.get("type") == "tool_result":
             answers.append(str(block["tool_use_id"]))
             text, cost, odd = _read_result(block.get("content"), counter)
-            observations.append(text)
+            results.append((text, block.get("is_error")))
             tokens += cost
             opaque = opaque or odd
-            failed = failed or bool(block.get("is_error"))
         else:
             spoken.append(block)
             if "text" not in block:
@@ -179,12 +177,12 @@ def _read_user(content: list[Message], counter: TokenCounter) -> Reading:
     return Reading(
         Kind.RESULT,
         tokens,
-        "\n".join(observations),
+        "\n".join([text for text, _ in results]),
         answers=tuple(answers),
         user_text=said if spoken else None,
         user_tokens=user_tokens,
         opaque=opaque,
-        failed=failed,
+        results=tuple(results),
     )
 
 

@@ -8,7 +8,7 @@ from agora.adapters.base import Parsed
 from agora.adapters.lifetimes import marks_only_the_end
 from agora.core.request import Request
 from agora.core.tokens import MESSAGE_TOKENS
-from agora.core.trajectory import Call, Step, Trajectory, Utterance
+from agora.core.trajectory import Call, Result, Step, Trajectory, Utterance
 
 
 class Kind(IntEnum):
@@ -43,8 +43,9 @@ class Reading:
     user_tokens: int = 0
     opaque: str = ""
     """Why a step with this message is never a candidate."""
-    failed: bool = False
-    """Whether the format says that a result is an error."""
+    results: tuple[tuple[str, bool | None], ...] = ()
+    """The text of each result, and what the format says of whether it is an error; where there is
+    one and the format says nothing, `text` is enough."""
     speaker: str = ""
     """The name that the caller gave whoever speaks."""
     mixed: bool = False
@@ -60,6 +61,9 @@ class _OpenStep:
     agent: list[int] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    called: dict[str, int] = field(default_factory=dict)
+    """Which of the calls has an id."""
+    came: list[Result] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     observations: list[str] = field(default_factory=list)
@@ -69,7 +73,6 @@ class _OpenStep:
     acts: bool = False
     masked: bool = False
     opaque: str = ""
-    failed: bool = False
 
     def step(self, number: int, *, mask: bool) -> Step:
         thoughts = self.thoughts
@@ -89,8 +92,9 @@ class _OpenStep:
             removable=not (mask or self.masked),
             fixed=self.opaque,
             action_tokens=action_tokens,
-            failed=self.failed,
+            failed=self.came[0].failed if len(self.came) == 1 else None,
             thinking_tokens=self.thinking_tokens,
+            several=tuple(self.came) if len(self.came) > 1 else (),
         )
 
 
@@ -175,6 +179,7 @@ class Assembly:
             self._waiting.add(call_id)
             self._early.discard(call_id)
             if call.name:
+                step.called[call_id] = len(step.calls)
                 step.calls.append(call)
         step.opaque = step.opaque or reading.opaque
 
@@ -184,7 +189,10 @@ class Assembly:
         step.result_tokens += reading.tokens
         self._waiting.difference_update(reading.answers)
         step.opaque = step.opaque or reading.opaque
-        step.failed = step.failed or reading.failed
+        results = reading.results or ((reading.text, None),)
+        for at, (text, failed) in enumerate(results):
+            answered = reading.answers[at] if at < len(reading.answers) else ""
+            step.came.append(Result(text, step.called.get(answered, -1), failed))
         if reading.user_text is not None:
             self._say(
                 Reading(_USER, reading.user_tokens, reading.user_text), by_user=True, placed=True

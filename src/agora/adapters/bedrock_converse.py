@@ -159,22 +159,23 @@ def _read_reasoning(reasoning: object, counter: TokenCounter) -> tuple[str, int]
     return thought, tokens
 
 
+_FAILED = {"error": True, "success": False}
+
+
 def _read_user(content: list[Message], counter: TokenCounter) -> Reading:
     tokens, user_tokens = MESSAGE_TOKENS, 0
     answers: list[str] = []
-    observations: list[str] = []
+    results: list[tuple[str, bool | None]] = []
     spoken: list[Message] = []
     opaque = ""
-    failed = False
     for block in content:
         result = block.get("toolResult")
         if result is not None:
             answers.append(str(result["toolUseId"]))
             text, cost, odd = _read_result(result.get("content", ()), counter)
-            observations.append(text)
+            results.append((text, _FAILED.get(str(result.get("status")))))
             tokens += cost
             opaque = opaque or odd
-            failed = failed or result.get("status") == "error"
         elif "cachePoint" not in block:
             spoken.append(block)
             if "text" not in block:
@@ -187,12 +188,12 @@ def _read_user(content: list[Message], counter: TokenCounter) -> Reading:
     return Reading(
         Kind.RESULT,
         tokens,
-        "\n".join(observations),
+        "\n".join([text for text, _ in results]),
         answers=tuple(answers),
         user_text=said if spoken else None,
         user_tokens=user_tokens,
         opaque=opaque,
-        failed=failed,
+        results=tuple(results),
     )
 
 

@@ -1,6 +1,7 @@
 """The nouns of the core: a step, the trajectory it belongs to, the anchor it is scored against."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from agora.errors import RecallError
 
@@ -11,6 +12,16 @@ class Call:
 
     name: str
     arguments: str
+
+
+class Result(NamedTuple):
+    """What came back from one call."""
+
+    text: str
+    call: int = 0
+    """Which call of the step it answers, from 0; -1 where none is known."""
+    failed: bool | None = None
+    """What the wire format says of how it went; None where it says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +49,17 @@ class Step:
     """Why this step is never a candidate, or empty."""
     action_tokens: int = 0
     """What its action costs with every result emptied, in any wire format; 0 where not known."""
-    failed: bool = False
-    """Whether the wire format says that a result is an error."""
+    failed: bool | None = None
+    """What the wire format says of whether its only result is an error."""
     thinking_tokens: int = 0
     """What its signed thinking costs, which is part of `tokens` and of `action_tokens`."""
+    several: tuple[Result, ...] = ()
+    """Its results, in their order, where they are more than one."""
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """What came back, call by call, in the order of the results."""
+        return self.several or (Result(self.observation, 0, self.failed),)
 
     @property
     def residue_tokens(self) -> int:

@@ -1,52 +1,38 @@
 """What a step did: its words, its command, whether it changed anything."""
 
+import json
 import re
+import shlex
 from collections.abc import Collection
+from typing import NamedTuple
 
 from agora.core.memo import Memo
 from agora.core.reading import READ_OF_AN_ACTION
 from agora.core.reading.names import names_in
+from agora.core.reading.shell import only_reads, python_reads, query_reads
 from agora.core.reading.vocabulary import word_set
 from agora.core.trajectory import Call, Step
 
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 _CODE_TAG = re.compile(r"<code>\n?(.*?)</code>", re.DOTALL)
 _READS = word_set("actions", "reads")
-"""Words that open the name of a tool that only reads."""
+_LOOKS = word_set("actions", "looks")
+_NOUNS = word_set("actions", "nouns")
 _CHANGES = word_set("actions", "changes")
-"""Words in the name of a tool that changes something."""
+_EITHER = word_set("actions", "either")
+_JOINED = word_set("actions", "joined")
 _RUNNERS = word_set("actions", "runners")
-"""Words that a tool for running commands has in its name: what it runs decides."""
-_SHELL = re.compile(
-    r"(?:bash|shell|terminal|cmd|command|console|exec|python|ipython|jupyter|code_interpreter)"
-)
-_SQL_CHANGES = r"\b(?:INSERT\s+INTO|UPDATE\s+\S+\s+SET|DELETE\s+FROM|CREATE\s+TABLE|DROP\s+TABLE)\b"
-_SHELL_CHANGES = re.compile(
-    r"(?<![0-9&<>=-])>{1,2}(?!\s*/dev/(?:null|std))(?![&=>])"
-    r"|\bsed\s+(?:-\w+\s+)*(?:-i|--in-place|-\w*i\b)"
-    r"|\b(?:perl|ruby)\s+-\w*i"
-    r"|\bgit\s+(?:-\S+\s+)*(?:add|am|apply|checkout|cherry-pick|clean|clone|commit|init|merge|mv"
-    r"|pull|push|rebase|reset|restore|revert|rm|stash|switch|tag)\b"
-    r"|(?:^|[;&|(`\"']|\bsudo\s|\bxargs\s|-exec\s)\s*(?:rm|mv|cp|mkdir|rmdir|touch|chmod|chown|ln|tee"
-    r"|dd|patch|apply_patch|kill|pkill|unzip|truncate|install)\b"
-    r"|\b(?:pip3?|npm|pnpm|yarn|apt|apt-get|brew|conda|cargo|gem|uv\s+pip|poetry|dnf|yum|apk)\s+"
-    r"(?:-\S+\s+)*(?:install|add|remove|uninstall|update|upgrade)\b"
-    r"|\btar\s+-?\w*x|\bmake\s+install\b|\bcurl\b[^\n|;]{0,200}-X\s*(?:POST|PUT|PATCH|DELETE)"
-    r"|\b(?:write_text|write_bytes|os\.remove|shutil\.|\.to_csv)\b|open\([^\n()]{1,200}[\"'][wax]b?[\"']"
-    rf"|{_SQL_CHANGES}",
-    re.MULTILINE,
-)
-_QUERY = re.compile(
-    r"\s*+(?:\{\s*+\"\w{1,40}\"\s*+:\s*+\")?\s*+"
-    r"(?:SELECT|WITH|SHOW|DESC|DESCRIBE|EXPLAIN|PRAGMA)\s",
-    re.IGNORECASE,
-)
-"""What a query begins with, as a command or as the first argument of a call."""
-_CHANGES_BY_QUERY = re.compile(_SQL_CHANGES, re.IGNORECASE)
+_RUN_KEYS = word_set("actions", "run_keys")
 _EDITOR_READS = word_set("actions", "editor_reads")
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SPOKEN_CHANGES = word_set("actions", "spoken_changes")
-"""First words of the actions in text worlds and of line commands that change something."""
+_SPOKEN_READS = word_set("actions", "spoken_reads")
+_IDEOGRAPH = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+|[^\W\d_]+")
+_THINGS = word_set("actions", "things")
+_LISTED = word_set("actions", "listed")
+_ASKED = word_set("actions", "asked")
+_UNSPACED = tuple(sorted(word for word in _READS if _IDEOGRAPH.match(word)))
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_MUTATION = re.compile(r"\s*(?:mutation|subscription)\b")
 
 
 def used_by(step: Step) -> dict[str, None]:
@@ -77,10 +63,20 @@ def fenced(action: str) -> str:
     return action.strip()
 
 
-def changes(step: Step, tools: Collection[str] = ()) -> bool:
-    r"""Tell whether a step changed something, by the name of its tool or by its command.
+class Tools(NamedTuple):
+    """What is known of tools by their names."""
 
-    `tools` are further tools that do.
+    reading: Collection[str] = ()
+    """Tools that only read."""
+    changing: Collection[str] = ()
+    """Tools that change something."""
+
+
+NO_TOOLS = Tools()
+
+
+def changes(step: Step, tools: Tools = NO_TOOLS) -> bool:
+    r"""Tell whether a step may have changed something: all do that are not known to read.
 
     >>> booking = Call("book_reservation", '{"id": "EHGLP3"}')
     >>> changes(Step(number=1, action="", observation="", tokens=9, calls=(booking,)))
@@ -89,35 +85,125 @@ def changes(step: Step, tools: Collection[str] = ()) -> bool:
     False
     """
     if not step.calls:
-        command = fenced(step.action)
-        first = command.partition(" ")[0].partition("[")[0].partition("(")[0].lower()
-        return first in _SPOKEN_CHANGES or _changed_by(command)
-    return any(call.name in tools or _changed_by_call(call) for call in step.calls)
+        return not _spoken_reads(fenced(step.action)[:READ_OF_AN_ACTION])
+    return not all(call_reads(call, tools) for call in step.calls)
 
 
-def _changed_by_call(call: Call) -> bool:
-    named = [word.lower() for word in _WORDS.findall(call.name)]
-    shell = bool(_SHELL.search(call.name.lower()))
-    telling = [word for word in named if word in _CHANGES and not (shell and word in _RUNNERS)]
-    if shell and not telling:
-        return _changed_by(call.arguments)
-    if not telling or named[0] in _READS:
+def call_reads(call: Call, tools: Tools = NO_TOOLS) -> bool:
+    """Tell whether a call is known to read: by what is said of its tool, its name, its arguments."""
+    if call.name in tools.changing:
         return False
-    if "command" in call.arguments[:READ_OF_AN_ACTION]:
-        # Editors that read and write under one name say which in their first argument.
-        return not any(f'"{word}"' in call.arguments[:200] for word in _EDITOR_READS)
-    return True
+    if call.name in tools.reading:
+        return True
+    if len(call.arguments) > READ_OF_AN_ACTION:
+        return False
+    return _seen_calls(f"{call.name}\n{call.arguments}")
 
 
-def _read_changes(command: str) -> bool:
-    if _QUERY.match(command):
-        # In a query `age > 30` writes no file.
-        return _CHANGES_BY_QUERY.search(command) is not None
-    return _SHELL_CHANGES.search(command.replace("\\n", "\n")) is not None
+def _read_call(text: str) -> bool:
+    name, _, arguments = text.partition("\n")
+    # What a server calls itself says nothing of what its tools do.
+    words = [word.lower() for word in _WORDS.findall(re.split(r"__|[.:/]", name)[-1])]
+    if not words:
+        return False
+    try:
+        given = json.loads(arguments) if arguments.strip() else {}
+    except (ValueError, RecursionError):
+        given = arguments
+    if _RUNNERS.intersection(words):
+        runs = _run(given)
+        if runs:
+            return all(map(_text_reads, runs)) and not _says_it_changes(given)
+    if isinstance(given, dict) and isinstance(given.get("command"), str):
+        # Editors that read and write under one name say which in an argument.
+        return given["command"] in _EDITOR_READS and _EDITS.intersection(words) != set()
+    return _named_as_reading(words) and not _says_it_changes(given)
 
 
-_seen_changes = Memo(_read_changes, 1_000_000, name="changes")
+_EDITS = frozenset({"str", "replace", "edit", "editor", "text", "file", "memory"})
 
 
-def _changed_by(command: str) -> bool:
-    return _seen_changes(command[:READ_OF_AN_ACTION])
+def _run(given: object) -> list[str]:
+    """Return what a tool that runs something was given to run."""
+    if isinstance(given, str):
+        return [given]
+    found: list[str] = []
+    for key, value in given.items() if isinstance(given, dict) else ():
+        if key not in _RUN_KEYS:
+            continue
+        if isinstance(value, list) and all(isinstance(one, str) for one in value):
+            value = _joined(value)
+        if isinstance(value, str):
+            found.append(value)
+    return found
+
+
+def _joined(words: list[str]) -> str:
+    """Return a command given word by word: what a shell is told to run, or the words quoted."""
+    if len(words) == 3 and words[1] in ("-c", "-lc"):
+        return words[2]
+    return " ".join(shlex.quote(word) for word in words)
+
+
+def _text_reads(text: str) -> bool:
+    return only_reads(text) or query_reads(text) or _python_text_reads(text)
+
+
+def _python_text_reads(text: str) -> bool:
+    return "(" in text and python_reads(text)
+
+
+def _says_it_changes(given: object) -> bool:
+    """Tell whether an argument says so: a method of HTTP, a query, a mutation."""
+    if not isinstance(given, dict):
+        return False
+    method = given.get("method", given.get("http_method", "GET"))
+    if str(method).upper() not in _SAFE_METHODS:
+        return True
+    asked = [given.get(key) for key in ("query", "sql", "q", "statement")]
+    return any(isinstance(one, str) and _changes_by_query(one) for one in asked)
+
+
+def _changes_by_query(text: str) -> bool:
+    return _MUTATION.match(text) is not None or _SQL_CHANGES.match(text) is not None
+
+
+_SQL_CHANGES = re.compile(
+    r"\s*(?:INSERT|UPDATE|DELETE|MERGE|REPLACE|CREATE|DROP|ALTER|TRUNCATE|GRANT|REVOKE|CALL|EXEC"
+    r"|BEGIN|COPY|WITH)\b",
+    re.IGNORECASE,
+)
+
+
+def _named_as_reading(words: list[str]) -> bool:
+    """Tell whether the words of a tool's name say that it reads.
+
+    >>> [_named_as_reading(name.split("_")) for name in ("get_order", "get_or_create", "order_pizza")]
+    [True, False, False]
+    """
+    first, others = words[0], set(words[1:])
+    changing = (_CHANGES - _THINGS).intersection(others)
+    if first in _READS or first.startswith(_UNSPACED):
+        return not changing and not (_JOINED & others and _EITHER & others)
+    if first in _CHANGES or changing or _JOINED & others:
+        return False
+    if first == "list":
+        return not others or words[1].endswith("s") or words[1] in _LISTED
+    if first in _LOOKS:
+        return not _EITHER & others
+    if words[-1] in _NOUNS:
+        return first not in _EITHER or words[-1] in _ASKED
+    # The name of a server may stand before: `github_get_commit`.
+    return first not in _EITHER and not _READS.isdisjoint(others)
+
+
+def _spoken_reads(said: str) -> bool:
+    """Tell whether what an agent did by text only reads: a command, a query, a look."""
+    if _seen_spoken(said):
+        return True
+    first = said.partition(" ")[0].partition("[")[0].partition("(")[0].lower()
+    return first in _SPOKEN_READS and "\n" not in said
+
+
+_seen_calls = Memo(_read_call, 1_000_000, name="calls_that_read")
+_seen_spoken = Memo(_text_reads, 1_000_000, name="commands_that_read")

@@ -5,10 +5,11 @@ from functools import cached_property
 
 from agora.core.memo import Memo
 from agora.core.reading.counted import first_names, words_of
-from agora.core.reading.outcome import Outcome, outcome_of
+from agora.core.reading.outcome import Outcome, outcome_of, reason_in
 from agora.core.reading.records import Fact, facts_in
 from agora.core.reading.things import Shown, things_in
-from agora.core.trajectory import Step
+from agora.core.reading.values import Values, values_in
+from agora.core.trajectory import Result
 
 MOST_NAMES = 64
 """So many names of a result are counted as features: what has more is worth no milliseconds."""
@@ -25,14 +26,18 @@ class Observation:
         self.text = text
 
     @cached_property
+    def _data(self) -> Values:
+        return values_in(self.text)
+
+    @cached_property
     def outcome(self) -> Outcome:
         """What it says of how it went."""
-        return outcome_of(self.text)
+        return outcome_of(self.text, self._data)
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
         """What its records, its code or its prose name, in its order."""
-        return facts_in(self.text)
+        return facts_in(self.text, self._data)
 
     @cached_property
     def things(self) -> Mapping[str, Sequence[Shown]]:
@@ -55,19 +60,15 @@ observe = Memo(Observation, 8_000_000, name="observations")
 results are asked for over and over."""
 
 
-def status(step: Step) -> str:
-    """Return how a step went: `error`, `exit 1`, `ok`, or nothing for an agent that acts by text.
+def outcome(result: Result) -> Outcome:
+    """Return how a call went: as the wire format says, or else as its result does.
 
-    >>> status(Step(number=1, action="", observation='{"error": "no such user"}', tokens=9))
-    'error'
+    >>> outcome(Result('{"error": "no such user"}'))
+    Outcome(said='error', reason='no such user')
     """
-    text = step.observation
-    said = observe(text).outcome
-    if step.calls and text[:1] in ("{", "["):
-        # JSON says it in its first field, and has no exit code.
-        return "error" if step.failed or said.failed else "ok"
-    if said.code:
-        return f"exit {said.code}" if int(said.code) else "ok"
-    if step.failed or said.failed or said.broke_off:
-        return "error"
-    return "ok" if step.calls else ""
+    said = observe(result.text).outcome
+    if result.failed:
+        return said if said.failed else Outcome("error", reason_in(result.text))
+    if result.failed is False and not said.said:
+        return Outcome("ok")
+    return said

@@ -1,16 +1,16 @@
 """The facts in a text: what its records, its code or its prose name, each as a note can say it."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from agora.core.reading import READ_CHARACTERS
-from agora.core.reading.literals import Number, Truth, literals
+from agora.core.reading.literals import Number, Truth
 from agora.core.reading.names import first_identifiers, no_sentence, plain_name, weight
+from agora.core.reading.sentences import affirmed
+from agora.core.reading.values import Values, values_in
 
-_MOST_JSON = 400_000
 _MOST_FACTS = 120
 _MOST_BARE = 48
 """How many names of lists and rows without keys are read: four times what is ever told."""
@@ -26,6 +26,8 @@ _FIRST_OF_A_ROW = 0.7
 _LATER_IN_A_ROW = 0.5
 """What the others weigh of what their build says: nothing tells what they are."""
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
+_WAY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}(?:\.[A-Za-z_][A-Za-z0-9_-]{0,39}){0,3}")
+"""The keys of objects inside each other."""
 _PAIR = re.compile(
     r"""([{}])|["']([A-Za-z_]\w{0,39})["']:\s{0,4}(?:["']([^"'\\\n]{1,60})["']"""
     r"""|(-?[0-9][0-9.]{0,18})(?=[\s,}\]]))"""
@@ -91,30 +93,22 @@ class Fact(NamedTuple):
     """Whether it has no key and stands in a list or in a row of a table."""
 
 
-_DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number)
-
-
-def facts_in(text: str) -> tuple[Fact, ...]:
-    """Return what could be told of an observation, in its order."""
+def facts_in(text: str, data: Values | None = None) -> tuple[Fact, ...]:
+    """Return what could be told of an observation, in its order; `data` are its values, if known."""
     result = len(text) <= _VALUE_CHARACTERS and _RESULT.fullmatch(text.strip())
     if result:
         # The result of a calculation: nothing that it could be paired with wrongly.
         number = result[1] or result[2]
         return (Fact(number, f"result {number}", 0, 0.4),)
-    opening = text.lstrip()[:1]
-    keyed = opening in ("{", "[")
-    if keyed and len(text) <= _MOST_JSON:
-        found = _of_json(text)
-        if found is not None:
-            return found
-    rows, whole = _of_literals(text) if opening in _OPENING else ((), False)
-    if rows and whole:
-        return rows
+    data = values_in(text) if data is None else data
+    found = _of_values(data.values, text)
+    if data.whole:
+        return found
     if len(text) > 2 * READ_CHARACTERS:
         text = f"{text[:READ_CHARACTERS]}\n{text[-READ_CHARACTERS:]}"
-    found = _of_pairs(text) if keyed else ()
-    if found or rows:
-        return found or rows
+    keyed = _of_pairs(text) if text.lstrip()[:1] in ("{", "[") else ()
+    if keyed or found:
+        return keyed or found
     return _of_code(text) if _CODE_LINE.search(text) else _of_text(text)
 
 
@@ -123,41 +117,13 @@ def is_prose(text: str) -> bool:
     return text.lstrip()[:1] not in _OPENING and not _CODE_LINE.search(text[:READ_CHARACTERS])
 
 
-def _of_json(text: str) -> tuple[Fact, ...] | None:
-    """Return the facts of one or more JSON values, or None if it is no JSON."""
-    at = 0
-    values: list[Any] = []
-    while True:
-        while at < len(text) and text[at].isspace():
-            at += 1
-        if at == len(text):
-            break
-        try:
-            value, at = _DECODER.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            if not values:
-                return None
-            break
-        if not isinstance(value, _NESTED):
-            break
-        values.append(value)
+def _of_values(values: Sequence[Any], text: str) -> tuple[Fact, ...]:
+    """Return the facts of what is data."""
     walk = _Walk()
     for value in values:
         walk.read(value, "", walk.opened(), depth=0)
     escaped = "\\" in text
     return tuple(fact for fact in walk.found if not escaped or _verbatim(fact, text))
-
-
-def _of_literals(text: str) -> tuple[tuple[Fact, ...], bool]:
-    """Return the facts of what Python printed, and whether all of it could be read."""
-    found = literals(text)
-    if found is None:
-        return (), False
-    walk = _Walk()
-    # One value for each line: the rows of a table.
-    value = found.values[0] if len(found.values) == 1 else list(found.values)
-    walk.read(value, "", walk.opened(), depth=0)
-    return tuple(walk.found), found.whole
 
 
 def _of_pairs(text: str) -> tuple[Fact, ...]:
@@ -265,7 +231,9 @@ class _Walk:
                 self.found.append(Fact(said, name, table, weight(name), identifies=True))
                 self.read(inner, "", table, depth=depth + 1)
             else:
-                self.read(inner, name, record, depth=depth + 1)
+                # What stands in an object inside another is said with the way there.
+                way = f"{under}.{name}" if under and isinstance(inner, dict) else name
+                self.read(inner, way, record, depth=depth + 1)
 
     def _read_scalar(self, value: Any, key: "_Key", record: int, under: str = "") -> None:
         if value is None or not key.said:
@@ -273,7 +241,8 @@ class _Walk:
         text, weighs = _weighed(value)
         if not weighs:
             return
-        identifies = key.identifies and not isinstance(value, bool)
+        inside = _is_way(under)
+        identifies = key.identifies and not inside and not isinstance(value, bool)
         named = type(value) is str
         if text == self._identity and self.found[-1].tells == text:
             # The id of a table's entry, which the key of the entry has said already.
@@ -283,10 +252,7 @@ class _Walk:
             return
         if identifies and named and not self._identity:
             self._identity = text
-        under_key = key.said
-        if not named and _is_key(under):
-            # Numbers of one name stand under several: economy seats, the price of economy.
-            under_key = f"{under}.{under_key}"
+        under_key = f"{under}.{key.said}" if inside else key.said
         said = f'"{text}"' if " " in text else text
         tells = text if named and weighs >= 0.5 else f"{self._identity} {under_key}={text}"
         self.found.append(Fact(f"{under_key}={said}", tells, record, weighs, identifies))
@@ -306,6 +272,11 @@ def _weighed(value: Any) -> tuple[str, float]:
 @lru_cache(maxsize=4_096)
 def _is_key(key: str) -> bool:
     return _KEY.fullmatch(key) is not None
+
+
+@lru_cache(maxsize=4_096)
+def _is_way(under: str) -> bool:
+    return _WAY.fullmatch(under) is not None
 
 
 class _Key(NamedTuple):
@@ -387,7 +358,7 @@ def _of_text(text: str) -> tuple[Fact, ...]:
     found: dict[str, float] = {}
     others = 0
     short = len(text) <= _SHORT_CHARACTERS
-    for name in first_identifiers(text):
+    for name in first_identifiers(affirmed(text)):
         if short and _NUMBERED.fullmatch(name):
             found[name] = 1.0
         elif others < _MOST_UNKEYED and _telling(name):
@@ -426,4 +397,5 @@ def codes_in(found: Sequence[Fact], *, asked: str = "") -> dict[str, int]:
 def _code(text: str) -> str:
     """Return the value of a fact if it is a code under a key of one, or nothing."""
     key, _, value = text.rpartition("=")
-    return value if _CODE_KEY.fullmatch(key) and _CODE.fullmatch(value) else ""
+    named = _CODE_KEY.fullmatch(key.rpartition(".")[2])
+    return value if named and _CODE.fullmatch(value) else ""

@@ -8,6 +8,7 @@ from agora.core.memo import Memo
 from agora.core.reading import READ_OF_AN_ACTION
 from agora.core.reading.names import MAX_NAME_WORDS, builds_sentences, too_common
 from agora.core.reading.records import is_prose
+from agora.core.reading.sentences import affirmed
 from agora.core.reading.vocabulary import word_set
 
 _MOST_THINGS = 240
@@ -40,7 +41,7 @@ def things_in(text: str) -> Mapping[str, tuple[Shown, ...]]:
     if not is_prose(text):
         return found
     opening = ""
-    for line in text[:READ_OF_AN_ACTION].splitlines():
+    for line in affirmed(text[:READ_OF_AN_ACTION]).splitlines():
         for name, under in _row(line):
             opening = opening or name
             one = Shown(name, under, opening)

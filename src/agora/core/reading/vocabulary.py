@@ -25,3 +25,8 @@ def word_list(table: str, name: str) -> tuple[str, ...]:
     """Return a list of words in its order; where an entry has spaces it is written as a list."""
     found = _tables()[table][name]
     return tuple(found.split() if isinstance(found, str) else found)
+
+
+def word_map(table: str, name: str) -> dict[str, frozenset[str]]:
+    """Return a list of words for each word: a row a key, as a table of the file."""
+    return {key: frozenset(words.split()) for key, words in _tables()[table][name].items()}

@@ -10,7 +10,7 @@ _LEAST = 2e-6
 
 
 class Action:
-    """Keeps the action. The first note says how it went and what all results brought."""
+    """Keeps the action. Each note says how its call went and what it brought."""
 
     def renditions(self, draft: Draft) -> Iterable[Rendition]:
         """Return the step with each set of names in its note."""
@@ -18,9 +18,8 @@ class Action:
         if draft.says_nothing or (step.removable and not draft.keeps_action):
             return
         verbatim = draft.action_worth(1.0, step.action_tokens)
-        others = (Place(None, ""),) * (len(step.calls) - 1)
-        for came, brought in draft.tells:
-            tokens = step.action_tokens + 1
-            tokens += draft.counter.count(draft.markers.note(step.number, came))
-            places = (Place(None, came), *others)
+        for texts, brought in draft.tells:
+            notes = [draft.markers.note(step.number, text) for text in texts]
+            tokens = step.action_tokens + sum([draft.counter.count(note) + 1 for note in notes])
+            places = tuple([Place(None, text) for text in texts])
             yield Rendition(step.number, "action", places, tokens, verbatim + _LEAST + brought)

@@ -6,24 +6,26 @@ from dataclasses import dataclass
 
 from agora.core.memo import Memo
 from agora.core.reading import READ_OF_AN_ACTION
-from agora.core.reading.actions import fenced
-from agora.core.reading.names import listed, no_sentence, plain_name
+from agora.core.reading.actions import call_reads, fenced
+from agora.core.reading.literals import Number
+from agora.core.reading.names import listed, plain_name, reads_as_orders
 from agora.core.reading.observation import observe
 from agora.core.reading.vocabulary import word_set
-from agora.core.renditions.rendition import done_text
 from agora.core.renditions.telling import told
 from agora.core.trajectory import Step
 
 HEAD_CHARACTERS = 96
 """The longest command that a line repeats; what is longer is cut at a space."""
-_MOST_CALLS = 3
+CUT = "…"
+"""Stands where something of an argument is left out."""
+_MOST_CALLS = 8
 _MOST_ARGUMENTS = 4
 _MOST_NAMES = 3
 _MOST_TOLD = 24
 """How many arguments a full line names: as many as a booking has."""
 _VALUE_CHARACTERS = 60
 _SHORT_CHARACTERS = 48
-"""A text that an agent gave as an argument is repeated up to here, if it is no sentence."""
+"""A text that an agent gave as an argument is repeated up to here."""
 
 _COMMAND_KEYS = word_set("actions", "command_keys")
 _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
@@ -57,16 +59,20 @@ def deed(step: Step) -> Deed:
     >>> deed(Step(number=1, action="", observation="", tokens=9, calls=(flight,))).text
     'get_flight number=HAT136 date=2024-05-20'
     >>> deed(Step(number=2, action="```bash\ncd /app && ls -l\n```", observation="", tokens=9)).text
-    'ls -l'
+    '… ls -l'
     """
     if not step.calls:
         text = fenced(step.action)
         said = _shortened(text, whole=text == step.action)
         return Deed(said.text, said.whole, (said.text,))
-    found = [_call(f"{call.name}\n{call.arguments}") for call in step.calls[:_MOST_CALLS]]
-    untold = len(step.calls) - len(found)
-    calls = (*[one.text for one in found], *("",) * untold)
-    return Deed(done_text(calls), not untold and all(one.whole for one in found), calls)
+    found = [_call(f"{call.name}\n{call.arguments}") for call in step.calls]
+    # Calls that only read may be counted; one that changes something is always told.
+    calls = [
+        one.text if at < _MOST_CALLS or not call_reads(call) else ""
+        for at, (call, one) in enumerate(zip(step.calls, found, strict=True))
+    ]
+    said = "; ".join([call for call in calls if call])
+    return Deed(said, all(calls) and all(one.whole for one in found), tuple(calls))
 
 
 def full_deed(step: Step, short: Deed) -> Deed:
@@ -95,73 +101,88 @@ def _read_call(text: str) -> Deed:
     name, _, arguments = text.partition("\n")
     tool = name if _TOOL.fullmatch(name) else "tool"
     if len(arguments) > READ_OF_AN_ACTION:
-        return Deed(" ".join([tool, *listed(arguments[:READ_OF_AN_ACTION])[:_MOST_NAMES]]), False)
+        named = listed(arguments[:READ_OF_AN_ACTION])[:_MOST_NAMES]
+        return Deed(" ".join([tool, *named, CUT]), False)
     try:
-        given = json.loads(arguments) if arguments else {}
+        given = json.loads(arguments, parse_float=Number, parse_int=Number) if arguments else {}
     except (ValueError, RecursionError):
         given = arguments
     if isinstance(given, str):
         said = _shortened(given, whole=True)
         return Deed(f"{tool} {said.text}".rstrip(), said.whole)
     if not isinstance(given, dict):
-        return Deed(tool, not given)
-    words = [tool]
-    whole = len(given) <= _MOST_ARGUMENTS
-    for key, value in list(given.items())[:_MOST_ARGUMENTS]:
-        said = _argument(str(key), value, arguments)
-        whole = whole and said.whole
-        if said.text:
-            words.append(said.text)
-    return Deed(" ".join(words), whole)
+        return Deed(f"{tool} {CUT}" if given else tool, not given)
+    said = [_argument(str(key), value) for key, value in list(given.items())[:_MOST_ARGUMENTS]]
+    words = [tool, *[one.text for one in said]]
+    if len(given) > len(said):
+        # Switches are told however many arguments there are: they turn a call into another one.
+        switches = list(given.items())[_MOST_ARGUMENTS:]
+        words += [_argument(k, v).text for k, v in switches if isinstance(v, bool)]
+        words.append(CUT)
+    return Deed(" ".join(words), len(given) == len(said) and all(one.whole for one in said))
 
 
 _call = Memo(_read_call, 1_000_000, name="calls")
 
 
-def _argument(key: str, value: object, source: str) -> Deed:
-    """Return an argument as `key=value`, or what of it can be named."""
+def _argument(key: str, value: object) -> Deed:
+    """Return an argument as `key=value`: whole, or with a sign where it was cut."""
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         if key in _COMMAND_KEYS:
             return _shortened(" ".join(value), whole=True)
-        found = [_argument(key, item, source) for item in value[:_MOST_NAMES]]
-        texts = [one.text for one in found if one.text]
-        complete = len(value) <= _MOST_NAMES and all(one.whole for one in found)
-        return Deed(" ".join(texts), complete)
-    if isinstance(value, bool) or value is None or not isinstance(value, str | int | float):
-        return Deed("", value is None or value is False)
+        items = [_value(item) for item in value[:_MOST_NAMES]]
+        more = [CUT] if len(value) > _MOST_NAMES else []
+        text = ",".join([*[item.text for item in items], *more])
+        return Deed(f"{_name(key)}={text}", not more and all(item.whole for item in items))
+    if isinstance(value, str) and not isinstance(value, Number) and key in _COMMAND_KEYS:
+        return _shortened(value, whole=True)
+    said = _value(value)
+    return Deed(f"{_name(key)}={said.text}", said.whole)
+
+
+def _name(key: str) -> str:
+    return key if _TOOL.fullmatch(key) else CUT
+
+
+def _value(value: object) -> Deed:
+    """Return a value as the arguments have it, or what of it can be named, marked as cut."""
+    if isinstance(value, bool) or value is None:
+        return Deed({True: "true", False: "false"}.get(value, "null"), True)  # type: ignore[arg-type]
+    if isinstance(value, dict | list):
+        return Deed(CUT, False) if value else Deed("{}" if isinstance(value, dict) else "[]", True)
     text = str(value)
-    if key in _COMMAND_KEYS:
-        return _shortened(text, whole=True)
-    if not _TOOL.fullmatch(key) or text not in source:
-        return Deed("", False)
-    if plain_name(text) and len(text) <= _VALUE_CHARACTERS:
-        return Deed(f"{key}={text}", True)
-    if not isinstance(value, str):
-        return Deed(f"{key}={text}", True)
-    names = listed(text)[:_MOST_NAMES]
-    if names == (text,) or (len(text) <= _SHORT_CHARACTERS and no_sentence(text)):
-        return Deed(f'{key}="{text}"', True)
-    return Deed(f"{key}={names[0]}" if names and " " not in names[0] else "", False)
+    if isinstance(value, Number) or (plain_name(text) and len(text) <= _VALUE_CHARACTERS):
+        return Deed(text, True)
+    if len(text) <= _SHORT_CHARACTERS and text.isprintable() and not reads_as_orders(text):
+        return Deed(f'"{text}"', True)
+    names = [name for name in listed(text)[:1] if " " not in name]
+    return Deed(f'"{CUT}{names[0]}{CUT}"' if names else CUT, False)
 
 
 def _shortened(text: str, *, whole: bool) -> Deed:
     """Return the beginning of a command on one line."""
     text = text.strip()
+    cut = ""
     thought = _THOUGHT.match(text) or _COMMENTS.match(text)
     if thought and thought.end() < len(text):
-        text, whole = text[thought.end() :], False
+        text, whole, cut = text[thought.end() :], False, f"{CUT} "
     entered = _CD.match(text)
     if entered and entered.end() < len(text):
-        text = text[entered.end() :]
+        text, whole, cut = text[entered.end() :], False, f"{CUT} "
     first, _, rest = text.partition("\n")
     if rest and "<<" in first:
         # What a here-document holds is no part of the command.
-        return Deed(f"{_shortened(first, whole=False).text} …".replace("… …", "…"), False)
-    # The arrow ends what was done, so none may stand in it.
-    line = text[: 4 * HEAD_CHARACTERS].replace("->", " ")
-    line = "".join(character if character.isprintable() else " " for character in line)
+        return Deed(f"{cut}{_on_one_line(first).text} {CUT}".replace("… …", CUT), False)
+    line = _on_one_line(text)
+    return Deed(f"{cut}{line.text}", whole and line.whole)
+
+
+def _on_one_line(text: str) -> Deed:
+    """Return the beginning of a text on one line."""
+    line = text[: 4 * HEAD_CHARACTERS]
+    line = "".join([character if character.isprintable() else " " for character in line])
     line = _SPACES.sub(" ", line).strip()
     if len(line) <= HEAD_CHARACTERS and len(text) <= 4 * HEAD_CHARACTERS:
-        return Deed(line, whole)
+        return Deed(line, True)
     cut = line[:HEAD_CHARACTERS].rpartition(" ")[0] or line[:HEAD_CHARACTERS]
-    return Deed(f"{cut} …", False)
+    return Deed(f"{cut} {CUT}", False)

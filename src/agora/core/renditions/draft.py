@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from agora.core.reading.actions import Tools
 from agora.core.renditions.deeds import Deed
 from agora.core.renditions.markers import Markers
 from agora.core.renditions.rendition import Rendition
@@ -41,15 +42,23 @@ class Forms:
     signed: bool = True
     """Whether notes and markers say who wrote them wherever they are, not only in user text."""
     changing_tools: tuple[str, ...] = ()
-    """Further tools whose steps change something, and are therefore never gone."""
+    """Tools that change something, whatever they are called: their steps are never gone."""
+    reading_tools: tuple[str, ...] = ()
+    """Tools that only read: their steps may be gone."""
     more: tuple[Form, ...] = ()
     """Forms of your own, to choose from besides those of the package."""
 
+    @property
+    def tools(self) -> Tools:
+        """What is known of tools by their names."""
+        return Tools(self.reading_tools, self.changing_tools)
+
 
 class Tell(NamedTuple):
-    """What a note or a line may say of a result: how it went, and names that are worth so much."""
+    """What may be said of a step's results: how each call went, and names worth so much in all."""
 
-    text: str
+    texts: tuple[str, ...]
+    """For each result, in their order."""
     worth: float
 
 
@@ -78,7 +87,7 @@ class Draft:
     def says_nothing(self) -> bool:
         """Whether there is nothing to say of it: a thought that was noted down by a tool."""
         removed = self.step.removable and not self.changed and self.forms.lines
-        return removed and not self.step.observation.strip() and self.done.text == "think"
+        return removed and not self.step.observation.strip() and self.done.text == "think …"
 
     def action_worth(self, share: float, tokens: int) -> float:
         """Return what so many tokens of the action are worth that carry this share of its names."""

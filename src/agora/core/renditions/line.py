@@ -1,10 +1,11 @@
 """The form of a step that is a line in a marker: what was done, how it went, what it brought."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from agora.core.renditions.deeds import Deed, full_deed
 from agora.core.renditions.draft import Draft
-from agora.core.renditions.rendition import ARROW, Place, Rendition
+from agora.core.renditions.rendition import Place, Rendition
+from agora.core.trajectory import Step
 
 _PART_OF_A_DEED = 0.5
 """The share of an action's worth that its line carries when it had to be cut."""
@@ -26,18 +27,30 @@ class Line:
             (done, draft.action_worth(share, count(done.text)) + _LEAST)
             for done, share in _deeds(draft).items()
         ]
-        for came, brought in draft.tells:
+        for texts, brought in draft.tells:
             for done, worth in deeds:
-                text = f"{done.text}{ARROW}{came}" if came else done.text
-                first, *others = done.calls
-                places = (Place(first, came), *[Place(other, "") for other in others])
-                tokens = count(f"\n{number} {text}")
-                yield Rendition(number, "line", places, tokens, worth + brought)
+                places = _places(draft.step, done, texts)
+                line = Rendition(number, "line", places, 0, worth + brought)
+                tokens = count("".join([f"\n{number} {said}" for said in line.lines]))
+                yield line._replace(tokens=tokens)
 
     def _may(self, draft: Draft) -> bool:
         if not draft.step.removable or draft.says_nothing:
             return False
         return draft.forms.lines or (draft.changed and not draft.keeps_action)
+
+
+def _places(step: Step, done: Deed, texts: Sequence[str]) -> tuple[Place, ...]:
+    """Return what was done in each call, with what came back from it."""
+    places: list[Place] = []
+    answered: set[int] = set()
+    for at, (result, text) in enumerate(zip(step.results, texts, strict=True)):
+        call = result.call if result.call >= 0 else at
+        answered.add(call)
+        action = done.calls[call] if call < len(done.calls) else ""
+        places.append(Place(action, text if action else ""))
+    others = [Place(said, "") for at, said in enumerate(done.calls) if at not in answered]
+    return (*places, *others)
 
 
 def _deeds(draft: Draft) -> dict[Deed, float]:

@@ -110,7 +110,7 @@ class PaperMarkers:
 def _run(steps: Sequence[Rendition], rest: str) -> str:
     first, last = steps[0].number, steps[-1].number
     which = f"step {first}" if first == last else f"steps {first}-{last}"
-    lines = [f"{step.number} {line}" for step in steps if (line := step.text)]
+    lines = [f"{step.number} {line}" for step in steps for line in step.lines]
     return "\n".join([f"[{which} elided{rest}]", *lines])
 
 

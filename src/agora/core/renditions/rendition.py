@@ -24,8 +24,7 @@ class Rendition(NamedTuple):
     """The step."""
     form: str
     places: tuple[Place, ...]
-    """A place per call, in the order of their results. A call without one is told by the others:
-    its result says no more than that it was elided."""
+    """A place per result, in their order, and after those one for each call without a result."""
     tokens: int
     worth: float
 
@@ -40,26 +39,22 @@ class Rendition(NamedTuple):
         return " ".join([place.result for place in self.places if place.result])
 
     @property
+    def lines(self) -> tuple[str, ...]:
+        """What a marker says of it: a line for each call, and how many are left out."""
+        said = [place for place in self.places if place.action]
+        untold = len(self.places) - len(said)
+        lines = [
+            f"{place.action}{ARROW}{place.result}" if place.result else str(place.action)
+            for place in said
+        ]
+        return (*lines, f"+{untold} calls") if said and untold else tuple(lines)
+
+    @property
     def text(self) -> str:
-        """What is said in place of what was elided: in a note, or in a line of a marker.
+        """What is said in place of what was elided: in notes, or in the lines of a marker.
 
-        >>> get = Place("get_flight number=HAT136", "ok date=2024-05-20")
+        >>> get = Place("get_flight number=HAT136", "date=2024-05-20")
         >>> Rendition(3, "line", (get, Place("look", "")), 12, 0.5).text
-        'get_flight number=HAT136; look -> ok date=2024-05-20'
+        'get_flight number=HAT136 -> date=2024-05-20\\nlook'
         """
-        said = self.result
-        if self.in_place:
-            return said
-        done = done_text([place.action or "" for place in self.places])
-        return f"{done}{ARROW}{said}" if said else done
-
-
-def done_text(actions: "list[str] | tuple[str, ...]") -> str:
-    """Return what was done on one line; calls of which nothing is said are counted.
-
-    >>> done_text(["get id=A-1", "look", ""])
-    'get id=A-1; look; +1 calls'
-    """
-    said = [action for action in actions if action]
-    untold = len(actions) - len(said)
-    return "; ".join([*said, f"+{untold} calls"] if said and untold else said)
+        return self.result if self.in_place else "\n".join(self.lines)

@@ -11,9 +11,11 @@ from agora.core.reading import READ_OF_AN_ACTION
 from agora.core.reading.actions import action_text, changes
 from agora.core.reading.mentions import USED, spoken_of
 from agora.core.reading.names import all_names
-from agora.core.reading.observation import observe, status
+from agora.core.reading.observation import observe, outcome
+from agora.core.reading.outcome import Outcome
 from agora.core.reading.records import Fact, codes_in
 from agora.core.reading.things import phrases
+from agora.core.renditions.brief import brief
 from agora.core.renditions.deeds import deed
 from agora.core.renditions.draft import Draft, Forms, Tell
 from agora.core.renditions.gone import gone
@@ -133,26 +135,23 @@ def plan(
             options.append((whole(step),))
             continue
         done = deed(step)
+        went = [outcome(result) for result in step.results]
         told = telling.of(step, frozenset(done.text.replace("=", " ").split()))
-        tells = told.tells if told.coded else (_NOTHING, *told.tells)
-        went, carried = status(step), worth.observation * worth.named
+        tells = told.tells if told.coded else ((_NOTHING,) * len(went), *told.tells)
+        carried = worth.observation * worth.named
         draft = Draft(
             step=step,
             worth=worth,
             done=done,
-            changed=changes(step, forms.changing_tools),
+            changed=changes(step, forms.tools),
             tells=[
-                Tell(
-                    f"{went} {one.text}" if went and one.text else went or one.text,
-                    carried * one.share,
-                )
-                for one in dict.fromkeys(tells)
+                Tell(_said(step, went, one), carried * _share(one)) for one in dict.fromkeys(tells)
             ],
             forms=forms,
             markers=markers,
             counter=counter,
         )
-        options.append(_rising(_renditions(draft, went, coded=told.coded)))
+        options.append(_rising(_renditions(draft, coded=told.coded)))
         if told.coded:
             coded.append(at)
         elif options[-1][0].form == "gone":
@@ -167,7 +166,21 @@ def plan(
     )
 
 
-def _renditions(draft: Draft, went: str, *, coded: bool) -> list[Rendition]:
+def _said(step: Step, went: Sequence[Outcome], told: Sequence[Told]) -> tuple[str, ...]:
+    """Return what is said of each result: how its call went and why, then what it brought."""
+    said: list[str] = []
+    for result, how, one in zip(step.results, went, told, strict=True):
+        parts = [how.said, f'"{how.reason}"' if how.reason else "", one.text]
+        text = " ".join([part for part in parts if part])
+        said.append(text or brief(result.text))
+    return tuple(said)
+
+
+def _share(told: Sequence[Told]) -> float:
+    return sum([one.share for one in told]) / len(told)
+
+
+def _renditions(draft: Draft, *, coded: bool) -> list[Rendition]:
     """Return all forms of a step.
 
     Where they tell a code, only the shortest is there without it: for when nothing else fits.
@@ -176,7 +189,9 @@ def _renditions(draft: Draft, went: str, *, coded: bool) -> list[Rendition]:
     found = [one for form in table for one in form.renditions(draft)]
     if not coded:
         return found
-    bare = replace(draft, tells=[Tell(went, 0.0)])
+    nothing = (_NOTHING,) * len(draft.step.results)
+    went = [outcome(result) for result in draft.step.results]
+    bare = replace(draft, tells=[Tell(_said(draft.step, went, nothing), 0.0)])
     shorter = (one for form in table for one in form.renditions(bare) if one.form != "whole")
     shortest = min(shorter, key=lambda rendition: rendition.tokens)
     return [
@@ -185,10 +200,10 @@ def _renditions(draft: Draft, went: str, *, coded: bool) -> list[Rendition]:
     ]
 
 
-class _Told(NamedTuple):
-    """What could be told of a step's result, and whether a code comes first."""
+class _Ways(NamedTuple):
+    """What could be told of each of a step's results, and whether a code comes first."""
 
-    tells: tuple[Told, ...]
+    tells: tuple[tuple[Told, ...], ...]
     coded: bool
 
 
@@ -207,44 +222,71 @@ class _Telling:
         self._shows = spoken_of(past.steps, phrases(task).union(*map(phrases, said)))
         self._codes = _codes([step for step in past.steps if step.number not in held], forms)
 
-    def of(self, step: Step, said: frozenset[str]) -> _Told:
-        """Return what is told of a step whose action says these words."""
-        known = self._known
-        brought, shown = observe(step.observation).facts, tuple(self._shows.get(step.number, ()))
+    def of(self, step: Step, said: frozenset[str]) -> _Ways:
+        """Return what is told of a step whose action says these words.
+
+        What a result tells never depends on another result of the same step.
+        """
+        coded = False
+        each: list[tuple[Told, ...]] = []
+        new: list[Fact] = []
+        for at, result in enumerate(step.results):
+            found, own = self._found(step, at, said)
+            # What a text shows of things is known for the whole step.
+            shown = found[len(observe(result.text).facts) :]
+            each.append(
+                ways_to_tell(
+                    result.text, self._known, said=said, asked=self._asked, codes=own, shown=shown
+                )
+            )
+            coded = coded or bool(own)
+            new += found
+        self._known.update([fact.tells for fact in new])
+        most = max(map(len, each))
+        tells = [tuple(ways[min(level, len(ways) - 1)] for ways in each) for level in range(most)]
+        return _Ways(tuple(tells), coded)
+
+    def _found(
+        self, step: Step, at: int, said: frozenset[str]
+    ) -> tuple[tuple[Fact, ...], tuple[int, ...]]:
+        """Return the facts of a result, and where the few are that come before all others."""
+        brought = observe(step.results[at].text).facts
+        alone = len(step.results) == 1
+        shown = tuple(self._shows.get(step.number, ())) if alone else ()
         found: tuple[Fact, ...] = (*brought, *shown)
         used = [place for place, fact in enumerate(shown, len(brought)) if fact.weight == USED]
         own = [
             place
-            for place in (*self._codes.get(step.number, ()), *used)
-            if found[place].tells not in known and found[place].tells not in said
-        ][:_MOST_CODES]
-        tells = ways_to_tell(
-            step.observation, known, said=said, asked=self._asked, codes=tuple(own), shown=shown
-        )
-        known.update([fact.tells for fact in found])
-        return _Told(tells, bool(own))
+            for place in (*self._codes.get((step.number, at), ()), *used)
+            if found[place].tells not in self._known and found[place].tells not in said
+        ]
+        return found, tuple(own[:_MOST_CODES])
 
 
-def _codes(steps: Sequence[Step], forms: Forms) -> Mapping[int, Sequence[int]]:
-    """Return where in its result each step that changed something tells a code alone of all steps.
+def _codes(steps: Sequence[Step], forms: Forms) -> Mapping[tuple[int, int], Sequence[int]]:
+    """Return where each result of a step that changed something tells a code alone of all steps.
 
     No step that reads could show it again. What its own arguments say is no news either.
     """
-    given: dict[int, Mapping[str, int]] = {}
+    given: dict[tuple[int, int], Mapping[str, int]] = {}
     shown: Counter[str] = Counter()
     for step in steps:
-        if not changes(step, forms.changing_tools) or status(step) not in ("ok", ""):
+        if not changes(step, forms.tools):
             continue
         asked = action_text(step, characters=READ_OF_AN_ACTION)
-        own = codes_in(observe(step.observation).facts, asked=asked)
-        if own:
-            given[step.number] = own
-            shown.update(dict.fromkeys(own, 0))
+        for at, result in enumerate(step.results):
+            if outcome(result).failed:
+                continue
+            own = codes_in(observe(result.text).facts, asked=asked)
+            if own:
+                given[step.number, at] = own
+                shown.update(dict.fromkeys(own, 0))
     for step in steps if given else ():
-        shown.update(shown.keys() & {fact.tells for fact in observe(step.observation).facts})
+        facts = {fact.tells for result in step.results for fact in observe(result.text).facts}
+        shown.update(shown.keys() & facts)
     return {
-        number: [at for tells, at in own.items() if shown[tells] == 1]
-        for number, own in given.items()
+        place: [at for tells, at in own.items() if shown[tells] == 1]
+        for place, own in given.items()
     }
 
 

@@ -1,0 +1,213 @@
+"""Which commands only read: the few that are known to, in a line that writes to no file.
+
+The grammar is a part of the shell's: words and quotes, pipes and lists of commands, redirections.
+What it does not know, a loop or a substitution, is not known to read.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+from agora.core.reading.vocabulary import word_map, word_set
+
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t\r]+|\\\n)|(?P<comment>(?:(?<=\s)|\A)\#[^\n]*)"""
+    r"""|(?P<end>&&|\|\||;|\|&?|\n)|(?P<same>[0-9]?>&[0-9-])|(?P<into>&>>?|[0-9]?>>?\|?)|(?P<from><)"""
+    r"""|(?P<word>(?:'[^']*'|"(?:[^"\\$`]|\\.)*"|\\.|[^\s'"\\;|&<>()`$#]|(?<=\S)\#|\$\w|\$\?|\$\{\w+\})+)"""
+)
+_SAFE_FILES = frozenset({"/dev/null", "/dev/stderr", "/dev/stdout"})
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
+_READS = word_set("shell", "reads")
+_READS_BUT = word_map("shell", "reads_but")
+_READS_WITH = word_map("shell", "reads_with")
+_BEFORE = word_set("shell", "before")
+_OPTION = re.compile(r"-|[0-9.]+[smhd]?\Z")
+_SHELLS = word_set("shell", "shells")
+_PYTHONS = word_set("shell", "pythons")
+_MODULES = word_set("shell", "python_modules")
+_HELP = frozenset({"--help", "--version"})
+_AWK_WRITES = re.compile(r"""print[^}]*>|>>|>\s*["']|\bsystem\s*\(|\|""")
+_SED_WRITES = re.compile(r"(?:^|[;{}\d$/])\s*[wW]\s|[/|,#]\w*[we]\b")
+_DATABASES = word_set("shell", "databases")
+_FILE = re.compile(r"-[fo]\b|--(?:file|output)\b")
+_QUERY = re.compile(
+    r"\s*+(?:SELECT|SHOW|DESC|DESCRIBE|EXPLAIN|PRAGMA\s+\w+\s*(?:\(|\Z|;)|WITH\s[^;]{1,200}?\bAS\s*\()"
+    r"(?:\b|(?<=\())", re.IGNORECASE
+)
+"""What a query begins with that only reads."""
+_QUERY_CHANGES = re.compile(
+    r"\b(?:INSERT|UPDATE|DELETE|MERGE|REPLACE\s+INTO|CREATE|DROP|ALTER|TRUNCATE|GRANT|REVOKE|INTO"
+    r"|CALL|EXEC|EXECUTE|COPY|LOCK|NEXTVAL|SETVAL|VACUUM|ANALYZE)\b",
+    re.IGNORECASE,
+)
+_LITERAL = re.compile(r"'(?:[^']|'')*'")
+_SAFE_CALLS = word_set("shell", "python_calls")
+
+
+def only_reads(command: str) -> bool:
+    r"""Tell whether a command line is known to change nothing.
+
+    >>> only_reads("cd /app && git log --oneline 2>/dev/null | head -5")
+    True
+    >>> only_reads("grep -n key *.py > found.txt"), only_reads("deploy --all")
+    (False, False)
+    """
+    if "<<" in command:
+        return False
+    commands = _commands(command.strip())
+    return bool(commands) and all(map(_reads, commands))
+
+
+def _commands(line: str) -> list[list[str]]:
+    """Return the commands of a line as words; nothing of one that writes or cannot be read."""
+    commands: list[list[str]] = [[]]
+    at = 0
+    target = False
+    while at < len(line):
+        token = _TOKEN.match(line, at)
+        if token is None:
+            return []
+        at = token.end()
+        kind = token.lastgroup
+        if kind == "word":
+            if target and _unquoted(token[0]) not in _SAFE_FILES:
+                return []
+            if not target:
+                commands[-1].append(_unquoted(token[0]))
+            target = False
+        elif kind == "into":
+            target = True
+        elif kind == "from":
+            # What is read from a file is no word of the command.
+            commands[-1].append("<")
+        elif kind == "end":
+            commands.append([])
+    return [words for words in commands if words] if not target else []
+
+
+def _unquoted(word: str) -> str:
+    return re.sub(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", _inner, word, flags=re.DOTALL)
+
+
+def _inner(found: "re.Match[str]") -> str:
+    return next(group for group in found.groups() if group is not None)
+
+
+def _reads(words: Sequence[str]) -> bool:
+    """Tell whether one command is known to change nothing."""
+    words = list(_own(words))
+    if not words:
+        return True
+    name = words[0].rpartition("/")[2]
+    given = words[1:]
+    if len(given) == 1 and given[0] in _HELP:
+        return True
+    if name in ("awk", "gawk", "mawk"):
+        return "-i" not in given and not any(map(_AWK_WRITES.search, _programs(given)))
+    if name == "sed":
+        flags = [one for one in given if one.startswith("-")]
+        in_place = any(one.startswith("--in-place") or "i" in one[:4] for one in flags)
+        return not in_place and not any(map(_SED_WRITES.search, _programs(given)))
+    if name in _SHELLS:
+        return len(given) == 2 and given[0] in ("-c", "-lc") and only_reads(given[1])
+    if name in _PYTHONS:
+        return _python_reads(given)
+    if name in _DATABASES:
+        return sum(map(query_reads, given)) == 1 and not any(map(_FILE.match, given))
+    if name in _READS:
+        return True
+    if name in _READS_BUT:
+        return not any(one.split("=")[0] in _READS_BUT[name] for one in given) and not any(
+            one[:2] in _READS_BUT[name] for one in given if one[:1] == "-" and one[1:2] != "-"
+        )
+    if name in _READS_WITH:
+        return _subcommand(given) in _READS_WITH[name]
+    return False
+
+
+def query_reads(query: str) -> bool:
+    """Tell whether a query of a database is known to change nothing.
+
+    >>> query_reads("SELECT name FROM t WHERE a > 3"), query_reads("WITH x AS (DELETE FROM t) ...")
+    (True, False)
+    """
+    if not _QUERY.match(query):
+        return False
+    return _QUERY_CHANGES.search(_LITERAL.sub("''", query)) is None
+
+
+def _own(words: Sequence[str]) -> Iterator[str]:
+    """Yield the words of a command behind what only prepares for it: `sudo`, `X=1`, `timeout 5`."""
+    at = 0
+    while at < len(words):
+        if _ASSIGNED.match(words[at]) or words[at] in ("!", "<"):
+            at += 1 + (words[at] == "<")
+        elif words[at] in _BEFORE:
+            at += 1
+            while at < len(words) and _OPTION.match(words[at]):
+                at += 1
+        else:
+            break
+    while at < len(words):
+        if words[at] == "<":
+            at += 2
+            continue
+        yield words[at]
+        at += 1
+
+
+def _programs(given: Sequence[str]) -> list[str]:
+    return [one for one in given if not one.startswith("-")][:1]
+
+
+def _subcommand(given: Sequence[str]) -> str:
+    """Return the words that say what a command of many does: `stash list`, or its first."""
+    words = [one for one in given if not one.startswith("-")]
+    flags = [one for one in given if one.startswith("-")]
+    if any(one in _HELP for one in flags):
+        return "--help"
+    first = words[0] if words else ""
+    if first in _TWO_WORDS:
+        second = words[1] if len(words) > 1 else ""
+        return f"{first}-{second or (flags[0].lstrip('-') if flags else '')}".rstrip("-")
+    return first
+
+
+_TWO_WORDS = word_set("shell", "two_words")
+
+
+def _python_reads(given: Sequence[str]) -> bool:
+    if len(given) > 1 and given[0] == "-m":
+        return given[1] in _MODULES
+    return len(given) >= 2 and given[0] == "-c" and python_reads(given[1])
+
+
+def python_reads(code: str) -> bool:
+    """Tell whether Python code calls nothing but what is known to change nothing.
+
+    >>> python_reads("import json; print(json.load(open('a.json'))['x'])")
+    True
+    >>> python_reads("open('a', 'w').write('x')")
+    False
+    """
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return all(_is_safe(node) for node in ast.walk(tree))
+
+
+def _is_safe(node: ast.AST) -> bool:
+    if isinstance(node, ast.Delete | ast.Global | ast.ClassDef):
+        return False
+    if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return all(isinstance(one, ast.Name | ast.Tuple) for one in targets)
+    if not isinstance(node, ast.Call):
+        return True
+    called = node.func
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    if name == "open":
+        modes = [*node.args[1:2], *[one.value for one in node.keywords if one.arg == "mode"]]
+        return all(isinstance(one, ast.Constant) and one.value in ("r", "rb", "rt") for one in modes)
+    return name in _SAFE_CALLS
