@@ -118,7 +118,7 @@ def _unframed(text: str, before: Any) -> str:
 def users_words(message: dict[str, Any]) -> bool:
     """Tell whether what is added to a message stands among the user's words, not in a result."""
     parts = message.get("parts", message.get("content"))
-    results = {"functionResponse", "function_response", "toolResult"}
+    results = {"functionResponse", "function_response", "toolResult", "tool_use_id"}
     inside = isinstance(parts, list) and any(results & part.keys() for part in parts)
     return message.get("role") == "user" and not inside
 
@@ -228,7 +228,9 @@ def named_steps(marker: str, history: History) -> set[int]:
     for line in match[4].split("\n")[1:]:
         number, _, words = line.partition(" ")
         assert int(number) in numbers, "a line stands for a step of another run"
-        head, _, names = f" {words}".rpartition(" -> ")
+        head, arrow, names = words.rpartition(" -> ")
+        if not arrow:
+            head, names = words, ""
         assert_names_stand_in([*done_words(head), *told_names(names)], int(number), history)
     return numbers
 
@@ -241,10 +243,19 @@ def assert_names_stand_in(names: list[str], number: int, history: History) -> No
     else:
         messages = [history.messages[position] for position in positions]
         texts = [text for message in messages for text in texts_in(message)]
+        # Where texts are JSON, with signs escaped, what they say counts.
+        texts += [text for one in texts for text in texts_in(_decoded(one))]
         # Where arguments are an object, their text is its JSON.
         source = "\n".join([*texts, json.dumps(messages, ensure_ascii=False)])
     for name in names:
         assert name in source, f"{name!r} does not stand in step {number}"
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 _SAID_OF_A_STEP = re.compile(r"(?:^|; )\+\d+$|^(?:ok|error|exit -?\d+)(?= |$)")
@@ -252,6 +263,8 @@ _SAID_OF_A_STEP = re.compile(r"(?:^|; )\+\d+$|^(?:ok|error|exit -?\d+)(?= |$)")
 
 _LEFT_OUT = "…"
 """Says that an action goes on; it is nobody's word."""
+_EMPTY = "(empty)"
+"""Stands for a result that has nothing in it."""
 _NO_NAME = "tool"
 """Stands for a tool whose name is not one."""
 
@@ -259,14 +272,15 @@ _NO_NAME = "tool"
 def told_names(told: str) -> list[str]:
     """Return the words of what a step brought that have to stand in it."""
     words = re.split(r"[ ;=.,]+", _SAID_OF_A_STEP.sub("", told))
-    return [word.strip('"') for word in words if word != _LEFT_OUT]
+    return [word.strip(f'"{_LEFT_OUT}') for word in words if word != _EMPTY]
 
 
 def done_words(done: str) -> list[str]:
     """Return the words of what a step did that have to stand in it."""
-    words = re.sub(r"; \+\d+(?: calls)?$", "", done).split()
+    words = re.sub(r"(?:; |^)\+\d+(?: calls)?$", "", done).split()
     own = [word for word in words if word.strip(";") not in (_LEFT_OUT, _NO_NAME)]
-    return [part.strip('";') for word in own for part in re.split("[=,]", word)]
+    parts = [part.strip('";') for word in own for part in re.split("[=,]", word)]
+    return [part.strip(_LEFT_OUT) for part in parts]
 
 
 def texts_in(value: Any) -> Iterator[str]:
