@@ -4,6 +4,7 @@ import asyncio
 import copy
 import inspect
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -26,7 +27,15 @@ _FORMATS = {
 }
 
 
-def wrap(client: C, compressor: Compressor | None = None, *, shadow: bool = False) -> C:
+def wrap(
+    client: C,
+    compressor: Compressor | None = None,
+    *,
+    shadow: bool = False,
+    keep_tools: Collection[str] = (),
+    changing_tools: Collection[str] = (),
+    reading_tools: Collection[str] = (),
+) -> C:
     """Return a client like `client` that compresses chat, responses and messages requests.
 
     It is of the same type and shares the connections; `client` itself stays as it is. Streaming,
@@ -42,7 +51,7 @@ def wrap(client: C, compressor: Compressor | None = None, *, shadow: bool = Fals
     prepare = getattr(kind, "_prepare_options", None)
     if prepare is None or not hasattr(client, "with_options"):
         raise UnknownClientError(f"a {kind.__module__}.{kind.__qualname__}")
-    compressor = compressor or Compressor()
+    compressor = _with_tools(compressor or Compressor(), keep_tools, changing_tools, reading_tools)
     edit = _Edit(replace(compressor, shadow=True) if shadow else compressor)
 
     def prepare_sync(self: Any, options: Any) -> Any:
@@ -78,6 +87,25 @@ def wrap(client: C, compressor: Compressor | None = None, *, shadow: bool = Fals
     wrapped = client.with_options()
     wrapped.__class__ = wrapped_kind
     return wrapped
+
+
+def _with_tools(
+    compressor: Compressor,
+    keep: Collection[str],
+    changing: Collection[str],
+    reading: Collection[str],
+) -> Compressor:
+    """Return a compressor to which these tools are known besides its own."""
+    if not (keep or changing or reading):
+        return compressor
+    # On their own first: what is no list of names is refused as what was given.
+    given = Compressor(keep_tools=keep, changing_tools=changing, reading_tools=reading)
+    return replace(
+        compressor,
+        keep_tools=(*compressor.keep_tools, *given.keep_tools),
+        changing_tools=(*compressor.changing_tools, *given.changing_tools),
+        reading_tools=(*compressor.reading_tools, *given.reading_tools),
+    )
 
 
 class _Edit:
