@@ -19,6 +19,7 @@ from agora.errors import (
     GuardError,
     IllegalInputError,
     ScoreError,
+    SettingError,
     UnknownFormatError,
 )
 from agora.scorers.recency import RecencyScorer
@@ -287,12 +288,19 @@ def test_illegal_messages_come_back_as_they_are_with_the_rule_they_break() -> No
         every_call(strict=True).compress(messages)
 
 
-def test_pins_that_are_no_numbers_hand_the_messages_on() -> None:
-    messages = history(6)
-    compression = agora.compress(messages, pins=[[3]])  # type: ignore[list-item]
+@pytest.mark.parametrize("pins", [["1"], "12", [1.0], [True], [[3]], [0], [-1], 3, None])
+def test_pins_that_are_no_numbers_of_steps_are_refused(pins: Any) -> None:
+    with pytest.raises(SettingError, match=r"^pins is .*; it must be numbers of steps"):
+        agora.compress(history(6), pins=pins)
+    with pytest.raises(SettingError, match=r"^pins is "):
+        agora.Compressor().sizes(agora.parse(history(6)), pins=pins)
 
-    assert compression.messages is messages
-    assert compression.reason is Reason.FAILED
+
+def test_pins_may_come_in_any_collection() -> None:
+    collections: list[Any] = [[3], (3,), {3}, range(3, 4), iter([3]), {3: "why"}]
+    for pins in collections:
+        compression = every_call(budget=Budget(limit=0)).compress(history(6), pins=pins)
+        assert compression.decisions[2].reason == "pinned"
 
 
 @pytest.mark.parametrize("messages", [None, 3, "hello", {"role": "user"}])

@@ -123,10 +123,11 @@ def wrap(
     Chat completions, Responses and Messages; synchronous, asynchronous and
     streaming. The client passed in is not changed. With `shadow` every request is
     sent as it is, and the log `agora.integrations` says what would have been elided.
-    The tools named are added to those of the compressor, which describes them.
+    A client that was wrapped already gets these settings instead of its own. The tools
+    named are added to those of the compressor, which describes them.
 
     Raises:
-        UnknownClientError: it is not a client of openai or anthropic, or was wrapped already.
+        UnknownClientError: it is not a client of openai or anthropic.
         SettingError: tools are no names, or one is said both to change something and to read.
     """
     # Not imported above: integrations stand on this module, and need packages of their own.

@@ -1,7 +1,7 @@
 """The compressor, top to bottom: parse a request, choose an edit, select steps, write messages."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, Literal
 
@@ -197,9 +197,11 @@ class Compressor:
                 show: of a log without system text and tools.
 
         Raises:
-            AgoraError: only if `strict`.
+            SettingError: `pins` are no numbers of steps.
+            AgoraError: any other only if `strict`.
 
         """
+        pinned = _step_numbers(pins)
         request: Request | None = None
         try:
             request = make_request(
@@ -213,7 +215,7 @@ class Compressor:
             )
             request = replace(request, bound=self.binds_thinking)
             schedule = self.schedule_for(model, asked_ttl(request))
-            compression = self._compressed(request, schedule, frozenset(pins), sized)
+            compression = self._compressed(request, schedule, pinned, sized)
             if self.shadow:
                 compression = _in_shadow(compression, messages)
             return remove_unheld(request, compression)
@@ -256,7 +258,7 @@ class Compressor:
         compressor, replay, explain and gateway name the same edits.
         """
         kept = self._kept(trajectory, plans=False).keys()
-        return Sizes.of(trajectory, pinned=frozenset(pins) | kept)
+        return Sizes.of(trajectory, pinned=_step_numbers(pins) | kept)
 
     def decide(
         self, trajectory: Trajectory, edit: Edit, *, pins: Collection[int] = ()
@@ -265,7 +267,7 @@ class Compressor:
 
         For looking at many edits of one trajectory: it is parsed once.
         """
-        selection = self._select(trajectory, edit, frozenset(pins))
+        selection = self._select(trajectory, edit, _step_numbers(pins))
         if isinstance(selection, Reason):
             return _all_kept(trajectory, selection)
         return selection.decisions
@@ -505,6 +507,20 @@ def _tool_names(setting: str, value: Any) -> tuple[str, ...]:
     if not listed or not all(isinstance(name, str) for name in value):
         raise SettingError(setting, repr(value), 'names of tools, such as ("read_policy",)')
     return tuple(value)
+
+
+def _step_numbers(pins: Any) -> frozenset[int]:
+    """Return the pins.
+
+    Raises:
+        SettingError: they are no numbers of steps. No traffic is to blame for that, and a step
+            that somebody takes for pinned must not be elided.
+    """
+    pinned = tuple(pins) if isinstance(pins, Iterable) else None
+    if pinned is None or any(type(pin) is not int or pin < 1 for pin in pinned):
+        shown = repr(pins if pinned is None or isinstance(pins, str) else list(pinned))
+        raise SettingError("pins", shown, "numbers of steps, counted from 1, such as [3, 7]")
+    return frozenset(pinned)
 
 
 def _tools_of(compressor: Compressor) -> Tools:
