@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import agora
-from agora import Budget, Compressor, PriceSheet, Reason, Rung
+from agora import Budget, Compressor, PriceSheet, Reason, Rung, validate
 from agora.core.prices import sheet_for
 from agora.core.schedule import Edit, Sizes
 from agora.core.tokens import Characters
@@ -23,6 +23,7 @@ from agora.errors import (
     UnknownFormatError,
 )
 from agora.scorers.recency import RecencyScorer
+from agora.testing import sample
 
 NOTE = "lorem ipsum dolor sit amet " * 20
 
@@ -431,3 +432,40 @@ def test_sizes_that_messages_do_not_show_count_where_the_caller_knows_them() -> 
     assert not shown.changed
     assert known.changed
     assert known.tokens_before == shown.tokens_before + 20_000
+
+
+@pytest.mark.parametrize("format", sorted(agora.adapters.FORMATS))
+def test_what_was_compressed_may_come_back_as_a_conversation_of_its_own(format: str) -> None:
+    eager = every_call(budget=Budget(limit=0), k_recent=1, strict=True)
+    changed = 0
+    for drawn in sample(format, 30, seed=7):
+        options: dict[str, Any] = {"format": format, **drawn.options}
+        compression = Compressor(schedule="every_call", k_recent=1).compress(
+            drawn.messages, **options
+        )
+        if not compression.changed or validate(compression.messages, **options):
+            continue
+        changed += 1
+
+        again = eager.compress(compression.messages, **options)
+
+        assert not validate(again.messages, before=compression.messages, **options)
+        assert again.tokens_after <= again.tokens_before
+        # Markers are text like any other: none of them is taken for a step.
+        assert len(again.decisions) <= len(compression.decisions)
+    assert changed > 5
+
+
+def test_a_marker_that_comes_back_is_text_that_stays() -> None:
+    eager = every_call(budget=Budget(limit=0), k_recent=1, strict=True)
+    first = eager.compress(history(12))
+    marked = first.messages[0]["content"]
+
+    longer = [*first.messages, *history(20)[25:]]
+    second = eager.compress(longer)
+
+    assert "[steps 1-" in marked
+    assert second.messages[0]["content"].startswith(marked)
+    assert [step.number for step in agora.parse(longer).steps] == list(
+        range(1, len(second.decisions) + 1)
+    )
