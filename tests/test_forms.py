@@ -176,7 +176,7 @@ def test_tools_of_the_forms_and_of_the_compressor_are_taken_together() -> None:
     ],
 )
 def test_a_tool_that_is_said_to_change_and_to_read_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(SettingError, match=r"changing_tools is .* without 'sink', which is in read"):
+    with pytest.raises(SettingError, match=r"changing_tools is .* without 'sink', which is in"):
         compressor(**given)
 
 

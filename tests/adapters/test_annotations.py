@@ -107,7 +107,7 @@ def test_a_tool_that_is_declared_twice_reads_only_if_it_says_so_twice() -> None:
 
 
 def test_tools_that_a_server_lists_in_the_input_are_read() -> None:
-    listed = {"type": "mcp_list_tools", "id": "m", "server_label": "own"}
+    listed: dict[str, Any] = {"type": "mcp_list_tools", "id": "m", "server_label": "own"}
     listed["tools"] = [{"name": "peek", "input_schema": {}, "annotations": READS}]
     items = [{"role": "user", "content": "Go."}, listed]
 

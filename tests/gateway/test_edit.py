@@ -127,7 +127,7 @@ def test_what_tools_say_of_themselves_is_known_with_a_memory_and_without(format:
 
 
 def test_tools_that_a_server_lists_later_are_known_with_a_memory_and_without() -> None:
-    listed = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "own"}
+    listed: dict[str, Any] = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "own"}
     listed |= {"tools": [{"name": "frobnicate", "annotations": {"readOnlyHint": True}}]}
 
     def bodies() -> Iterator[bytes]:
