@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import agora
-from agora import Budget, Compressor, PriceSheet, Reason, Rung
+from agora import Budget, Compressor, PriceSheet, Reason, Rung, validate
 from agora.core.prices import sheet_for
 from agora.core.schedule import Edit, Sizes
 from agora.core.tokens import Characters
@@ -19,9 +19,11 @@ from agora.errors import (
     GuardError,
     IllegalInputError,
     ScoreError,
+    SettingError,
     UnknownFormatError,
 )
 from agora.scorers.recency import RecencyScorer
+from agora.testing import sample
 
 NOTE = "lorem ipsum dolor sit amet " * 20
 
@@ -287,12 +289,19 @@ def test_illegal_messages_come_back_as_they_are_with_the_rule_they_break() -> No
         every_call(strict=True).compress(messages)
 
 
-def test_pins_that_are_no_numbers_hand_the_messages_on() -> None:
-    messages = history(6)
-    compression = agora.compress(messages, pins=[[3]])  # type: ignore[list-item]
+@pytest.mark.parametrize("pins", [["1"], "12", [1.0], [True], [[3]], [0], [-1], 3, None])
+def test_pins_that_are_no_numbers_of_steps_are_refused(pins: Any) -> None:
+    with pytest.raises(SettingError, match=r"^pins is .*; it must be numbers of steps"):
+        agora.compress(history(6), pins=pins)
+    with pytest.raises(SettingError, match=r"^pins is "):
+        agora.Compressor().sizes(agora.parse(history(6)), pins=pins)
 
-    assert compression.messages is messages
-    assert compression.reason is Reason.FAILED
+
+def test_pins_may_come_in_any_collection() -> None:
+    collections: list[Any] = [[3], (3,), {3}, range(3, 4), iter([3]), {3: "why"}]
+    for pins in collections:
+        compression = every_call(budget=Budget(limit=0)).compress(history(6), pins=pins)
+        assert compression.decisions[2].reason == "pinned"
 
 
 @pytest.mark.parametrize("messages", [None, 3, "hello", {"role": "user"}])
@@ -433,3 +442,25 @@ def test_what_tools_said_never_stands_in_a_user_s_message() -> None:
     users = [m["content"] for m in compression.messages if m["role"] == "user"]
     assert users == [m["content"] for m in messages if m["role"] == "user"]
     assert [d.form for d in compression.decisions[:7]].count("line") == 4
+
+
+@pytest.mark.parametrize("format", sorted(agora.adapters.FORMATS))
+def test_what_was_compressed_may_come_back_as_a_conversation_of_its_own(format: str) -> None:
+    eager = every_call(budget=Budget(limit=0), k_recent=1, strict=True)
+    changed = 0
+    for drawn in sample(format, 30, seed=7):
+        options: dict[str, Any] = {"format": format, **drawn.options}
+        compression = Compressor(schedule="every_call", k_recent=1).compress(
+            drawn.messages, **options
+        )
+        if not compression.changed or validate(compression.messages, **options):
+            continue
+        changed += 1
+
+        again = eager.compress(compression.messages, **options)
+
+        assert not validate(again.messages, before=compression.messages, **options)
+        assert again.tokens_after <= again.tokens_before
+        # Markers are text like any other: none of them is taken for a step.
+        assert len(again.decisions) <= len(compression.decisions)
+    assert changed > 5

@@ -141,6 +141,73 @@ def test_the_function_takes_tools_to_keep() -> None:
     assert found.decisions[0].outcome != "elided"
 
 
+def gone(found: agora.Compression) -> set[int]:
+    return {decision.number for decision in found.decisions if decision.form == "gone"}
+
+
+@pytest.mark.parametrize("given", [{}, {"forms": Forms(lines=False)}])
+def test_a_tool_changes_something_or_reads_as_the_settings_say(given: dict[str, Any]) -> None:
+    messages = chat(*["get_order", "frobnicate"] * 12)
+    small = {"budget": Budget(limit=10), "scorer": Fixed(StepWorth(0, 0)), **given}
+
+    assert gone(compressor(**small).compress(messages)) == set(range(1, 22, 2))
+    reads = compressor(**small, reading_tools={"frobnicate"}).compress(messages)
+    assert gone(reads) == set(range(1, 23))
+    changes = compressor(**small, changing_tools=["get_order"]).compress(messages)
+    assert gone(changes) == set()
+
+
+def test_tools_of_the_forms_and_of_the_compressor_are_taken_together() -> None:
+    messages = chat(*["get_order", "get_user"] * 12)
+    small = {"budget": Budget(limit=10), "scorer": Fixed(StepWorth(0, 0))}
+    forms = Forms(changing_tools=("get_user",))
+
+    assert gone(compressor(**small, forms=forms).compress(messages)) == set(range(1, 22, 2))
+    both = compressor(**small, forms=forms, changing_tools=("get_order",)).compress(messages)
+    assert gone(both) == set()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"changing_tools": ("ship", "sink"), "reading_tools": ("sink",)},
+        {"changing_tools": ("sink",), "forms": Forms(reading_tools=("sink",))},
+        {"changing_tools": ("sink",), "reading_tools": ("sink",), "forms": None},
+    ],
+)
+def test_a_tool_that_is_said_to_change_and_to_read_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match=r"changing_tools is .* without 'sink', which is in"):
+        compressor(**given)
+
+
+def instructed() -> list[Message]:
+    """Return a chat whose first step has read an instruction file by a tool of the user's own."""
+    messages = chat("frobnicate", *["get_order"] * 30, size=400)
+    messages[1]["tool_calls"][0]["function"]["arguments"] = '{"path": "AGENTS.md"}'
+    return messages
+
+
+def test_instructions_that_a_tool_of_ones_own_reads_stay_once_it_is_said_to_read() -> None:
+    messages = instructed()
+
+    assert compressor().compress(messages).decisions[0].reason != "instructions"
+    known = compressor(reading_tools=("frobnicate",))
+    assert known.compress(messages).decisions[0].reason == "instructions"
+    trajectory = agora.parse(messages)
+    assert known.sizes(trajectory) != compressor().sizes(trajectory)
+
+
+def test_the_function_takes_tools_that_change_and_read() -> None:
+    asked: dict[str, Any] = {"model": "gpt-5.2", "least_tokens": 0}
+
+    found = agora.compress(instructed(), **asked, reading_tools=["frobnicate"])
+    assert found.decisions[0].reason == "instructions"
+    found = agora.compress(instructed(), **asked, changing_tools=["frobnicate"])
+    assert found.decisions[0].reason != "instructions"
+    with pytest.raises(SettingError, match="changing_tools"):
+        agora.compress([], changing_tools=["frobnicate"], reading_tools=["frobnicate"])
+
+
 def test_where_the_scorer_fails_steps_are_valued_by_rule() -> None:
     messages = chat(*["get_order"] * 9)
     broken = Broken(StepWorth(0, 0))
@@ -179,7 +246,15 @@ def test_without_forms_each_step_is_whole_or_gone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "value"), [("forms", True), ("keep_tools", "read_policy"), ("keep_tools", (1,))]
+    ("setting", "value"),
+    [
+        ("forms", True),
+        *(
+            (setting, value)
+            for setting in ("keep_tools", "changing_tools", "reading_tools")
+            for value in ("read_policy", (1,), 5, None, iter(["read_policy"]))
+        ),
+    ],
 )
 def test_a_setting_that_is_none_is_refused(setting: str, value: object) -> None:
     with pytest.raises(SettingError, match=setting):

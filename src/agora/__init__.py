@@ -34,20 +34,28 @@ def compress(
     observations: Observations | None = None,
     least_tokens: int = LEAST_TOKENS,
     keep_tools: Collection[str] = (),
+    changing_tools: Collection[str] = (),
+    reading_tools: Collection[str] = (),
 ) -> Compression:
     """Return the messages to send instead, compressed with the defaults.
 
     `messages` may be in any of the seven formats; the format is detected. They are
     not changed; when there is nothing to gain they are returned as they are. No
     messages make it raise. `Compressor.compress` describes the options, and
-    `Compressor` describes `least_tokens` and `keep_tools`.
+    `Compressor` describes `least_tokens` and the settings about tools.
 
     Raises:
-        SettingError: `least_tokens` is no size, or `keep_tools` are no names.
+        SettingError: `least_tokens` is no size, `pins` are no numbers of steps, tools are no
+            names, or one of them is said both to change something and to read.
     """
     compressor = _DEFAULT
-    if least_tokens != LEAST_TOKENS or keep_tools:
-        compressor = Compressor(least_tokens=least_tokens, keep_tools=keep_tools)
+    if least_tokens != LEAST_TOKENS or keep_tools or changing_tools or reading_tools:
+        compressor = Compressor(
+            least_tokens=least_tokens,
+            keep_tools=keep_tools,
+            changing_tools=changing_tools,
+            reading_tools=reading_tools,
+        )
     return compressor.compress(
         messages,
         model=model,
@@ -101,16 +109,37 @@ _DEFAULT = Compressor()
 _Client = TypeVar("_Client")
 
 
-def wrap(client: _Client, compressor: Compressor | None = None, *, shadow: bool = False) -> _Client:
+def wrap(
+    client: _Client,
+    compressor: Compressor | None = None,
+    *,
+    shadow: bool = False,
+    keep_tools: Collection[str] = (),
+    changing_tools: Collection[str] = (),
+    reading_tools: Collection[str] = (),
+) -> _Client:
     """Return a client like `client`, of openai or anthropic, whose requests are compressed.
 
     Chat completions, Responses and Messages; synchronous, asynchronous and
     streaming. The client passed in is not changed. With `shadow` every request is
     sent as it is, and the log `agora.integrations` says what would have been elided.
+    A client that was wrapped already gets these settings instead of its own. The tools
+    named are added to those of the compressor, which describes them.
+
+    Raises:
+        UnknownClientError: it is not a client of openai or anthropic.
+        SettingError: tools are no names, or one is said both to change something and to read.
     """
     # Not imported above: integrations stand on this module, and need packages of their own.
     clients = import_module("agora.integrations.clients")
-    wrapped: _Client = clients.wrap(client, compressor, shadow=shadow)
+    wrapped: _Client = clients.wrap(
+        client,
+        compressor,
+        shadow=shadow,
+        keep_tools=keep_tools,
+        changing_tools=changing_tools,
+        reading_tools=reading_tools,
+    )
     return wrapped
 
 

@@ -1,7 +1,7 @@
 """The compressor, top to bottom: parse a request, choose an edit, select steps, write messages."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, Literal
 
@@ -29,6 +29,7 @@ from agora.core.compression import Compression, Decision, Reason, Rung
 from agora.core.floor import floor, kept_by_tool
 from agora.core.past import Past
 from agora.core.prices import PriceSheet, sheet_for
+from agora.core.reading.actions import Tools
 from agora.core.recall import recalled
 from agora.core.renditions.draft import Forms
 from agora.core.renditions.markers import BareMarkers, FormMarkers, Markers, PaperMarkers
@@ -48,7 +49,7 @@ from agora.core.schedule import (
 from agora.core.scorer import Scorer, scores_of
 from agora.core.selection.plan import Plan, plan, whole_or_gone
 from agora.core.tokens import Characters, EstimatedTokens, TokenCounter
-from agora.core.trajectory import Step, Trajectory
+from agora.core.trajectory import Trajectory
 from agora.core.worth import StepWorth, worth_of
 from agora.errors import (
     AgoraError,
@@ -102,6 +103,11 @@ class Compressor:
     keep_tools: Collection[str] = ()
     """Tools whose steps belong to the floor. With `forms` so do instruction files that were read
     and the newest plan, whatever read or wrote them."""
+    changing_tools: Collection[str] = ()
+    """Tools that change something, whatever they are called: with `forms` their steps are never
+    gone. What a request's own tools say of themselves (`readOnlyHint`) comes first."""
+    reading_tools: Collection[str] = ()
+    """Tools that only read, whatever they are called: their steps may be gone."""
     counter: TokenCounter | None = None
     """Counts tokens; by default an estimate that depends on the script of the text."""
     paper_markers: bool = False
@@ -138,10 +144,9 @@ class Compressor:
         if self.forms is not None and not isinstance(self.forms, Forms):
             needed = "a Forms, such as agora.Forms(), or None"
             raise SettingError("forms", repr(self.forms), needed)
-        if isinstance(self.keep_tools, str) or not all(isinstance(n, str) for n in self.keep_tools):
-            needed = 'names of tools, such as ("read_policy",)'
-            raise SettingError("keep_tools", repr(self.keep_tools), needed)
-        object.__setattr__(self, "keep_tools", tuple(self.keep_tools))
+        for setting in ("keep_tools", "changing_tools", "reading_tools"):
+            object.__setattr__(self, setting, _tool_names(setting, getattr(self, setting)))
+        _check_apart(_tools_of(self))
         if self.sheet is not None and not isinstance(self.sheet, PriceSheet):
             needed = "a PriceSheet; agora.core.prices.sheet_for(model) returns one"
             raise SettingError("sheet", repr(self.sheet), needed)
@@ -192,9 +197,11 @@ class Compressor:
                 show: of a log without system text and tools.
 
         Raises:
-            AgoraError: only if `strict`.
+            SettingError: `pins` are no numbers of steps.
+            AgoraError: any other only if `strict`.
 
         """
+        pinned = _step_numbers(pins)
         request: Request | None = None
         try:
             request = make_request(
@@ -208,7 +215,7 @@ class Compressor:
             )
             request = replace(request, bound=self.binds_thinking)
             schedule = self.schedule_for(model, asked_ttl(request))
-            compression = self._compressed(request, schedule, frozenset(pins), sized)
+            compression = self._compressed(request, schedule, pinned, sized)
             if self.shadow:
                 compression = _in_shadow(compression, messages)
             return remove_unheld(request, compression)
@@ -250,8 +257,8 @@ class Compressor:
         The only place that makes it: whoever asks when an edit is due asks this, so that
         compressor, replay, explain and gateway name the same edits.
         """
-        kept = self._kept(trajectory.steps, plans=False).keys()
-        return Sizes.of(trajectory, pinned=frozenset(pins) | kept)
+        kept = self._kept(trajectory, plans=False).keys()
+        return Sizes.of(trajectory, pinned=_step_numbers(pins) | kept)
 
     def decide(
         self, trajectory: Trajectory, edit: Edit, *, pins: Collection[int] = ()
@@ -260,7 +267,7 @@ class Compressor:
 
         For looking at many edits of one trajectory: it is parsed once.
         """
-        selection = self._select(trajectory, edit, frozenset(pins))
+        selection = self._select(trajectory, edit, _step_numbers(pins))
         if isinstance(selection, Reason):
             return _all_kept(trajectory, selection)
         return selection.decisions
@@ -319,7 +326,7 @@ class Compressor:
                 k_recent=self.k_recent,
                 pins=pins,
                 recalled=recalled(past.steps),
-                kept=self._kept(past.steps),
+                kept=self._kept(past),
             )
         )
         budget = edit.room
@@ -356,23 +363,34 @@ class Compressor:
         )
 
     def _planned(self, past: Past, worths: Sequence[StepWorth], held: Mapping[int, str]) -> Plan:
-        if self.forms is None:
+        forms = self._forms()
+        if forms is None:
             return whole_or_gone(past, worths, held=held)
         return plan(
             past,
             worths,
             held=held,
-            forms=self.forms,
+            forms=forms,
             markers=self.markers(),
             counter=self._counter(),
         )
 
-    def _kept(self, steps: Sequence[Step], *, plans: bool = True) -> Mapping[int, str]:
+    def _kept(self, seen: Trajectory | Past, *, plans: bool = True) -> Mapping[int, str]:
         """Return the steps that their tool puts into the floor, with the reason."""
-        forms = self.forms is not None
-        if not forms and not self.keep_tools:
-            return {}
-        return kept_by_tool(steps, self.keep_tools, known=forms, plans=plans)
+        forms = self._forms()
+        if forms is None:
+            return kept_by_tool(seen.steps, self.keep_tools, known=False) if self.keep_tools else {}
+        tools = forms.tools_with(seen.reading_tools, seen.changing_tools)
+        return kept_by_tool(seen.steps, self.keep_tools, plans=plans, tools=tools)
+
+    def _forms(self) -> Forms | None:
+        """Return the forms with all that the settings say of tools."""
+        if self.forms is None or not (self.changing_tools or self.reading_tools):
+            return self.forms
+        tools = _tools_of(self)
+        return replace(
+            self.forms, reading_tools=tuple(tools.reading), changing_tools=tuple(tools.changing)
+        )
 
     def markers(self, *, recall: bool = False) -> Markers:
         """Return what writes the markers; with `recall` they mention the recall tool."""
@@ -482,6 +500,46 @@ def _known_schedule(schedule: Any) -> Any:
 def _check_count(setting: str, value: object) -> None:
     if not isinstance(value, int) or value < 0:
         raise SettingError(setting, repr(value), "a whole number, 0 or more")
+
+
+def _tool_names(setting: str, value: Any) -> tuple[str, ...]:
+    listed = isinstance(value, Collection) and not isinstance(value, str)
+    if not listed or not all(isinstance(name, str) for name in value):
+        raise SettingError(setting, repr(value), 'names of tools, such as ("read_policy",)')
+    return tuple(value)
+
+
+def _step_numbers(pins: Any) -> frozenset[int]:
+    """Return the pins.
+
+    Raises:
+        SettingError: they are no numbers of steps. No traffic is to blame for that, and a step
+            that somebody takes for pinned must not be elided.
+    """
+    pinned = tuple(pins) if isinstance(pins, Iterable) else None
+    if pinned is None or any(type(pin) is not int or pin < 1 for pin in pinned):
+        shown = repr(pins if pinned is None or isinstance(pins, str) else list(pinned))
+        raise SettingError("pins", shown, "numbers of steps, counted from 1, such as [3, 7]")
+    return frozenset(pinned)
+
+
+def _tools_of(compressor: Compressor) -> Tools:
+    """Return what the settings say of tools, those of the forms included."""
+    forms = compressor.forms or Forms()
+    return Tools(
+        (*forms.reading_tools, *compressor.reading_tools),
+        (*forms.changing_tools, *compressor.changing_tools),
+    )
+
+
+def _check_apart(tools: Tools) -> None:
+    both = [name for name in tools.changing if name in tools.reading]
+    if both:
+        needed = (
+            f"without {both[0]!r}, which is in reading_tools too: a tool changes something or"
+            " only reads"
+        )
+        raise SettingError("changing_tools", repr(tools.changing), needed)
 
 
 def _check_share(setting: str, value: object) -> None:

@@ -53,6 +53,23 @@ def test_the_command_gives_what_the_library_gives(run: Run, write: Write) -> Non
     assert json.loads(result.stdout) == compressor.compress(chat(12), pins=[2]).messages
 
 
+def test_what_is_said_of_tools_is_what_the_library_is_told(run: Run, write: Write) -> None:
+    (name,) = {
+        call["function"]["name"] for message in chat(12) for call in message.get("tool_calls", ())
+    }
+    given = {"--keep-tool": "keep_tools", "--changing-tool": "changing_tools"}
+    given["--reading-tool"] = "reading_tools"
+    for option, setting in given.items():
+        result = run("compress", *EVERY_CALL, "--limit", "10", write(chat(12)), option, name)
+
+        settings: dict[str, Any] = {"budget": agora.Budget(limit=10), setting: [name]}
+        compressor = agora.Compressor(schedule="every_call", **settings)
+        assert json.loads(result.stdout) == compressor.compress(chat(12)).messages
+    both = run("compress", write(chat(12)), "--changing-tool", name, "--reading-tool", name)
+    assert both.exit_code == 2
+    assert "--changing-tool and --reading-tool both name" in both.stderr
+
+
 @pytest.mark.parametrize("scorer", ["default", "lexical", "recency", "features", "bundle"])
 def test_every_name_and_every_bundle_is_a_scorer(run: Run, write: Write, scorer: str) -> None:
     from agora.scorers.features import SHIPPED

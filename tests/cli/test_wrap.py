@@ -189,7 +189,7 @@ def test_settings_with_a_mistake_start_nothing(
     )
 
     assert ran.returncode == 1
-    assert "keep_ratoi is not a setting (did you mean keep_ratio?)" in ran.stderr
+    assert "keep_ratoi is not a setting (did you mean keep_ratio or keep_tools?)" in ran.stderr
     assert provider.arrived == []
 
 
@@ -307,14 +307,33 @@ def test_the_ceiling_that_is_asked_for_reaches_the_session(
     seen = []
 
     def session(*given: Any) -> int:
-        seen.append(given[-1].ceiling)
+        seen.append(given[-1].compression)
         return 0
 
     monkeypatch.setattr(command, "_session", session)
 
     assert run("wrap", "--ceiling", "1.25", "true").exit_code == 0
     assert run("wrap", "true").exit_code == 0
-    assert seen == [1.25, None]
+    assert seen == [{"ceiling": 1.25}, {}]
     wrong = run("wrap", "--ceiling", "0.9", "true")
     assert wrong.exit_code == 2
     assert "--ceiling" in wrong.stderr
+
+
+def test_tools_that_are_named_reach_the_session(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    seen = []
+
+    def session(*given: Any) -> int:
+        seen.append(given[-1].compression)
+        return 0
+
+    monkeypatch.setattr(command, "_session", session)
+    kept = ("--keep-tool", "read_policy", "--keep-tool", "rules")
+    known = ("--changing-tool", "ship", "--reading-tool", "peek")
+
+    assert run("wrap", *kept, *known, "true").exit_code == 0
+    lists = {"keep_tools": ["read_policy", "rules"], "changing_tools": ["ship"]}
+    assert seen == [{**lists, "reading_tools": ["peek"]}]
+    wrong = run("wrap", "--changing-tool", "ship", "--reading-tool", "ship", "true")
+    assert wrong.exit_code == 2
+    assert "both name ship" in wrong.stderr

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agora.core.prices import sheet_for
 from agora.core.schedule import LEAST_TOKENS
+from agora.core.tokens import EstimatedTokens
 from agora.gateway.config import (
     Client,
     Compression,
@@ -23,6 +25,7 @@ from agora.gateway.config import (
     parse_config,
 )
 from agora.gateway.config.table import Table
+from agora.gateway.editing.workers import settings_for
 
 FEW = settings(deadline=None, max_examples=60)
 THREE_LINES = """
@@ -346,6 +349,17 @@ def test_a_setting_is_read_under_its_old_name_and_the_new_one_asked_for(
 
 def test_the_threshold_is_the_librarys_where_the_file_says_nothing() -> None:
     assert parse_config(THREE_LINES).compression.min_tokens == LEAST_TOKENS
+
+
+def test_tools_are_named_in_lists_and_each_in_one() -> None:
+    lists = 'keep_tools = ["policy"]\nchanging_tools = ["ship"]\nreading_tools = "peek"\n'
+    settings = settings_for(parse_config(f"{THREE_LINES}\n[compression]\n{lists}"))
+    made = settings.compressor(settings.scorer, sheet_for("gpt-5"), EstimatedTokens())
+
+    assert (made.keep_tools, made.changing_tools) == (("policy",), ("ship",))
+    assert made.reading_tools == ("peek",)
+    both = problems(f"{THREE_LINES}\n[compression]\n{lists.replace('peek', 'ship')}")
+    assert "compression.changing_tools has 'ship', which reading_tools has too" in both
 
 
 def test_the_ceiling_may_be_none_at_all() -> None:

@@ -101,6 +101,46 @@ def test_a_conversation_gets_the_same_bytes_with_a_memory_and_without(
     assert check_memory(bodies(), route) > 15
 
 
+def instructed(format: str, steps: int, *, hint: bool) -> bytes:
+    """Return a body in which each third step reads instructions, by a tool that tells nothing."""
+    made = {"openai": chat, "responses": responses, "anthropic": messages}[format]
+    text = json.dumps(made(steps, 800)).replace('"name": "read"', '"name": "frobnicate"')
+    for number in range(1, steps, 3):
+        for path in (f"src/module_{number}.py\\", f'"m{number}.py"'):
+            named = path.replace("src/module_", "").replace(".py", "/AGENTS.md")
+            text = text.replace(path, named)
+    body = json.loads(text)
+    body["tools"][0]["annotations"] = {"readOnlyHint": hint}
+    return json.dumps(body).encode()
+
+
+@pytest.mark.parametrize("format", ROUTES)
+def test_what_tools_say_of_themselves_is_known_with_a_memory_and_without(format: str) -> None:
+    sent = {}
+    for hint in (True, False):
+        bodies = [instructed(format, steps, hint=hint) for steps in range(4, 44)]
+
+        assert check_memory(iter(bodies), ROUTES[format]) > 10
+        sent[hint] = edit(bodies[-1], ROUTES[format]).body
+    # Instructions that were read stay, those that may have been written need not.
+    assert len(sent[True]) > len(sent[False])
+
+
+def test_tools_that_a_server_lists_later_are_known_with_a_memory_and_without() -> None:
+    listed: dict[str, Any] = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "own"}
+    listed |= {"tools": [{"name": "frobnicate", "annotations": {"readOnlyHint": True}}]}
+
+    def bodies() -> Iterator[bytes]:
+        for steps in range(4, 44):
+            body = json.loads(instructed("responses", steps, hint=True))
+            del body["tools"]
+            if steps > 20:
+                body["input"].insert(41, listed)
+            yield json.dumps(body).encode()
+
+    assert check_memory(bodies(), RESPONSES) > 5
+
+
 @pytest.mark.parametrize("marked", [1, 3])
 @pytest.mark.parametrize("format", ["openai", "anthropic"])
 def test_breakpoints_that_move_along_do_not_make_a_conversation_unknown(

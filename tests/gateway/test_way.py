@@ -384,6 +384,24 @@ def test_without_a_model_nothing_is_guessed_between_upstreams() -> None:
     assert Config(upstreams=two).upstream_for("openai", "b") is two[1]
 
 
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens"]
+)
+def test_slashes_too_many_change_nothing_about_what_is_asked(path: str) -> None:
+    plain = by_path("POST", path).route
+
+    assert plain is not None
+    assert plain.format
+    for spelt in (f"{path}/", f"{path}//", f"/{path}", path.replace("/", "//"), f"{path[3:]}/"):
+        assert by_path("POST", spelt).route is plain
+
+
+def test_batches_are_passed_on_unread() -> None:
+    assert by_path("POST", "/v1/messages/batches").route is OTHER["anthropic"]
+    assert by_path("POST", "/v1/messages/batches/").route is OTHER["anthropic"]
+    assert by_path("POST", "/v1/batches").route is OTHER["openai"]
+
+
 def test_long_and_strange_paths_are_unknown() -> None:
     assert by_path("GET", "/v1/" + "a" * 600).route is UNKNOWN["openai"]
     assert by_path("GET", "").route is UNKNOWN["openai"]

@@ -1,5 +1,9 @@
 import asyncio
 import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,7 +15,9 @@ pytest.importorskip("anthropic", reason="the clients have an environment of thei
 import anthropic
 import openai
 
-from agora.errors import UnknownClientError
+import agora
+from agora import Budget, Compressor
+from agora.errors import SettingError, UnknownClientError
 from agora.integrations.clients import wrap
 from tests.integrations.conformance import (
     ANSWER,
@@ -181,3 +187,143 @@ def test_tokens_are_counted_for_the_request_that_will_be_sent(tmp_path: Path) ->
         fewer = wrap(client).messages.count_tokens(model=MODEL, messages=history[:-1])
 
     assert fewer.input_tokens < 0.6 * plain.input_tokens
+
+
+EAGER = Compressor(schedule="every_call", budget=Budget(limit=10), k_recent=1)
+
+
+def history_of(name: str = "read_file") -> list[Any]:
+    """Return chat messages of an agent that has read ten files."""
+    messages: list[Any] = [{"role": "user", "content": TASK}]
+    for n in range(10):
+        function = {"name": name, "arguments": json.dumps({"name": f"note_{n}.txt"})}
+        call = {"id": f"call_{n}", "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        result = f"Note {n}. " + "so it goes and goes. " * 60
+        messages.append({"role": "tool", "tool_call_id": f"call_{n}", "content": result})
+    return messages
+
+
+def blocks_of() -> list[Any]:
+    """Return the same as Anthropic's messages."""
+    messages: list[Any] = [{"role": "user", "content": TASK}]
+    for n in range(10):
+        use = {"type": "tool_use", "id": f"toolu_{n}", "name": "read_file", "input": {"n": n}}
+        messages.append({"role": "assistant", "content": [use]})
+        result = {"type": "tool_result", "tool_use_id": f"toolu_{n}"}
+        said = f"Note {n}. " + "so it goes and goes. " * 60
+        messages.append({"role": "user", "content": [{**result, "content": said}]})
+    return messages
+
+
+class Heard:
+    """A provider that answers with an empty object and keeps what it was sent."""
+
+    def __init__(self, url: str, bodies: list[Body]) -> None:
+        self.bodies = bodies
+        options: Any = {"api_key": "key", "max_retries": 0}
+        self.openai = openai.OpenAI(base_url=f"{url}/v1/", **options)
+        self.anthropic = anthropic.Anthropic(base_url=f"{url}/", **options)
+
+
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    bodies: list[Body] = []
+
+    class Empty(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, *said: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Empty)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield Heard(f"http://127.0.0.1:{server.server_port}", bodies)
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_client_that_is_wrapped_twice_compresses_once_by_the_newer_settings(heard: Heard) -> None:
+    messages = history_of()
+    shadowed = wrap(heard.openai, EAGER, shadow=True)
+    once = wrap(heard.openai, EAGER)
+    twice = wrap(wrap(once).with_options(timeout=30), EAGER)
+    for client in (once, twice, wrap(shadowed, EAGER), wrap(once, EAGER, shadow=True), once):
+        client.chat.completions.create(model=MODEL, messages=messages)
+
+    sent = [body["messages"] for body in heard.bodies]
+    assert sent[0] == sent[1] == sent[2] == sent[4] == EAGER.compress(messages).messages
+    assert sent[3] == messages
+    assert type(twice).__mro__[1] is openai.OpenAI
+
+
+def test_messages_in_the_extra_body_are_compressed_like_any_others(heard: Heard) -> None:
+    messages = history_of()
+    extra = {"messages": messages, "extra": 1}
+    wrapped = wrap(heard.openai, EAGER)
+    wrapped.chat.completions.create(model=MODEL, messages=[], extra_body=extra)
+    wrapped.chat.completions.create(model=MODEL, messages=messages, extra_body={"extra": 1})
+
+    first, second = heard.bodies
+    assert first == second
+    assert first["messages"] == EAGER.compress(messages).messages
+    assert (first["extra"], extra) == (1, {"messages": messages, "extra": 1})
+
+
+def test_what_is_said_of_tools_in_the_extra_body_is_heard(heard: Heard) -> None:
+    messages = history_of("frobnicate")
+    tool = {"type": "function", "function": {"name": "frobnicate", "parameters": {}}}
+    tool["annotations"] = {"readOnlyHint": True}
+    wrap(heard.openai, EAGER).chat.completions.create(
+        model=MODEL, messages=messages, extra_body={"tools": [tool]}
+    )
+
+    assert heard.bodies[0]["messages"] == EAGER.compress(messages, tools=[tool]).messages
+    assert heard.bodies[0]["messages"] != EAGER.compress(messages).messages
+
+
+def test_a_path_with_a_slash_at_its_end_is_the_same_path(heard: Heard) -> None:
+    messages = history_of()
+    body = {"model": MODEL, "messages": messages}
+    wrap(heard.openai, EAGER).post("/chat/completions/", body=body, cast_to=object)
+
+    assert heard.bodies[0]["messages"] == EAGER.compress(messages).messages
+
+
+def test_batches_are_sent_as_they_are(heard: Heard) -> None:
+    messages = blocks_of()
+    asked: Any = {"model": MODEL, "max_tokens": 9, "messages": messages}
+    requests: Any = [{"custom_id": "a", "params": asked}]
+    client = wrap(heard.anthropic, EAGER)
+    client.messages.batches.create(requests=requests)
+    client.messages.count_tokens(model=MODEL, messages=messages)
+
+    batch, counted = heard.bodies
+    assert batch == {"requests": requests}
+    assert counted["messages"] == EAGER.compress(messages, format="anthropic").messages
+
+
+def test_tools_that_are_named_are_added_to_those_of_the_compressor(heard: Heard) -> None:
+    messages = history_of("frobnicate")
+    kept = replace(EAGER, keep_tools=("other",))
+    wrap(heard.openai, kept, keep_tools=["frobnicate"]).chat.completions.create(
+        model=MODEL, messages=messages
+    )
+    wrap(heard.openai, EAGER, reading_tools=["frobnicate"]).chat.completions.create(
+        model=MODEL, messages=messages
+    )
+
+    reads = replace(EAGER, reading_tools=("frobnicate",)).compress(messages).messages
+    assert [body["messages"] for body in heard.bodies] == [messages, reads]
+    with pytest.raises(SettingError, match="changing_tools"):
+        agora.wrap(heard.openai, changing_tools=["a"], reading_tools=["a"])
+    with pytest.raises(SettingError, match="keep_tools is 'frobnicate'"):
+        agora.wrap(heard.openai, keep_tools="frobnicate")

@@ -235,3 +235,15 @@ def test_every_result_of_a_step_has_a_note_in_its_place() -> None:
 
     notes = [markers.note(1, said) for said in ("ok", "gone", "")]
     assert step.tokens == 40 + sum(map(counter.count, notes))
+
+
+def test_tools_whose_steps_stay_are_kept_in_a_replay_too() -> None:
+    recorded = recording("long", 60, words=400)
+
+    def elided(**tools: tuple[str, ...]) -> bool:
+        (outcome,) = run([recorded], Pricing(fixed=sheet_for("gpt-5")), tools=tools)
+        (replayed,) = outcome.by_sheet.values()
+        return bool(replayed.elided)
+
+    assert elided()
+    assert not elided(keep_tools=("read_file",))

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from agora.gateway.config import ConfigError
+from agora.gateway.config import Compression, ConfigError
 from agora.wrapping.plan import Plan, Upstream
-from agora.wrapping.settings import configuration, find, places, read, state, tables_for
+from agora.wrapping.settings import Tables, configuration, find, places, read, state, tables_for
 
 OWN = Plan(upstreams=(Upstream("anthropic", "https://api.anthropic.com"),))
 CHOSEN = Plan(upstreams=(Upstream("anthropic", "https://chosen.test", chosen=True),))
@@ -71,13 +71,35 @@ def test_the_ceiling_of_the_command_line_comes_before_the_files(tmp_path: Path) 
     path = tmp_path / "agora.toml"
     path.write_text(FILE.replace("keep_ratio = 0.5", "keep_ratio = 0.5\nceiling = 1.1"))
 
-    said = configuration(tables_for(read(path), OWN, {}, ceiling=1.3), "").compression
-    both = configuration(tables_for(read(path), OWN, {}, ceiling=1.3, shadow=True), "").compression
+    def asked(tables: Tables, ceiling: float, *, shadow: bool = False) -> Compression:
+        made = tables_for(tables, OWN, {}, compression={"ceiling": ceiling}, shadow=shadow)
+        return configuration(made, "").compression
+
+    said = asked(read(path), 1.3)
+    both = asked(read(path), 1.3, shadow=True)
 
     assert (said.ceiling, said.keep_ratio, said.mode) == (1.3, 0.5, "edit")
     assert (both.ceiling, both.mode) == (1.3, "shadow")
     assert configuration(tables_for(read(path), OWN, {}), "").compression.ceiling == 1.1
-    assert configuration(tables_for({}, OWN, {}, ceiling=math.inf), "").compression.ceiling > 2
+    assert asked({}, math.inf).ceiling > 2
+
+
+@pytest.mark.parametrize("own", [["ship"], "ship"])
+def test_tools_of_the_command_line_are_added_to_those_of_the_file(own: object) -> None:
+    file = {"compression": {"changing_tools": own}}
+
+    made = tables_for(file, OWN, {}, compression={"changing_tools": ["sink"], "keep_tools": ["k"]})
+
+    said = configuration(made, "").compression
+    assert (said.changing_tools, said.keep_tools) == (("ship", "sink"), ("k",))
+
+
+def test_tools_of_the_command_line_hide_no_mistake_in_the_file() -> None:
+    file = {"compression": {"changing_tools": 5}}
+    made = tables_for(file, OWN, {}, compression={"changing_tools": ["sink"]})
+
+    with pytest.raises(ConfigError, match=r"changing_tools is 5; it must be a list of strings"):
+        configuration(made, "agora.toml")
 
 
 def test_what_sessions_leave_is_in_the_users_state_folder() -> None:

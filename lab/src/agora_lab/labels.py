@@ -145,8 +145,9 @@ def read_trajectories(labels: Path) -> Iterator[tuple[str, Trajectory]]:
     Raises:
         LabelsError: the trajectory file is missing or holds something else.
     """
-    # Whether thinking is bound and where a cache is marked are matters of the request that is sent.
-    request = ("bound", "unmarked_tokens")
+    # Whether thinking is bound, where a cache is marked and what tools say of themselves are
+    # matters of the request that is sent.
+    request = ("bound", "unmarked_tokens", "reading_tools", "changing_tools")
     names = ["data", *(one.name for one in fields(Trajectory) if one.name not in request)]
     for row in _rows(beside(labels), names):
         data = row.pop("data")

@@ -1,7 +1,9 @@
 """Wire formats and trajectories, both ways. Plain dicts and strings, standard library only."""
 
+from dataclasses import replace
 from typing import Final
 
+from agora.adapters.annotations import annotated_tools, tools_of
 from agora.adapters.base import Adapter, Parsed, Rendered
 from agora.adapters.detect import detect
 from agora.adapters.format import BodyFields, Format, Recall
@@ -35,7 +37,16 @@ def parse(request: Request, counter: TokenCounter = _ESTIMATED) -> Parsed:
     adapter = ADAPTERS.get(request.format)
     if adapter is None:
         raise UnknownFormatError(f"no adapter reads the format {request.format!r}", format_names())
-    return adapter.parse(request, counter)
+    parsed = adapter.parse(request, counter)
+    tools = tools_of(request)
+    if not tools.reading and not tools.changing:
+        return parsed
+    said = replace(
+        parsed.trajectory,
+        reading_tools=tuple(tools.reading),
+        changing_tools=tuple(tools.changing),
+    )
+    return replace(parsed, trajectory=said)
 
 
 __all__ = [
@@ -48,6 +59,7 @@ __all__ = [
     "Parsed",
     "Recall",
     "Rendered",
+    "annotated_tools",
     "broken_rules",
     "detect",
     "format_named",

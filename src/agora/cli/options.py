@@ -1,7 +1,7 @@
 """The options that commands share, and the compressor that they describe."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -184,6 +184,38 @@ def ceiling_option() -> Callable[[Command], Command]:
     )
 
 
+def tool_options(command: Command) -> Command:
+    """Add what can be said of tools to a command, which gets it as one `tools`.
+
+    Those are settings of a compressor by their names, without the ones that were not given.
+    """
+
+    @functools.wraps(command)
+    def with_tools(**given: Any) -> None:
+        asked = {name: given.pop(name) for name in _TOOL_OPTIONS}
+        for name in asked["changing_tools"]:
+            if name in asked["reading_tools"]:
+                raise click.UsageError(
+                    f"--changing-tool and --reading-tool both name {printable(name)};"
+                    " a tool changes something or only reads"
+                )
+        command(tools={name: names for name, names in asked.items() if names}, **given)
+
+    described: Command = with_tools
+    for name, said in reversed(_TOOL_OPTIONS.items()):
+        flag = f"--{name.removesuffix('s').replace('_', '-')}"
+        described = click.option(flag, name, multiple=True, metavar="NAME", help=said)(described)
+    return described
+
+
+_TOOL_OPTIONS = {
+    "keep_tools": "Always keep the steps of this tool; may be repeated.",
+    "changing_tools": "This tool changes something, so its steps always leave a line; may be"
+    " repeated.",
+    "reading_tools": "This tool only reads, so its steps may be left out; may be repeated.",
+}
+
+
 def _known_scorers(ctx: click.Context, param: click.Parameter, given: Any) -> Any:
     """Return what was given if there is a scorer of each name, or in each folder."""
     for name in given if isinstance(given, tuple) else (given,):
@@ -249,6 +281,7 @@ _OPTIONS = (
     scorer_option(),
     least_tokens_option(),
     ceiling_option(),
+    tool_options,
     click.option("--skeleton-share", hidden=True, expose_value=False, callback=_no_skeletons),
     click.option(
         "--pin",
@@ -280,6 +313,7 @@ _NAMES = (
     "scorer",
     "least_tokens",
     "ceiling",
+    "tools",
     "pins",
     "observations",
     "paper",
@@ -297,13 +331,14 @@ def _setup(
     scorer: str,
     least_tokens: int | None,
     ceiling: float | None,
+    tools: Mapping[str, tuple[str, ...]],
     pins: tuple[int, ...],
     observations: Observations | None,
     paper: bool,
     strict: bool,
 ) -> Setup:
     base = Compressor.paper() if paper else Compressor()
-    changes: dict[str, Any] = {"scorer": load_scorer(scorer), "strict": strict}
+    changes: dict[str, Any] = {"scorer": load_scorer(scorer), "strict": strict, **tools}
     if keep_ratio is not None or limit is not None:
         try:
             changes["budget"] = replace(base.budget, keep_ratio=keep_ratio, limit=limit)

@@ -3,7 +3,7 @@
 import difflib
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -18,6 +18,7 @@ from agora.cli.options import (
     complete_model,
     least_tokens_option,
     scorer_option,
+    tool_options,
 )
 from agora.cli.source import printable
 from agora.core.prices import UNKNOWN, PriceSheet, load_sheets, sheet_for, shipped_sheets
@@ -79,6 +80,7 @@ _ALONE_BYTES = 1 << 20
 @scorer_option()
 @least_tokens_option()
 @ceiling_option()
+@tool_options
 @click.option(
     "--log-kind", type=click.Choice(tuple(KINDS)), help="The kind of log; detected if not given."
 )
@@ -113,6 +115,7 @@ def replay(
     scorer: str,
     least_tokens: int | None,
     ceiling: float | None,
+    tools: Mapping[str, tuple[str, ...]],
     log_kind: str | None,
     model: str | None,
     observations: Observations | None,
@@ -148,6 +151,7 @@ def replay(
             scorer=scorer,
             least_tokens=least,
             ceiling=CEILING if ceiling is None else ceiling,
+            tools=tools,
         )
         try:
             for outcome in outcomes:

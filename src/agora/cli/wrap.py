@@ -5,14 +5,15 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from agora.cli.options import ceiling_option
+from agora.cli.options import ceiling_option, tool_options
 from agora.errors import AgoraError, MissingExtraError
 from agora.gateway.config import Config
 from agora.wrapping.agents import AGENTS, Agent, agent_for
@@ -34,6 +35,7 @@ _NOT_RUNNABLE = 126
 )
 @click.option("--shadow", is_flag=True, help="Change nothing, only count what would be saved.")
 @ceiling_option()
+@tool_options
 @click.option(
     "--as",
     "known_as",
@@ -62,6 +64,7 @@ def wrap(
     settings: Path | None,
     shadow: bool,
     ceiling: float | None,
+    tools: Mapping[str, tuple[str, ...]],
     known_as: str | None,
     log: Path | None,
     account: Path | None,
@@ -91,7 +94,10 @@ def wrap(
     found = AGENTS[known_as] if known_as else agent_for(agent)
     program = _program(agent, found, known_as)
     with tempfile.TemporaryDirectory(prefix="agora-wrap-") as folder:
-        asked = _Asked(settings, log, account, shadow=shadow, quiet=quiet, ceiling=ceiling)
+        compression: dict[str, Any] = {name: list(names) for name, names in tools.items()}
+        if ceiling is not None:
+            compression["ceiling"] = ceiling
+        asked = _Asked(settings, log, account, shadow=shadow, quiet=quiet, compression=compression)
         code = _session(found, (program, *arguments), Path(folder), asked)
     sys.exit(code)
 
@@ -105,7 +111,8 @@ class _Asked:
     account: Path | None
     shadow: bool
     quiet: bool
-    ceiling: float | None = None
+    compression: Mapping[str, Any]
+    """Settings of the gateway's table of that name."""
 
 
 def _program(name: str, agent: Agent, known_as: str | None) -> str:
@@ -137,7 +144,7 @@ def _session(agent: Agent, command: tuple[str, ...], folder: Path, asked: _Asked
     earlier = quota.read_calls(kept)
     shadow = asked.shadow or _loses(quota.weight_of(earlier), quiet=asked.quiet)
     tables, config = _configured(
-        settings, agent.plan(seen), environment, shadow=shadow, ceiling=asked.ceiling
+        settings, agent.plan(seen), environment, shadow=shadow, compression=asked.compression
     )
     if not config.upstreams:
         _say_notes(agent, agent.plan(seen))
@@ -189,11 +196,13 @@ def _configured(
     environment: dict[str, str],
     *,
     shadow: bool,
-    ceiling: float | None,
+    compression: Mapping[str, Any],
 ) -> tuple[Tables, Config]:
     """Return the gateway's configuration, or end with everything that is wrong with it."""
     try:
-        tables = tables_for(read(settings), plan, environment, shadow=shadow, ceiling=ceiling)
+        tables = tables_for(
+            read(settings), plan, environment, shadow=shadow, compression=compression
+        )
         return tables, configuration(tables, str(settings or "what the environment says"))
     except AgoraError as error:
         raise click.ClickException(str(error)) from error

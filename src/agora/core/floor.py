@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
-from agora.core.reading.actions import changes
+from agora.core.reading.actions import NO_TOOLS, Tools, changes
 from agora.core.reading.vocabulary import word_set
 from agora.core.trajectory import Step
 
@@ -58,25 +58,30 @@ _READ_CHARACTERS = 2_000
 
 
 def kept_by_tool(
-    steps: Sequence[Step], tools: Collection[str], *, known: bool = True, plans: bool = True
+    steps: Sequence[Step],
+    names: Collection[str],
+    *,
+    known: bool = True,
+    plans: bool = True,
+    tools: Tools = NO_TOOLS,
 ) -> Mapping[int, str]:
     """Return the steps that stay because of their tool, each with the reason.
 
-    Those are the steps of `tools`; if `known`, reads of instruction files too,
+    Those are the steps of the tools in `names`; if `known`, reads of instruction files too,
     and with `plans` the newest step of each tool that keeps a plan: it has the
     plan as it is now.
     """
     reasons: dict[int, str] = {}
     planned: set[str] = set()
     for step in reversed(steps):
-        names = {_bare(call.name) for call in step.calls}
-        if tools and any(call.name in tools for call in step.calls):
+        bare = {_bare(call.name) for call in step.calls}
+        if names and any(call.name in names for call in step.calls):
             reasons[step.number] = "tool to keep"
-        elif known and _reads_instructions(step):
+        elif known and _reads_instructions(step, tools):
             reasons[step.number] = "instructions"
-        elif known and plans and names & _PLANS - planned:
+        elif known and plans and bare & _PLANS - planned:
             reasons[step.number] = "plan"
-            planned |= names & _PLANS
+            planned |= bare & _PLANS
     return reasons
 
 
@@ -84,9 +89,9 @@ def _bare(name: str) -> str:
     return "".join(filter(str.isalnum, name)).lower()
 
 
-def _reads_instructions(step: Step) -> bool:
+def _reads_instructions(step: Step, tools: Tools) -> bool:
     """Tell whether an instruction file was read: named in what was done, and not written."""
     action = step.action[:_READ_CHARACTERS]
     # Every such file is called one or the other, and hardly an action names any.
     named = (".md" in action or "rules" in action) and _INSTRUCTIONS.search(action)
-    return bool(named) and not changes(step)
+    return bool(named) and not changes(step, tools)

@@ -15,6 +15,9 @@ class Past:
     said: tuple[Utterance, ...]
     anchor: Anchor
     fixed_tokens: int
+    reading_tools: tuple[str, ...] = ()
+    """As the trajectory has them, and those that change something."""
+    changing_tools: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, trajectory: Trajectory, epoch: int, *, newest: bool) -> "Past":
@@ -35,6 +38,8 @@ class Past:
             said=said,
             anchor=trajectory.anchor(epoch, newest=newest),
             fixed_tokens=trajectory.preamble_tokens + sum(u.tokens for u in said),
+            reading_tools=trajectory.reading_tools,
+            changing_tools=trajectory.changing_tools,
         )
 
     @property

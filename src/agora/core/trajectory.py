@@ -117,6 +117,10 @@ class Trajectory:
     """
     bound: bool = False
     """Whether the model binds thinking to the prefix, so that an edit takes out all before it."""
+    reading_tools: tuple[str, ...] = ()
+    """Tools of the request that say of themselves that they only read."""
+    changing_tools: tuple[str, ...] = ()
+    """Tools of the request that say of themselves that they change something."""
 
     @property
     def fixed_tokens(self) -> int:

@@ -4,6 +4,7 @@ import asyncio
 import copy
 import inspect
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -24,9 +25,19 @@ _FORMATS = {
     "/messages": "anthropic",
     "/messages/count_tokens": "anthropic",
 }
+_WRAPPED = "_agora_wrapped"
+"""Where the class of a wrapped client has the class that it was."""
 
 
-def wrap(client: C, compressor: Compressor | None = None, *, shadow: bool = False) -> C:
+def wrap(
+    client: C,
+    compressor: Compressor | None = None,
+    *,
+    shadow: bool = False,
+    keep_tools: Collection[str] = (),
+    changing_tools: Collection[str] = (),
+    reading_tools: Collection[str] = (),
+) -> C:
     """Return a client like `client` that compresses chat, responses and messages requests.
 
     It is of the same type and shares the connections; `client` itself stays as it is. Streaming,
@@ -34,15 +45,18 @@ def wrap(client: C, compressor: Compressor | None = None, *, shadow: bool = Fals
     `with_options` are covered: all of them pass one hook. What goes over a WebSocket does not.
 
     With `shadow` every request is sent as it is, and the log says what would have been elided.
+    A client that was wrapped already gets these settings instead of its own, so that nothing is
+    compressed twice. Tools that are named are added to those of the compressor.
 
     Raises:
         UnknownClientError: it is not a client of openai or anthropic.
+        SettingError: tools are no names, or one is said both to change something and to read.
     """
-    kind = type(client)
+    kind = getattr(client, _WRAPPED, type(client))
     prepare = getattr(kind, "_prepare_options", None)
     if prepare is None or not hasattr(client, "with_options"):
         raise UnknownClientError(f"a {kind.__module__}.{kind.__qualname__}")
-    compressor = compressor or Compressor()
+    compressor = _with_tools(compressor or Compressor(), keep_tools, changing_tools, reading_tools)
     edit = _Edit(replace(compressor, shadow=True) if shadow else compressor)
 
     def prepare_sync(self: Any, options: Any) -> Any:
@@ -71,6 +85,7 @@ def wrap(client: C, compressor: Compressor | None = None, *, shadow: bool = Fals
     request: Any = getattr(kind, "request", None)
     waits = inspect.iscoroutinefunction(prepare)
     hooks: dict[str, Any] = {"_prepare_options": prepare_async if waits else prepare_sync}
+    hooks[_WRAPPED] = kind
     if request is not None:
         hooks["request"] = request_async if waits else request_sync
     # A class of its own: `with_options` makes its copies from the class.
@@ -78,6 +93,25 @@ def wrap(client: C, compressor: Compressor | None = None, *, shadow: bool = Fals
     wrapped = client.with_options()
     wrapped.__class__ = wrapped_kind
     return wrapped
+
+
+def _with_tools(
+    compressor: Compressor,
+    keep: Collection[str],
+    changing: Collection[str],
+    reading: Collection[str],
+) -> Compressor:
+    """Return a compressor to which these tools are known besides its own."""
+    if not (keep or changing or reading):
+        return compressor
+    # On their own first: what is no list of names is refused as what was given.
+    given = Compressor(keep_tools=keep, changing_tools=changing, reading_tools=reading)
+    return replace(
+        compressor,
+        keep_tools=(*compressor.keep_tools, *given.keep_tools),
+        changing_tools=(*compressor.changing_tools, *given.changing_tools),
+        reading_tools=(*compressor.reading_tools, *given.reading_tools),
+    )
 
 
 class _Edit:
@@ -112,17 +146,20 @@ class _Edit:
         if not logged(compression).changed:
             return options
         edited = copy.copy(options)
-        edited.json_data = request.with_messages(compression.messages)
+        # Fields of `extra_body` come before those of the same name when the SDK joins them.
+        extra = getattr(options, "extra_json", None) or {}
+        field = "extra_json" if request.field in extra else "json_data"
+        setattr(edited, field, {**getattr(options, field), request.field: compression.messages})
         return edited
 
     def _request(self, options: Any) -> Request | None:
         """Return the prompt in a request that is about to be sent, if it is one of ours to edit."""
-        path = str(options.url).partition("?")[0]
+        path = str(options.url).partition("?")[0].rstrip("/")
         format = next((f for end, f in _FORMATS.items() if path.endswith(end)), None)
-        body = options.json_data
+        body, extra = options.json_data, getattr(options, "extra_json", None)
         if format is None or options.method.lower() != "post" or not isinstance(body, dict):
             return None
-        request = read_request(body, format=format)
+        request = read_request({**body, **extra} if extra else body, format=format)
         return None if request.server_side else request
 
     def _compressed(self, request: Request) -> Compression:

@@ -9,6 +9,8 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
 
 from agora.compressor import Compressor
 from agora.core.prices import PriceSheet, sheet_for
@@ -91,6 +93,7 @@ def run(
     scorer: str = DEFAULT,
     least_tokens: int = LEAST_TOKENS,
     ceiling: float = CEILING,
+    tools: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[ReplayOutcome]:
     """Return what became of each recording, in their order.
 
@@ -98,9 +101,10 @@ def run(
     takes the worker with it. With one worker all is done in this process. With
     more they are spawned, so a script that calls this needs the usual
     `if __name__ == "__main__":`. `scorer` is a name or a folder that
-    `agora.load_scorer` takes: each worker loads its own.
+    `agora.load_scorer` takes: each worker loads its own. `tools` are the
+    compressor's settings about tools, by their names.
     """
-    task = _Task(pricing, tuple(policies), scorer, least_tokens, ceiling)
+    task = _Task(pricing, tuple(policies), scorer, least_tokens, ceiling, dict(tools))
     if workers <= 1:
         for recording in recordings:
             yield task.outcome(recording)
@@ -162,6 +166,7 @@ class _Task:
     scorer: str = DEFAULT
     least_tokens: int = LEAST_TOKENS
     ceiling: float = CEILING
+    tools: Mapping[str, Any] = field(default_factory=dict)
 
     def outcome(self, recording: Recording) -> ReplayOutcome:
         model = recording.model or ""
@@ -178,6 +183,7 @@ class _Task:
                     scorer=_scorer(self.scorer),
                     least_tokens=self.least_tokens,
                     ceiling=self.ceiling,
+                    **self.tools,
                 ),
             )
             by_name = {one.sheet: one for one in replayed}

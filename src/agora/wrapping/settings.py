@@ -4,6 +4,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from agora.gateway.config import Config, ConfigError, config_of
@@ -54,12 +55,13 @@ def tables_for(
     environment: Mapping[str, str],
     *,
     shadow: bool = False,
-    ceiling: float | None = None,
+    compression: Mapping[str, Any] = MappingProxyType({}),
 ) -> Tables:
     """Return the gateway's configuration for one session, as the tables of a file.
 
     The upstreams of the settings stand for the providers' own addresses; what the user's
-    environment or the agent's own configuration names comes before both.
+    environment or the agent's own configuration names comes before both. What `compression` says
+    comes before the settings' own; lists of names are added to theirs.
     """
     chosen = [one for one in plan.upstreams if one.chosen]
     others = [one for one in plan.upstreams if not one.chosen]
@@ -78,12 +80,23 @@ def tables_for(
     if plan.other_paths is not None:
         tables["paths"] = {"other": plan.other_paths, **settings.get("paths", {})}
     tables["log"] = {"level": "warning", "requests": False, **settings.get("log", {})}
-    asked: Tables = {"mode": "shadow"} if shadow else {}
-    if ceiling is not None:
-        asked["ceiling"] = ceiling
+    own = settings.get("compression", {})
+    asked = {name: _with(own.get(name), value) for name, value in compression.items()}
+    if shadow:
+        asked["mode"] = "shadow"
     if asked:
-        tables["compression"] = {**settings.get("compression", {}), **asked}
+        tables["compression"] = {**own, **asked}
     return tables
+
+
+def _with(own: object, asked: object) -> object:
+    """Return what was asked for; names are added to those of the file."""
+    if own is None or not isinstance(asked, list):
+        return asked
+    if isinstance(own, str):
+        own = [own]
+    # What is no list stays, to be blamed.
+    return [*own, *asked] if isinstance(own, list) else own
 
 
 def configuration(tables: Tables, file: str) -> Config:

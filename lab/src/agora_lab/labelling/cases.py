@@ -77,6 +77,8 @@ class Case:
             for step in whole["steps"]
         )
         whole["utterances"] = tuple(Utterance(**said) for said in whole["utterances"])
+        for name in ("reading_tools", "changing_tools"):
+            whole[name] = tuple(whole.get(name, ()))
         found["whole"] = Trajectory(**whole)
         found["messages"] = tuple(found["messages"])
         found["steps"] = tuple((start, end) for start, end in found["steps"])

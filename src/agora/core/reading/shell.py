@@ -32,7 +32,8 @@ _DATABASES = word_set("shell", "databases")
 _FILE = re.compile(r"-[fo]\b|--(?:file|output)\b")
 _QUERY = re.compile(
     r"\s*+(?:SELECT|SHOW|DESC|DESCRIBE|EXPLAIN|PRAGMA\s+\w+\s*(?:\(|\Z|;)|WITH\s[^;]{1,200}?\bAS\s*\()"
-    r"(?:\b|(?<=\())", re.IGNORECASE
+    r"(?:\b|(?<=\())",
+    re.IGNORECASE,
 )
 """What a query begins with that only reads."""
 _QUERY_CHANGES = re.compile(
@@ -213,5 +214,7 @@ def _is_safe(node: ast.AST) -> bool:
     name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
     if name == "open":
         modes = [*node.args[1:2], *[one.value for one in node.keywords if one.arg == "mode"]]
-        return all(isinstance(one, ast.Constant) and one.value in ("r", "rb", "rt") for one in modes)
+        return all(
+            isinstance(one, ast.Constant) and one.value in ("r", "rb", "rt") for one in modes
+        )
     return name in _SAFE_CALLS

@@ -1,6 +1,6 @@
 """What the forms of one step are written from."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -52,6 +52,21 @@ class Forms:
     def tools(self) -> Tools:
         """What is known of tools by their names."""
         return Tools(self.reading_tools, self.changing_tools)
+
+    def tools_with(self, reading: Collection[str], changing: Collection[str]) -> Tools:
+        """Return the same where some tools say of themselves that they read, or that they change.
+
+        What they say comes first.
+
+        >>> Forms(reading_tools=("peek",), changing_tools=("ship",)).tools_with((), ("peek",))
+        Tools(reading=(), changing=('peek', 'ship'))
+        """
+        if not reading and not changing:
+            return self.tools
+        return Tools(
+            (*reading, *(name for name in self.reading_tools if name not in changing)),
+            (*changing, *(name for name in self.changing_tools if name not in reading)),
+        )
 
 
 class Tell(NamedTuple):

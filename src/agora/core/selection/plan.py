@@ -8,7 +8,7 @@ from typing import NamedTuple
 from agora.core.compression import Decision
 from agora.core.past import Past
 from agora.core.reading import READ_OF_AN_ACTION
-from agora.core.reading.actions import action_text, changes
+from agora.core.reading.actions import Tools, action_text, changes
 from agora.core.reading.mentions import USED, spoken_of
 from agora.core.reading.names import all_names
 from agora.core.reading.observation import observe, outcome
@@ -125,7 +125,8 @@ def plan(
 
     What several steps tell is told once, by the newest of them.
     """
-    telling = _Telling(past, held, forms)
+    tools = forms.tools_with(past.reading_tools, past.changing_tools)
+    telling = _Telling(past, held, tools)
     carriers = _carriers(past)
     options: list[Sequence[Rendition]] = []
     coded: list[int] = []
@@ -146,7 +147,7 @@ def plan(
             step=step,
             worth=worth,
             done=done,
-            changed=changes(step, forms.tools),
+            changed=changes(step, tools),
             tells=[
                 Tell(_said(step, went, one), carried * _share(one)) for one in dict.fromkeys(tells)
             ],
@@ -223,7 +224,7 @@ class _Ways(NamedTuple):
 class _Telling:
     """What the results of steps have to tell, asked from the newest step to the oldest."""
 
-    def __init__(self, past: Past, held: Mapping[int, str], forms: Forms) -> None:
+    def __init__(self, past: Past, held: Mapping[int, str], tools: Tools) -> None:
         said = [utterance.text for utterance in past.said]
         standing = [past.preamble, *said]
         for step in past.steps:
@@ -233,7 +234,7 @@ class _Telling:
         task = past.anchor.task
         self._asked = frozenset().union(words(task), *map(words, said))
         self._shows = spoken_of(past.steps, phrases(task).union(*map(phrases, said)))
-        self._codes = _codes([step for step in past.steps if step.number not in held], forms)
+        self._codes = _codes([step for step in past.steps if step.number not in held], tools)
 
     def of(self, step: Step, said: frozenset[str]) -> _Ways:
         """Return what is told of a step whose action says these words.
@@ -276,7 +277,7 @@ class _Telling:
         return found, tuple(own[:_MOST_CODES])
 
 
-def _codes(steps: Sequence[Step], forms: Forms) -> Mapping[tuple[int, int], Sequence[int]]:
+def _codes(steps: Sequence[Step], tools: Tools) -> Mapping[tuple[int, int], Sequence[int]]:
     """Return where each result of a step that changed something tells a code alone of all steps.
 
     No step that reads could show it again. What its own arguments say is no news either.
@@ -284,7 +285,7 @@ def _codes(steps: Sequence[Step], forms: Forms) -> Mapping[tuple[int, int], Sequ
     given: dict[tuple[int, int], Mapping[str, int]] = {}
     shown: Counter[str] = Counter()
     for step in steps:
-        if not changes(step, forms.tools):
+        if not changes(step, tools):
             continue
         asked = action_text(step, characters=READ_OF_AN_ACTION)
         for at, result in enumerate(step.results):

@@ -213,7 +213,15 @@ def _compression(table: Table) -> Compression:
     observations = table.optional("observations")
     if observations not in (None, "user", "none"):
         table.blame("observations", f'is {observations!r}; it is "user" or "none", or left out')
-    return table.section(Compression, scorer=scorer, observations=observations)
+    found = table.section(Compression, scorer=scorer, observations=observations)
+    for name in found.changing_tools:
+        if name in found.reading_tools:
+            table.blame(
+                "changing_tools",
+                f"has {name!r}, which reading_tools has too; a tool changes something or only "
+                "reads: name it once",
+            )
+    return found
 
 
 def _tenants(table: Table) -> Tenants:

@@ -166,6 +166,13 @@ class Compression:
     lines: bool = True
     """Whether an elided step leaves a line with the names it brought. Without lines, and with the
     scorer `recency`, no text is read at all: the least that compressing can cost."""
+    keep_tools: tuple[str, ...] = ()
+    """Tools whose steps are always kept whole."""
+    changing_tools: tuple[str, ...] = ()
+    """Tools that change something, whatever they are called: their steps always leave a line. What
+    a request's own tools say of themselves (`readOnlyHint`) comes first."""
+    reading_tools: tuple[str, ...] = ()
+    """Tools that only read, whatever they are called: their steps may be left out."""
     schedule: Literal["by_price", "every_call"] = "by_price"
     """`every_call` is for a server without a prefix cache; elsewhere it raises the bill."""
     observations: Observations | None = None

@@ -156,6 +156,9 @@ class Seen:
     """The end, if all before it is whole steps; the next steps are counted from there."""
     settled: Place | None
     """An earlier place, where the client still changes what is behind it."""
+    reading_tools: tuple[str, ...] = ()
+    """What its tools say of themselves, as its trajectory has it."""
+    changing_tools: tuple[str, ...] = ()
 
     @property
     def end(self) -> int:

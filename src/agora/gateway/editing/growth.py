@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from agora.adapters import Format, broken_rules, format_named, parse
+from agora.adapters.annotations import TOOL_LIST
 from agora.adapters.thoughts import thinks
 from agora.compressor import Compressor
 from agora.core.compression import Compression
@@ -85,6 +86,8 @@ def seen_in(whole: Whole, conversation: ConversationState, compressor: Compresso
         # Of one that was refused nothing is read any more.
         last=None if conversation.refused else last,
         settled=None if conversation.refused else settled,
+        reading_tools=() if trajectory is None else trajectory.reading_tools,
+        changing_tools=() if trajectory is None else trajectory.changing_tools,
     )
 
 
@@ -203,6 +206,8 @@ def _moved(
         cut=seen.cut,
         last=last,
         settled=settled,
+        reading_tools=seen.reading_tools,
+        changing_tools=seen.changing_tools,
     )
 
 
@@ -215,7 +220,7 @@ def _further(
     new: list[Step],
 ) -> Place | None:
     """Return the place behind further messages, whole steps all of them; None otherwise."""
-    tail = _tail(messages, seen.key, compressor, thinking=place.thinking)
+    tail = _tail(messages, seen, compressor, thinking=place.thinking)
     if tail is None or not place.ids.isdisjoint(ids := _ids(messages, _format(seen.key))):
         return None
     new += tail.steps
@@ -271,16 +276,19 @@ def _settled(
 
 
 def _tail(
-    messages: list[Any], key: Key, compressor: Compressor, *, thinking: bool
+    messages: list[Any], seen: Seen, compressor: Compressor, *, thinking: bool
 ) -> Trajectory | None:
     """Return the new messages as a trajectory of whole steps; None if they are anything else."""
-    format = _format(key)
+    format = _format(seen.key)
     if not format.acts(messages[0]):
         return None
     if not thinking and any(map(thinks, messages)):
         return None
+    if any(message.get("type") == TOOL_LIST for message in messages):
+        # What servers say anew of their tools may change what earlier steps are taken for.
+        return None
     behind = [format.said(_TASK), *messages]
-    model = key[2]
+    model = seen.key[2]
     request = Request(
         messages=behind, format=format.name, model=None if model is None else str(model)
     )
@@ -291,7 +299,7 @@ def _tail(
     trajectory = parse(known, compressor.counter).trajectory
     if not trajectory.steps or not _closed(trajectory, behind, format):
         return None
-    return trajectory
+    return replace(trajectory, reading_tools=seen.reading_tools, changing_tools=seen.changing_tools)
 
 
 def _closed(trajectory: Trajectory, messages: Sequence[Any], format: Format) -> bool:

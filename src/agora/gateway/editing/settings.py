@@ -24,6 +24,9 @@ class EditorSettings:
     min_tokens: int = 0
     """A prompt below this is left alone, unless the window forces an edit."""
     ceiling: float = CEILING
+    keep_tools: tuple[str, ...] = ()
+    changing_tools: tuple[str, ...] = ()
+    reading_tools: tuple[str, ...] = ()
     schedule: str = "by_price"
     observations: Observations | None = None
     recall: bool = False
@@ -45,6 +48,9 @@ class EditorSettings:
             schedule="every_call" if self.schedule == "every_call" else "by_price",
             least_tokens=self.min_tokens,
             ceiling=self.ceiling,
+            keep_tools=self.keep_tools,
+            changing_tools=self.changing_tools,
+            reading_tools=self.reading_tools,
             sheet=sheet,
             forms=Forms() if self.lines else None,
             counter=counter,
