@@ -146,7 +146,7 @@ def _joined(words: list[str]) -> str:
 
 
 def _text_reads(text: str) -> bool:
-    return only_reads(text) or query_reads(text) or _python_text_reads(text)
+    return only_reads(text) or query_reads(text) or _python_text_reads(text) or _looks(text)
 
 
 def _python_text_reads(text: str) -> bool:
@@ -199,10 +199,13 @@ def _named_as_reading(words: list[str]) -> bool:
 
 def _spoken_reads(said: str) -> bool:
     """Tell whether what an agent did by text only reads: a command, a query, a look."""
-    if _seen_spoken(said):
-        return True
-    first = said.partition(" ")[0].partition("[")[0].partition("(")[0].lower()
-    return first in _SPOKEN_READS and "\n" not in said
+    return _seen_spoken(said)
+
+
+def _looks(said: str) -> bool:
+    """Tell whether the first word of what is said looks and does nothing: `examine desk 1`."""
+    first = said.strip().partition(" ")[0].partition("[")[0].partition("(")[0].lower()
+    return first in _SPOKEN_READS and "\n" not in said.strip()
 
 
 _seen_calls = Memo(_read_call, 1_000_000, name="calls_that_read")

@@ -24,7 +24,7 @@ def denies(text: str) -> bool:
 
 
 def affirmed(text: str) -> str:
-    """Return a text without the sentences that deny something.
+    r"""Return a text without the sentences that deny something.
 
     >>> affirmed("HAT136 is full. HAT137 is not cancelled. HAT138 leaves at 9.")
     'HAT136 is full.\\nHAT138 leaves at 9.'

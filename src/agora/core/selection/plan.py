@@ -15,7 +15,7 @@ from agora.core.reading.observation import observe, outcome
 from agora.core.reading.outcome import Outcome
 from agora.core.reading.records import Fact, codes_in
 from agora.core.reading.things import phrases
-from agora.core.renditions.brief import brief
+from agora.core.renditions.brief import brief, empty
 from agora.core.renditions.deeds import deed
 from agora.core.renditions.draft import Draft, Forms, Tell
 from agora.core.renditions.gone import gone
@@ -127,7 +127,6 @@ def plan(
     """
     tools = forms.tools_with(past.reading_tools, past.changing_tools)
     telling = _Telling(past, held, tools)
-    carriers = _carriers(past)
     options: list[Sequence[Rendition]] = []
     coded: list[int] = []
     named: list[int] = []
@@ -136,8 +135,6 @@ def plan(
         if step.number in held:
             options.append((whole(step),))
             continue
-        if step.number in carriers:
-            step = replace(step, removable=False)
         done = deed(step)
         went = [outcome(result) for result in step.results]
         told = telling.of(step, frozenset(done.text.replace("=", " ").split()))
@@ -170,23 +167,13 @@ def plan(
     )
 
 
-def _carriers(past: Past) -> frozenset[int]:
-    """Return the steps that keep their calls because a user's words stand right before them.
-
-    A marker is attached to what stands before the steps that it is about, and what tools said has
-    no place in a user's message. An agent that acts by text has no other.
-    """
-    spoken = {0, *[utterance.after for utterance in past.said if utterance.by_user]}
-    return frozenset(step.number for step in past.steps if step.calls and step.number - 1 in spoken)
-
-
 def _said(step: Step, went: Sequence[Outcome], told: Sequence[Told]) -> tuple[str, ...]:
     """Return what is said of each result: how its call went and why, then what it brought."""
     said: list[str] = []
     for result, how, one in zip(step.results, went, told, strict=True):
         parts = [how.said, f'"{how.reason}"' if how.reason else "", one.text]
         text = " ".join([part for part in parts if part])
-        said.append(text or brief(result.text))
+        said.append(text or (brief(result.text) if one.share else empty(result.text)))
     return tuple(said)
 
 
