@@ -60,15 +60,22 @@ def test_without_room_only_what_changed_something_is_named() -> None:
     decisions = planned(past).decide(0)
 
     assert [d.form for d in decisions] == ["gone", "line", "whole"]
-    assert decisions[1].text == "book_item n=N-200 -> ok"
+    assert decisions[1].text == 'book_item n=N-200 why="so that you see it"'
     assert [d.outcome for d in decisions] == ["elided", "elided", "floor"]
 
 
 def test_tools_that_change_something_can_be_named() -> None:
-    past = make_past(make_step(1, "frobnicate"), make_step(2))
+    past = make_past(make_step(1, "get_frobs"), make_step(2))
 
     assert forms_of(planned(past), 0)[0] == "gone"
-    assert forms_of(planned(past, forms=Forms(changing_tools=("frobnicate",))), 0)[0] == "line"
+    assert forms_of(planned(past, forms=Forms(changing_tools=("get_frobs",))), 0)[0] == "line"
+
+
+def test_a_tool_that_nothing_is_known_of_changes_something_unless_it_is_named_as_reading() -> None:
+    past = make_past(make_step(1, "frobnicate"), make_step(2))
+
+    assert forms_of(planned(past), 0)[0] == "line"
+    assert forms_of(planned(past, forms=Forms(reading_tools=("frobnicate",))), 0)[0] == "gone"
 
 
 def test_every_step_is_named_before_any_room_goes_to_what_one_brought() -> None:
@@ -268,10 +275,12 @@ def test_a_code_that_only_its_own_result_tells_comes_before_any_other_line() -> 
     least = past.floor_tokens({5}) + found.marker_tokens + bare.tokens
 
     decisions = found.decide(least + coded.tokens - bare.tokens)
-    assert decisions[1].text == "cancel_order n=N-200 -> ok code=CR-1306693; +1"
+    assert decisions[1].text == (
+        'cancel_order n=N-200 why="so that you see it" -> refund.code=CR-1306693; +1'
+    )
     assert [d.form for d in decisions] == ["gone", "line", "gone", "gone", "whole"]
     assert found.decide(least + coded.tokens - bare.tokens - 1)[1].text == (
-        "cancel_order n=N-200 -> ok"
+        'cancel_order n=N-200 why="so that you see it"'
     )
 
 
@@ -322,7 +331,8 @@ def test_of_many_codes_two_come_first() -> None:
     found = planned(past)
 
     assert found.options[0][1].text == (
-        "cancel_order n=N-100 -> ok code=CR-1306693 item_1_id=I-1000; +8"
+        'cancel_order n=N-100 why="so that you see it"'
+        " -> refund.code=CR-1306693 refund.item_1_id=I-1000; +8"
     )
 
 

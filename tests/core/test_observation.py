@@ -30,16 +30,18 @@ def test_a_result_is_read_once() -> None:
 
 
 def test_an_outcome_is_a_code_a_beginning_and_an_end() -> None:
-    assert outcome_of("<returncode>1</returncode>").code == "1"
-    assert outcome_of("Error: no such file").failed
-    assert outcome_of("fine so far\nValueError: bad").broke_off
-    assert outcome_of("fine") == ("", False, False)
+    assert outcome_of("<returncode>1</returncode>").said == "exit 1"
+    assert outcome_of("Error: no such file") == ("error", "Error: no such file")
+    assert outcome_of("fine so far\n1 failed, 2 passed in 0.1s").failed
+    assert outcome_of("fine so far\n[exit code: 2]") == ("exit 2", "fine so far")
+    assert outcome_of("fine") == ("", "")
 
 
 def test_every_list_of_words_is_words_in_lower_case_each_once() -> None:
     for table, names in {
         "names": ("sentence", "common", "orders", "counted_by", "defines", "extensions"),
-        "actions": ("reads", "changes", "runners", "spoken_changes", "editor_reads"),
+        "actions": ("reads", "looks", "changes", "either", "runners", "editor_reads"),
+        "outcome": ("error_keys", "went_keys", "broke_keys", "exit_keys", "status_keys", "fails"),
         "floor": ("plans",),
         "verbs": ("look", "change", "neither", "search", "run", "keep", "set_up"),
         "kinds": ("looks", "changes", "neither"),
