@@ -253,3 +253,16 @@ def test_what_is_too_long_to_read_or_no_tool_is_told_in_short() -> None:
 def test_a_query_with_a_greater_sign_writes_no_file(command: str, changed: bool) -> None:
     assert changes(spoken(command)) is changed
     assert changes(called("execute_sql", {"query": command})) is changed
+
+
+def test_a_step_of_which_one_call_changes_something_is_a_change() -> None:
+    get, cancel = Call("get_order", "{}"), Call("cancel_order", "{}")
+
+    for calls, changed in (
+        ((get, cancel), True),
+        ((cancel, get), True),
+        ((cancel, cancel), True),
+        ((get, get), False),
+    ):
+        step = Step(number=1, action="", observation="", tokens=9, calls=calls)
+        assert changes(step) is changed

@@ -320,3 +320,28 @@ def test_what_can_be_told_follows_what_is_known_though_it_is_remembered() -> Non
     assert all("card_8888" in way.text for way in coded)
     assert "card_7777" in spoken[0].text
     assert "card_7777" not in ways[0].text
+
+
+def records_of(text: str) -> list[set[str]]:
+    """Return what is said of each record, in their order."""
+    found: dict[int, set[str]] = {}
+    for fact in facts_in(text):
+        found.setdefault(fact.record, set()).add(fact.text)
+    return list(found.values())
+
+
+def test_in_what_is_nearly_json_each_bracket_opens_a_record() -> None:
+    cut_off = '{"sender": {"id": "usr_11"}, "recipient": {"account": "AC-200"}, "cut off'
+    behind = '{"to": {"id": "usr_11"}, "account": "AC-200", "cut off'
+
+    assert records_of(cut_off) == [{"id=usr_11"}, {"account=AC-200"}]
+    assert records_of(behind) == [{"id=usr_11"}, {"account=AC-200"}]
+
+
+def test_the_items_of_a_list_never_share_a_record() -> None:
+    people = [{"id": "usr_11"}, {"account": "AC-200"}]
+
+    assert records_of(json.dumps(people)) == [{"id=usr_11"}, {"account=AC-200"}]
+    assert records_of(json.dumps({"people": people})) == [{"id=usr_11"}, {"account=AC-200"}]
+    assert records_of(json.dumps([["A-11", "B-12"], ["C-13"]])) == [{"A-11", "B-12"}, {"C-13"}]
+    assert records_of(json.dumps(["A-11", "B-12"])) == [{"A-11"}, {"B-12"}]
