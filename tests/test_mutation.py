@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.mutants import NEAR, ROOT, WIDE, drawn, near, wilson
+from harness.mutants import NEAR, ROOT, WIDE, drawn, near, wilson
 from harness.mutation import mutants_of
 
 SOURCE = '''"""About é."""
