@@ -120,8 +120,8 @@ def test_markers_mention_recall_when_the_tool_is_among_the_tools() -> None:
     compressor = every_call(budget=Budget(limit=0))
     offered = compressor.compress(history(6), tools=[agora.recall_tool("openai")])
 
-    assert "agora_recall shows one by its number" in offered.messages[0]["content"]
-    assert "recall" not in compressor.compress(history(6)).messages[0]["content"]
+    assert "agora_recall shows one by its number" in offered.messages[2]["content"]
+    assert "recall" not in str(compressor.compress(history(6)).messages)
     assert offered.recall(1).startswith('step 1\nlook {"place": "box 1"}\nKEY001 lorem')
 
 
@@ -423,3 +423,13 @@ def test_sizes_that_messages_do_not_show_count_where_the_caller_knows_them() -> 
     assert not shown.changed
     assert known.changed
     assert known.tokens_before == shown.tokens_before + 20_000
+
+
+def test_what_tools_said_never_stands_in_a_user_s_message() -> None:
+    messages = [*history(5), {"role": "user", "content": "Go on."}, *history(12)[11:]]
+
+    compression = every_call(budget=Budget(limit=0)).compress(messages)
+
+    users = [m["content"] for m in compression.messages if m["role"] == "user"]
+    assert users == [m["content"] for m in messages if m["role"] == "user"]
+    assert [d.form for d in compression.decisions[:7]].count("line") == 4

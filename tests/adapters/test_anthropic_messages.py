@@ -53,11 +53,12 @@ def test_a_step_is_the_blocks_of_a_call_and_the_user_message_with_its_results() 
     assert parsed.trajectory.steps[0].observation == "two\none"
 
 
-def test_elided_steps_leave_their_marker_in_the_user_message_before_them() -> None:
+def test_elided_steps_leave_their_marker_in_the_result_before_them() -> None:
     messages = (USER, acts("a"), saw(result("a")), acts("b"), saw(result("b")), acts("c"))
     out = elide(*messages, saw(result("c")), n2="look b -> x1")
 
-    assert out[2] == saw(result("a"), text(f"[step 2 elided{SIGNATURE}]\n2 look b -> x1"))
+    own = result("a")["content"]
+    assert out[2] == saw(result("a", f"{own}\n\n[step 2 elided]\n2 look b -> x1"))
     first = elide(*messages, saw(result("c")), n1="")[0]
     assert first["content"] == f"Find it.\n\n[step 1 elided{SIGNATURE}]"
 

@@ -58,14 +58,24 @@ class AnthropicMessages:
         """Tell whether a marker can be attached to this message."""
         return message.get("role") == "user" and isinstance(message.get("content"), str | list)
 
-    def speaks(self, message: Message) -> bool:  # noqa: ARG002
+    def speaks(self, message: Message) -> bool:
         """Tell whether a marker attached here stands among the user's words."""
-        # Next to results, too, it is a text block of the user's message.
-        return True
+        content = message["content"]
+        return isinstance(content, str) or not any(map(_is_result, content))
 
     def attach(self, message: Message, text: str) -> Message:
-        """Return the message with `text` after its own content."""
-        return {**message, "content": append_text(message["content"], text, "text")}
+        """Return the message with `text` added: inside its last tool result, or after its content.
+
+        Never as a block next to a tool result: there it would be the user's.
+        """
+        content = message["content"]
+        blocks = list(content) if isinstance(content, list) else []
+        for at in range(len(blocks) - 1, -1, -1):
+            if _is_result(blocks[at]):
+                own = blocks[at].get("content") or ""
+                blocks[at] = {**blocks[at], "content": append_text(own, text, "text")}
+                return {**message, "content": blocks}
+        return {**message, "content": append_text(content, text, "text")}
 
     def results(self, message: Message) -> int:
         """Return how many results a user message carries; 1 where all of it is one."""

@@ -37,7 +37,7 @@ _IDENTIFIES = re.compile(
     re.IGNORECASE,
 )
 _CODE_LINE = re.compile(
-    r"^\s{0,80}(?:\d{1,6}[ \t]{0,8}[\t:|]?\s{0,80})?(?:def |class |import |from \S{1,80} import "
+    r"^[ \t]{0,80}(?:\d{1,6}[ \t]{0,8}[\t:|]?[ \t]{0,80})?(?:def |class |import |from \S{1,80} import "
     r"|@@ |diff --git |#include|function |const |export |public |private |package |Traceback "
     r"|FAILED |[\w./-]{1,120}\.\w{1,8}:\d{1,7}[:-]|return\b|if [^\n]{1,120}:$)",
     re.MULTILINE,
@@ -51,7 +51,7 @@ _DEFINITION = re.compile(
     re.MULTILINE,
 )
 _PLACE = re.compile(r"^([\w./-]{1,120}\.\w{1,8}:\d{1,7})[:-]", re.MULTILINE)
-_FRAME = re.compile(r'^\s{0,12}File "([\w./-]{1,120})", line (\d{1,7})', re.MULTILINE)
+_FRAME = re.compile(r'^[ \t]{0,12}File "([\w./-]{1,120})", line (\d{1,7})', re.MULTILINE)
 _TEST = re.compile(r"^(?:FAILED|ERROR) ([\w./-]{1,120}::[\w:\[\]-]{1,80})", re.MULTILINE)
 _RAISED = re.compile(
     r"^(?:E\s{1,8})?((?:[a-z_]\w{0,40}\.){0,4}[A-Z]\w{1,40}(?:Error|Exception))\b", re.MULTILINE

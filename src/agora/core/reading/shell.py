@@ -112,6 +112,10 @@ def _reads(words: Sequence[str]) -> bool:
         return len(given) == 2 and given[0] in ("-c", "-lc") and only_reads(given[1])
     if name in _PYTHONS:
         return _python_reads(given)
+    if name == "find" and "-exec" in given:
+        at = given.index("-exec")
+        end = next((n for n, word in enumerate(given) if n > at and word in (";", "+")), len(given))
+        return _reads(given[at + 1 : end]) and _reads([name, *given[:at], *given[end + 1 :]])
     if name in _DATABASES:
         return sum(map(query_reads, given)) == 1 and not any(map(_FILE.match, given))
     if name in _READS:

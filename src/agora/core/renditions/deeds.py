@@ -34,6 +34,7 @@ _THOUGHT = re.compile(r"(?:(?:[Tt]h(?:ink|ought)|ActionPath|Plan)\b[^\n]{0,4000}
 _COMMENTS = re.compile(r"(?:#[^\n]{0,4000}\n\s*)+")
 _CD = re.compile(r"cd [^\s;&|]{1,200} ?&& ?")
 _SPACES = re.compile(r"\s+")
+_LINE_END = re.compile(r"[;\s]*\n\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +164,10 @@ def _shortened(text: str, *, whole: bool) -> Deed:
     """Return the beginning of a command on one line."""
     text = text.strip()
     cut = ""
+    # What was thought before is no part of what was done.
     thought = _THOUGHT.match(text) or _COMMENTS.match(text)
     if thought and thought.end() < len(text):
-        text, whole, cut = text[thought.end() :], False, f"{CUT} "
+        text, whole = text[thought.end() :], False
     entered = _CD.match(text)
     if entered and entered.end() < len(text):
         text, whole, cut = text[entered.end() :], False, f"{CUT} "
@@ -178,8 +180,8 @@ def _shortened(text: str, *, whole: bool) -> Deed:
 
 
 def _on_one_line(text: str) -> Deed:
-    """Return the beginning of a text on one line."""
-    line = text[: 4 * HEAD_CHARACTERS]
+    """Return the beginning of a text on one line, its lines with a sign between them."""
+    line = _LINE_END.sub("; ", text[: 4 * HEAD_CHARACTERS])
     line = "".join([character if character.isprintable() else " " for character in line])
     line = _SPACES.sub(" ", line).strip()
     if len(line) <= HEAD_CHARACTERS and len(text) <= 4 * HEAD_CHARACTERS:

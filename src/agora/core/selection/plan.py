@@ -126,6 +126,7 @@ def plan(
     What several steps tell is told once, by the newest of them.
     """
     telling = _Telling(past, held, forms)
+    carriers = _carriers(past)
     options: list[Sequence[Rendition]] = []
     coded: list[int] = []
     named: list[int] = []
@@ -134,6 +135,8 @@ def plan(
         if step.number in held:
             options.append((whole(step),))
             continue
+        if step.number in carriers:
+            step = replace(step, removable=False)
         done = deed(step)
         went = [outcome(result) for result in step.results]
         told = telling.of(step, frozenset(done.text.replace("=", " ").split()))
@@ -164,6 +167,16 @@ def plan(
         marker_tokens=counter.count(markers.run([gone(100), gone(200)])) + 1,
         first=(*coded, *named),
     )
+
+
+def _carriers(past: Past) -> frozenset[int]:
+    """Return the steps that keep their calls because a user's words stand right before them.
+
+    A marker is attached to what stands before the steps that it is about, and what tools said has
+    no place in a user's message. An agent that acts by text has no other.
+    """
+    spoken = {0, *[utterance.after for utterance in past.said if utterance.by_user]}
+    return frozenset(step.number for step in past.steps if step.calls and step.number - 1 in spoken)
 
 
 def _said(step: Step, went: Sequence[Outcome], told: Sequence[Told]) -> tuple[str, ...]:

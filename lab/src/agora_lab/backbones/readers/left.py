@@ -1,10 +1,10 @@
 """What is left of steps in a prompt: markers, the lines under them, notes in place of results.
 
 A language model reads these without being taught; a reader is a program, so their grammar is
-written down here once, for all readers. It is that of `agora.core.elide`, `deeds` and `brought`:
+written down here once, for all readers. It is that of `agora.core.renditions`, a line for each call:
 
     [steps 3-4 elided by the context compressor]
-    3 get_card id=card_6276 -> ok balance=113; id=card_7480,card_7481; +2
+    3 get_card id=card_6276 -> balance=113; id=card_7480,card_7481; +2
 
 Of 0.1's skeletons, which have no keys, the names are bare; so are those of lists and of rows as a
 database gives them, `car_makers,car_names` and `Id|int,Model|text`. A thing that a plain text shows
@@ -24,7 +24,8 @@ _COUNTED = re.compile(
 )
 _NOTE = re.compile(r"\[[^\]\n]{1,200}\](?: ([^\n]*))?")
 _LINE = re.compile(r"(\d{1,7}) ([^\n]+)")
-_STATUS = re.compile(r"(ok|error|exit -?\d{1,10})(?: |$)")
+_STATUS = re.compile(r'(ok|error|exit -?\d{1,10})(?: "[^\n]*?"(?= [\w.]+=|;|$))?(?: |$)')
+"""How a call went; the line that says why stands behind it in quotes."""
 _MORE = re.compile(r"(?:^|; )\+(\d{1,7})$")
 _WORD = re.compile(
     r'(?P<next>; )|(?:"(?P<phrase>[^"\n]{1,200})"|(?P<key>[A-Za-z_][\w.:-]{0,80}))='
@@ -116,7 +117,8 @@ class Apart:
     @property
     def unseen(self) -> int:
         """How many steps are counted and have no line."""
-        return sum(mark.steps - len(mark.lines) for mark in self.marks)
+        told = [{line.number for line in mark.lines} for mark in self.marks]
+        return sum(mark.steps - len(own) for mark, own in zip(self.marks, told, strict=True))
 
 
 @dataclass(slots=True)
@@ -235,4 +237,4 @@ def _placed(text: str) -> tuple[tuple[str, str], ...]:
 
 def _parted(values: str) -> tuple[str, ...]:
     """Return the values of one key, which stand with commas between them."""
-    return tuple(value for value in values.split(",") if value) or (values,)
+    return tuple(value for value in values.split(",") if value.strip("…")) or (values,)
