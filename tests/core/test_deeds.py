@@ -95,8 +95,8 @@ def test_of_a_very_long_call_the_first_names_are_told() -> None:
         ("<code>\nprint(7)\n</code>", "print(7)"),
         ("``` is a fence", "``` is a fence"),
         ("a <code> b", "a <code> b"),
-        ("think: it is dark.\ngo to shelf 2", "… go to shelf 2"),
-        ("# list them\nls -l", "… ls -l"),
+        ("think: it is dark.\ngo to shelf 2", "go to shelf 2"),
+        ("# list them\nls -l", "ls -l"),
         ("# only a comment", "# only a comment"),
         ("cat <<'EOF' > run.py\nimport os\nEOF", "cat <<'EOF' > run.py …"),
         ("cd /app &&", "cd /app &&"),
@@ -125,7 +125,7 @@ def test_of_several_fenced_blocks_the_last_is_the_command() -> None:
     st.text(max_size=300), st.dictionaries(st.text(max_size=9), st.text(max_size=60), max_size=3)
 )
 def test_every_word_of_a_deed_stands_in_the_action(said: str, arguments: dict[str, str]) -> None:
-    for text in deed(spoken(said)).text.replace("…", "").split():
+    for text in deed(spoken(said)).text.replace("…", "").replace("; ", " ").split():
         assert text in said
     # As the wire may carry it, escaped or not.
     source = json.dumps(arguments) + json.dumps(arguments, ensure_ascii=False)

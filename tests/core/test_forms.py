@@ -17,9 +17,10 @@ from agora.core.worth import StepWorth
 def make_step(
     number: int, tool: str = "get_item", *, size: int = 400, mask: bool = False, **changed: object
 ) -> Step:
+    """Return a step that is not the first: that one keeps its calls, for markers to stand in."""
     observation = json.dumps({"item_id": f"A-{number}00", "text": "x" * size})
     step = {
-        "number": number,
+        "number": number + 1,
         "action": "",
         "observation": observation,
         "tokens": len(observation) + 40,
@@ -64,6 +65,15 @@ def test_without_room_only_what_changed_something_is_named() -> None:
     assert [d.outcome for d in decisions] == ["elided", "elided", "floor"]
 
 
+def test_the_first_step_after_a_user_s_words_keeps_its_calls() -> None:
+    said = [Utterance(after=3, text="go on", tokens=5, by_user=True)]
+    past = make_past(*(make_step(n) for n in range(6)), said=said)
+
+    forms = forms_of(planned(past), 0)
+
+    assert forms == ["action", "gone", "gone", "action", "gone", "whole"]
+
+
 def test_tools_that_change_something_can_be_named() -> None:
     past = make_past(make_step(1, "get_frobs"), make_step(2))
 
@@ -82,7 +92,7 @@ def test_every_step_is_named_before_any_room_goes_to_what_one_brought() -> None:
     past = make_past(*(make_step(n) for n in range(1, 9)))
     found = planned(past, [StepWorth(0.01, 0.9)] * 8)
     lines = sum(options[1].tokens for options in found.options[:-1])
-    room = past.floor_tokens({8}) + found.marker_tokens + lines
+    room = past.floor_tokens({9}) + found.marker_tokens + lines
 
     assert forms_of(found, room) == ["line"] * 7 + ["whole"]
     assert forms_of(found, room - 1) == ["gone"] + ["line"] * 6 + ["whole"]
@@ -91,7 +101,7 @@ def test_every_step_is_named_before_any_room_goes_to_what_one_brought() -> None:
 def test_what_is_worth_more_for_its_tokens_comes_first() -> None:
     past = make_past(*(make_step(n) for n in range(1, 5)))
     worths = [StepWorth(0.9, 0.0), StepWorth(0.0, 0.9), StepWorth(0.0, 0.0), StepWorth(0, 0)]
-    room = past.floor_tokens({4}) + 700
+    room = past.floor_tokens({5}) + 700
 
     decisions = planned(past, worths).decide(room)
 
@@ -170,7 +180,7 @@ def test_what_two_steps_tell_is_told_by_the_newer() -> None:
     past = make_past(make_step(1, observation=twin), make_step(2, observation=twin), make_step(3))
     found = planned(past, [StepWorth(0.1, 0.9, 1.0)] * 3)
 
-    told = [d.text for d in found.decide(past.floor_tokens({3}) + 200)]
+    told = [d.text for d in found.decide(past.floor_tokens({4}) + 200)]
 
     assert "A-777" in told[1]
     assert "A-777" not in told[0]
@@ -178,8 +188,8 @@ def test_what_two_steps_tell_is_told_by_the_newer() -> None:
 
 def test_what_was_said_between_two_steps_cuts_a_run() -> None:
     steps = [make_step(n) for n in range(1, 4)]
-    said = [Utterance(after=1, text="go on", tokens=5, by_user=True)]
-    room = make_past(*steps).floor_tokens({3})
+    said = [Utterance(after=2, text="go on", tokens=5, by_user=False)]
+    room = make_past(*steps).floor_tokens({4})
 
     joined, cut = (planned(make_past(*steps, said=one)) for one in ((), said))
     lines = sum(options[1].tokens for options in joined.options[:-1])
@@ -229,7 +239,7 @@ def test_the_counter_of_tokens_serves_as_well() -> None:
     found = plan(
         past,
         [StepWorth(0.5, 0.5)] * 4,
-        held={4: "recent"},
+        held={5: "recent"},
         forms=Forms(),
         markers=FormMarkers(signed=False),
         counter=EstimatedTokens(),
@@ -272,7 +282,7 @@ def test_a_code_that_only_its_own_result_tells_comes_before_any_other_line() -> 
     past = make_past(make_step(1), cancelled(2, "CR-1306693"), *map(make_step, (3, 4, 5)))
     found = planned(past, [StepWorth(0.9, 0.9)] + [StepWorth(0, 0)] + [StepWorth(0.9, 0.9)] * 3)
     [bare, coded, *_] = found.options[1]
-    least = past.floor_tokens({5}) + found.marker_tokens + bare.tokens
+    least = past.floor_tokens({6}) + found.marker_tokens + bare.tokens
 
     decisions = found.decide(least + coded.tokens - bare.tokens)
     assert decisions[1].text == (
@@ -287,7 +297,7 @@ def test_a_code_that_only_its_own_result_tells_comes_before_any_other_line() -> 
 def test_wherever_there_is_room_for_a_code_it_is_told() -> None:
     past = make_past(make_step(1), cancelled(2, "CR-1306693"), *map(make_step, (3, 4, 5)))
     found = planned(past, [StepWorth(0.9, 0.9)] + [StepWorth(0.9, 0)] + [StepWorth(0.9, 0.9)] * 3)
-    least = past.floor_tokens({5}) + found.marker_tokens + found.options[1][1].tokens
+    least = past.floor_tokens({6}) + found.marker_tokens + found.options[1][1].tokens
 
     for budget in range(least, past.tokens + 200, 25):
         told = found.decide(budget)[1]
