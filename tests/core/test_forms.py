@@ -17,9 +17,10 @@ from agora.core.worth import StepWorth
 def make_step(
     number: int, tool: str = "get_item", *, size: int = 400, mask: bool = False, **changed: object
 ) -> Step:
+    """Return a step that is not the first: that one keeps its calls, for markers to stand in."""
     observation = json.dumps({"item_id": f"A-{number}00", "text": "x" * size})
     step = {
-        "number": number,
+        "number": number + 1,
         "action": "",
         "observation": observation,
         "tokens": len(observation) + 40,
@@ -60,22 +61,38 @@ def test_without_room_only_what_changed_something_is_named() -> None:
     decisions = planned(past).decide(0)
 
     assert [d.form for d in decisions] == ["gone", "line", "whole"]
-    assert decisions[1].text == "book_item n=N-200 -> ok"
+    assert decisions[1].text == 'book_item n=N-200 why="so that you see it"'
     assert [d.outcome for d in decisions] == ["elided", "elided", "floor"]
 
 
+def test_the_first_step_after_a_user_s_words_keeps_its_calls() -> None:
+    said = [Utterance(after=3, text="go on", tokens=5, by_user=True)]
+    past = make_past(*(make_step(n) for n in range(6)), said=said)
+
+    forms = forms_of(planned(past), 0)
+
+    assert forms == ["action", "gone", "gone", "action", "gone", "whole"]
+
+
 def test_tools_that_change_something_can_be_named() -> None:
-    past = make_past(make_step(1, "frobnicate"), make_step(2))
+    past = make_past(make_step(1, "get_frobs"), make_step(2))
 
     assert forms_of(planned(past), 0)[0] == "gone"
-    assert forms_of(planned(past, forms=Forms(changing_tools=("frobnicate",))), 0)[0] == "line"
+    assert forms_of(planned(past, forms=Forms(changing_tools=("get_frobs",))), 0)[0] == "line"
+
+
+def test_a_tool_that_nothing_is_known_of_changes_something_unless_it_is_named_as_reading() -> None:
+    past = make_past(make_step(1, "frobnicate"), make_step(2))
+
+    assert forms_of(planned(past), 0)[0] == "line"
+    assert forms_of(planned(past, forms=Forms(reading_tools=("frobnicate",))), 0)[0] == "gone"
 
 
 def test_every_step_is_named_before_any_room_goes_to_what_one_brought() -> None:
     past = make_past(*(make_step(n) for n in range(1, 9)))
     found = planned(past, [StepWorth(0.01, 0.9)] * 8)
     lines = sum(options[1].tokens for options in found.options[:-1])
-    room = past.floor_tokens({8}) + found.marker_tokens + lines
+    room = past.floor_tokens({9}) + found.marker_tokens + lines
 
     assert forms_of(found, room) == ["line"] * 7 + ["whole"]
     assert forms_of(found, room - 1) == ["gone"] + ["line"] * 6 + ["whole"]
@@ -84,7 +101,7 @@ def test_every_step_is_named_before_any_room_goes_to_what_one_brought() -> None:
 def test_what_is_worth_more_for_its_tokens_comes_first() -> None:
     past = make_past(*(make_step(n) for n in range(1, 5)))
     worths = [StepWorth(0.9, 0.0), StepWorth(0.0, 0.9), StepWorth(0.0, 0.0), StepWorth(0, 0)]
-    room = past.floor_tokens({4}) + 700
+    room = past.floor_tokens({5}) + 700
 
     decisions = planned(past, worths).decide(room)
 
@@ -163,7 +180,7 @@ def test_what_two_steps_tell_is_told_by_the_newer() -> None:
     past = make_past(make_step(1, observation=twin), make_step(2, observation=twin), make_step(3))
     found = planned(past, [StepWorth(0.1, 0.9, 1.0)] * 3)
 
-    told = [d.text for d in found.decide(past.floor_tokens({3}) + 200)]
+    told = [d.text for d in found.decide(past.floor_tokens({4}) + 200)]
 
     assert "A-777" in told[1]
     assert "A-777" not in told[0]
@@ -171,8 +188,8 @@ def test_what_two_steps_tell_is_told_by_the_newer() -> None:
 
 def test_what_was_said_between_two_steps_cuts_a_run() -> None:
     steps = [make_step(n) for n in range(1, 4)]
-    said = [Utterance(after=1, text="go on", tokens=5, by_user=True)]
-    room = make_past(*steps).floor_tokens({3})
+    said = [Utterance(after=2, text="go on", tokens=5, by_user=False)]
+    room = make_past(*steps).floor_tokens({4})
 
     joined, cut = (planned(make_past(*steps, said=one)) for one in ((), said))
     lines = sum(options[1].tokens for options in joined.options[:-1])
@@ -222,7 +239,7 @@ def test_the_counter_of_tokens_serves_as_well() -> None:
     found = plan(
         past,
         [StepWorth(0.5, 0.5)] * 4,
-        held={4: "recent"},
+        held={5: "recent"},
         forms=Forms(),
         markers=FormMarkers(signed=False),
         counter=EstimatedTokens(),
@@ -265,20 +282,22 @@ def test_a_code_that_only_its_own_result_tells_comes_before_any_other_line() -> 
     past = make_past(make_step(1), cancelled(2, "CR-1306693"), *map(make_step, (3, 4, 5)))
     found = planned(past, [StepWorth(0.9, 0.9)] + [StepWorth(0, 0)] + [StepWorth(0.9, 0.9)] * 3)
     [bare, coded, *_] = found.options[1]
-    least = past.floor_tokens({5}) + found.marker_tokens + bare.tokens
+    least = past.floor_tokens({6}) + found.marker_tokens + bare.tokens
 
     decisions = found.decide(least + coded.tokens - bare.tokens)
-    assert decisions[1].text == "cancel_order n=N-200 -> ok code=CR-1306693; +1"
+    assert decisions[1].text == (
+        'cancel_order n=N-200 why="so that you see it" -> refund.code=CR-1306693; +1'
+    )
     assert [d.form for d in decisions] == ["gone", "line", "gone", "gone", "whole"]
     assert found.decide(least + coded.tokens - bare.tokens - 1)[1].text == (
-        "cancel_order n=N-200 -> ok"
+        'cancel_order n=N-200 why="so that you see it"'
     )
 
 
 def test_wherever_there_is_room_for_a_code_it_is_told() -> None:
     past = make_past(make_step(1), cancelled(2, "CR-1306693"), *map(make_step, (3, 4, 5)))
     found = planned(past, [StepWorth(0.9, 0.9)] + [StepWorth(0.9, 0)] + [StepWorth(0.9, 0.9)] * 3)
-    least = past.floor_tokens({5}) + found.marker_tokens + found.options[1][1].tokens
+    least = past.floor_tokens({6}) + found.marker_tokens + found.options[1][1].tokens
 
     for budget in range(least, past.tokens + 200, 25):
         told = found.decide(budget)[1]
@@ -322,7 +341,8 @@ def test_of_many_codes_two_come_first() -> None:
     found = planned(past)
 
     assert found.options[0][1].text == (
-        "cancel_order n=N-100 -> ok code=CR-1306693 item_1_id=I-1000; +8"
+        'cancel_order n=N-100 why="so that you see it"'
+        " -> refund.code=CR-1306693 refund.item_1_id=I-1000; +8"
     )
 
 

@@ -4,11 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora.core.reading.counted import first_names, words_of
-from agora.core.reading.observation import MOST_NAMES, Observation, observe
-from agora.core.reading.outcome import outcome_of
+from agora.core.reading.observation import MOST_NAMES, Observation, observe, outcome
+from agora.core.reading.outcome import outcome_of, tells_an_error
 from agora.core.reading.records import facts_in
 from agora.core.reading.things import things_in
 from agora.core.reading.vocabulary import word_list, word_set
+from agora.core.trajectory import Result
 
 
 @given(st.text(max_size=200) | st.sampled_from(['{"id": "A-1"}', "Exit code: 2", "a pot, a cup"]))
@@ -30,16 +31,18 @@ def test_a_result_is_read_once() -> None:
 
 
 def test_an_outcome_is_a_code_a_beginning_and_an_end() -> None:
-    assert outcome_of("<returncode>1</returncode>").code == "1"
-    assert outcome_of("Error: no such file").failed
-    assert outcome_of("fine so far\nValueError: bad").broke_off
-    assert outcome_of("fine") == ("", False, False)
+    assert outcome_of("<returncode>1</returncode>").said == "exit 1"
+    assert outcome_of("Error: no such file") == ("error", "Error: no such file")
+    assert outcome_of("fine so far\n1 failed, 2 passed in 0.1s").failed
+    assert outcome_of("fine so far\n[exit code: 2]") == ("exit 2", "fine so far")
+    assert outcome_of("fine") == ("", "")
 
 
 def test_every_list_of_words_is_words_in_lower_case_each_once() -> None:
     for table, names in {
         "names": ("sentence", "common", "orders", "counted_by", "defines", "extensions"),
-        "actions": ("reads", "changes", "runners", "spoken_changes", "editor_reads"),
+        "actions": ("reads", "looks", "changes", "either", "runners", "editor_reads"),
+        "outcome": ("error_keys", "went_keys", "broke_keys", "exit_keys", "status_keys", "fails"),
         "floor": ("plans",),
         "verbs": ("look", "change", "neither", "search", "run", "keep", "set_up"),
         "kinds": ("looks", "changes", "neither"),
@@ -55,3 +58,26 @@ def test_a_word_that_is_very_long_is_told_apart_from_the_others() -> None:
     assert words_of("short " + "x" * 500) == frozenset(
         re.findall(r"\w{3,40}", "short " + "x" * 500)
     )
+
+
+def test_an_exit_code_at_the_very_end_of_a_long_text_is_read() -> None:
+    long = "so it goes and goes\n" * 400
+
+    assert outcome_of(f"{long}[Command finished with exit code 127]").said == "exit 127"
+    assert outcome_of(f"{long}Process exited with code 0").said == "exit 0"
+    assert outcome_of(f"Process exited with code 3.\n\n{long}").said == "exit 3"
+    assert outcome_of(f"{long}exit code: 3\n{long}").said == ""
+
+
+def test_what_the_wire_says_of_a_failure_counts_for_data_too() -> None:
+    assert outcome(Result('{"id": "A-11"}', failed=True)).said == "error"
+    assert outcome(Result('{"id": "A-11"}', failed=False)).said == "ok"
+    assert outcome(Result('{"exit_code": 0}', failed=True)).said == "error"
+    assert outcome(Result('{"error": "no such user"}', failed=False)).said == "error"
+
+
+def test_the_feature_of_an_error_is_one_for_an_error_and_otherwise_none() -> None:
+    assert tells_an_error("Traceback (most recent call last):") == 1
+    assert tells_an_error('{"detail": "Not found"}') == 1
+    assert tells_an_error("all is well") == 0
+    assert tells_an_error("x" * 300 + "error") == 0

@@ -103,10 +103,10 @@ def test_a_number_that_is_all_of_a_database_s_answer_is_told() -> None:
 
 def test_values_as_python_prints_them_are_told_like_json() -> None:
     assert brought("{'id': 'A-11', 'open': True, 'who': None, 'to': {'seat': 'B-12'}}") == (
-        "id=A-11 open=True seat=B-12"
+        "id=A-11 open=True to.seat=B-12"
     )
     assert brought("[('W-100', 1), ('W-200', 2), ('W-3") == "W-100,W-200"
-    assert brought("['see src/a.py there', 'and there']") == "src/a.py"
+    assert brought("['see src/a.py there', 'and there']") == ""
 
 
 def test_a_very_long_list_of_names_is_read_in_part() -> None:
@@ -131,7 +131,7 @@ def test_codes_are_what_a_record_is_called_by() -> None:
     assert [found[at].text for at in codes_in(found, asked="cancel #W2230026").values()] == [
         "confirmation=EHGLPQ",
         "issueNumber=42",
-        "code=CR-1306693",
+        "refund.code=CR-1306693",
     ]
 
 
@@ -217,7 +217,7 @@ def test_of_other_text_paths_ids_and_numbered_things_are_told() -> None:
 
 
 def test_of_a_very_long_text_both_ends_are_read() -> None:
-    text = "W1111a " + "nothing here. " * 20_000 + " W2222b"
+    text = "W1111a " + "so it goes. " * 20_000 + " W2222b"
 
     assert brought(text) == "W1111a W2222b"
 
@@ -320,3 +320,28 @@ def test_what_can_be_told_follows_what_is_known_though_it_is_remembered() -> Non
     assert all("card_8888" in way.text for way in coded)
     assert "card_7777" in spoken[0].text
     assert "card_7777" not in ways[0].text
+
+
+def records_of(text: str) -> list[set[str]]:
+    """Return what is said of each record, in their order."""
+    found: dict[int, set[str]] = {}
+    for fact in facts_in(text):
+        found.setdefault(fact.record, set()).add(fact.text)
+    return list(found.values())
+
+
+def test_in_what_is_nearly_json_each_bracket_opens_a_record() -> None:
+    cut_off = '{"sender": {"id": "usr_11"}, "recipient": {"account": "AC-200"}, "cut off'
+    behind = '{"to": {"id": "usr_11"}, "account": "AC-200", "cut off'
+
+    assert records_of(cut_off) == [{"id=usr_11"}, {"account=AC-200"}]
+    assert records_of(behind) == [{"id=usr_11"}, {"account=AC-200"}]
+
+
+def test_the_items_of_a_list_never_share_a_record() -> None:
+    people = [{"id": "usr_11"}, {"account": "AC-200"}]
+
+    assert records_of(json.dumps(people)) == [{"id=usr_11"}, {"account=AC-200"}]
+    assert records_of(json.dumps({"people": people})) == [{"id=usr_11"}, {"account=AC-200"}]
+    assert records_of(json.dumps([["A-11", "B-12"], ["C-13"]])) == [{"A-11", "B-12"}, {"C-13"}]
+    assert records_of(json.dumps(["A-11", "B-12"])) == [{"A-11"}, {"B-12"}]

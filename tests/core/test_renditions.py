@@ -72,7 +72,7 @@ def test_a_marker_of_forms_says_who_wrote_it_once() -> None:
 def test_a_note_has_what_came_back_and_a_line_what_was_done_too() -> None:
     places = (Place("get id=A-1", "ok seat=12A"), Place("look", ""), Place("", ""))
 
-    assert Rendition(3, "line", places, 0, 0.0).text == "get id=A-1; look; +1 calls -> ok seat=12A"
+    assert Rendition(3, "line", places, 0, 0.0).text == "get id=A-1 -> ok seat=12A\nlook\n+1 calls"
     kept = tuple(Place(None, place.result) for place in places)
     assert Rendition(3, "action", kept, 0, 0.0).text == "ok seat=12A"
 
@@ -118,10 +118,12 @@ def test_what_is_counted_is_what_is_written(
 
     for one in renditions_of(step):
         if one.form == "line":
-            assert one.tokens == len(f"\n1 {one.text}")
+            assert one.tokens == len("".join(f"\n1 {said}" for said in one.lines))
         elif one.form == "action":
             assert one.tokens == 40 + 1 + len(FormMarkers().note(1, one.text))
-        assert one.form in ("whole", "gone") or len(one.places) == max(1, len(names))
+        # A line has a place for each call, an action one for each result.
+        assert one.form != "line" or len(one.places) == max(1, len(names))
+        assert one.form != "action" or len(one.places) == 1
         assert one.in_place == (one.form in ("whole", "action"))
 
 
