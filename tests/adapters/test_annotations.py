@@ -168,4 +168,4 @@ def test_annotations_come_first_then_the_users_lists_then_the_name(
 
     found = compressor.compress(chat(tool), tools=declared("openai", tool, annotations=hints))
 
-    assert (found.decisions[0].form == "gone") is gone
+    assert (found.decisions[1].form == "gone") is gone

@@ -1,6 +1,5 @@
-"""Results and calls of which something wrong is said: each is known, and none may come to pass.
+"""Results and calls of which something wrong was said once.
 
-Marked as failing until they are read rightly; then the mark has to go.
 """
 
 import json
@@ -29,7 +28,6 @@ WENT_WELL = ("ok", "exit 0")
         "Error: tool crashed\n\nlast log:\nProcess exited with code 0",
     ],
 )
-@pytest.mark.xfail(strict=True, reason="an exit code 0 is believed before what speaks against it")
 def test_a_code_0_beside_an_error_is_no_sign_that_it_went_well(text: str) -> None:
     assert outcome(Result(text)).said not in WENT_WELL
 
@@ -50,7 +48,6 @@ def test_a_code_0_beside_an_error_is_no_sign_that_it_went_well(text: str) -> Non
         "bash: the GNU shell",
     ],
 )
-@pytest.mark.xfail(strict=True, reason="what a result is about is taken for how its call went")
 def test_what_a_result_is_about_is_not_how_its_call_went(text: str) -> None:
     assert not outcome(Result(text)).failed
 
@@ -83,7 +80,6 @@ def test_what_a_result_is_about_is_not_how_its_call_went(text: str) -> None:
         "psql -c 'select pg_terminate_backend(1)'",
     ],
 )
-@pytest.mark.xfail(strict=True, reason="a command that mostly reads, with what makes it write")
 def test_a_command_that_can_write_is_not_known_to_read_where_it_does(command: object) -> None:
     assert not call_reads(Call("bash", json.dumps({"command": command})))
 
@@ -107,7 +103,6 @@ def test_a_command_that_can_write_is_not_known_to_read_where_it_does(command: ob
         ("run_query", {"query": "select delete_user(1)"}),
     ],
 )
-@pytest.mark.xfail(strict=True, reason="its first word reads; what changes something is not seen")
 def test_a_tool_that_reads_and_changes_something_is_not_known_to_read(
     name: str, arguments: dict[str, Any]
 ) -> None:

@@ -42,11 +42,7 @@ class Wire(Protocol):
 def render_messages(
     parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers, wire: Wire
 ) -> Rendered:
-    """Write the messages: steps that are not in place go, their markers into what stays.
-
-    A marker goes into what stands before its steps. What tools said has no place among a user's
-    words: if those stand there, it goes into the next result, where there is one.
-    """
+    """Write the messages: steps that are not in place go, their markers into what stays."""
     steps = parsed.trajectory.steps
     messages: list[Message] = []
     positions: list[int] = []
@@ -56,7 +52,6 @@ def render_messages(
     run: dict[int, Rendition] = {}
     told: set[int] = set()
     holder = -1
-    last_result = _last_result(parsed, renditions, wire)
     for position, message in enumerate(parsed.messages):
         owner = parsed.owners[position]
         number = abs(owner)
@@ -66,18 +61,15 @@ def render_messages(
                 told.add(number)
                 run[number] = rendition
             continue
-        here = owner < 0 and wire.holds(message) and not wire.speaks(message)
-        waits = holder < 0 or wire.speaks(messages[holder])
-        if run and (not waits or here or position > last_result):
-            if holder < 0 and not here:
+        if run:
+            if holder < 0:
                 raise ParseError(
                     0, f"leaves no message before step {min(run)} that could hold its marker"
                 )
-            at = len(messages) if waits and here else holder
             # Once for each message is enough: the sentence costs tokens in every prompt.
-            signed = at not in attached and waits and not here
+            signed = holder not in attached and wire.speaks(messages[holder])
             marker = markers.run(tuple(run.values()), signed=signed)
-            attached.setdefault(at, []).append(marker)
+            attached.setdefault(holder, []).append(marker)
             run.clear()
         if rendition is not None and owner < 0:
             if number not in notes:
@@ -94,18 +86,6 @@ def render_messages(
         messages[at] = wire.attach(messages[at], text)
         added.append(f"{GAP}{text}")
     return Rendered(messages, tuple(added), tuple(positions))
-
-
-def _last_result(parsed: Parsed, renditions: Mapping[int, Rendition], wire: Wire) -> int:
-    """Return where the last result stands that stays and can hold a marker, or -1."""
-    for position in range(len(parsed.messages) - 1, -1, -1):
-        owner = parsed.owners[position]
-        rendition = renditions.get(-owner)
-        if owner < 0 and (rendition is None or rendition.in_place):
-            message = parsed.messages[position]
-            if wire.holds(message) and not wire.speaks(message):
-                return position
-    return -1
 
 
 def _notes(step: Step, rendition: Rendition, markers: Markers) -> Iterator[str]:

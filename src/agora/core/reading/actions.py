@@ -10,7 +10,7 @@ from agora.core.memo import Memo
 from agora.core.reading import READ_OF_AN_ACTION
 from agora.core.reading.names import names_in
 from agora.core.reading.shell import only_reads, python_reads, query_reads
-from agora.core.reading.vocabulary import word_set
+from agora.core.reading.vocabulary import word_list, word_set
 from agora.core.trajectory import Call, Step
 
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
@@ -31,7 +31,11 @@ _THINGS = word_set("actions", "things")
 _LISTED = word_set("actions", "listed")
 _ASKED = word_set("actions", "asked")
 _UNSPACED = tuple(sorted(word for word in _READS if _IDEOGRAPH.match(word)))
+_SHELL_SIGNS = re.compile(r"\s-\w|\s--\w|[\n;|&<>`$]")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_BODIES = ("body", "data", "json", "payload", "form")
+_DOES = ("action", "operation", "op", "verb", "mode")
+_FOREIGN = word_list("actions", "foreign_changes")
 _MUTATION = re.compile(r"\s*(?:mutation|subscription)\b")
 
 
@@ -110,7 +114,7 @@ def _read_call(text: str) -> bool:
         given = json.loads(arguments) if arguments.strip() else {}
     except (ValueError, RecursionError):
         given = arguments
-    if _RUNNERS.intersection(words):
+    if _RUNNERS.intersection(words) or (isinstance(given, dict) and _CODE_KEYS & given.keys()):
         runs = _run(given)
         if runs:
             return all(map(_text_reads, runs)) and not _says_it_changes(given)
@@ -120,6 +124,7 @@ def _read_call(text: str) -> bool:
     return _named_as_reading(words) and not _says_it_changes(given)
 
 
+_CODE_KEYS = frozenset({"script", "code"})
 _EDITS = frozenset({"str", "replace", "edit", "editor", "text", "file", "memory"})
 
 
@@ -139,9 +144,7 @@ def _run(given: object) -> list[str]:
 
 
 def _joined(words: list[str]) -> str:
-    """Return a command given word by word: what a shell is told to run, or the words quoted."""
-    if len(words) == 3 and words[1] in ("-c", "-lc"):
-        return words[2]
+    """Return a command given word by word as one line."""
     return " ".join(shlex.quote(word) for word in words)
 
 
@@ -158,19 +161,25 @@ def _says_it_changes(given: object) -> bool:
     if not isinstance(given, dict):
         return False
     method = given.get("method", given.get("http_method", "GET"))
-    if str(method).upper() not in _SAFE_METHODS:
+    if str(method).upper() not in _SAFE_METHODS or any(map(given.get, _BODIES)):
         return True
+    for key in _DOES:
+        first = str(given.get(key, "get")).partition("_")[0].lower()
+        if first not in _READS and first not in _LOOKS and first not in _SPOKEN_READS:
+            return True
     asked = [given.get(key) for key in ("query", "sql", "q", "statement")]
     return any(isinstance(one, str) and _changes_by_query(one) for one in asked)
 
 
 def _changes_by_query(text: str) -> bool:
-    return _MUTATION.match(text) is not None or _SQL_CHANGES.match(text) is not None
+    if _MUTATION.match(text) or _SQL_CHANGES.match(text):
+        return True
+    return text.lstrip()[:5].lower() == "with " and not query_reads(text)
 
 
 _SQL_CHANGES = re.compile(
     r"\s*(?:INSERT|UPDATE|DELETE|MERGE|REPLACE|CREATE|DROP|ALTER|TRUNCATE|GRANT|REVOKE|CALL|EXEC"
-    r"|BEGIN|COPY|WITH)\b",
+    r"|BEGIN|COPY)\b",
     re.IGNORECASE,
 )
 
@@ -183,9 +192,11 @@ def _named_as_reading(words: list[str]) -> bool:
     """
     first, others = words[0], set(words[1:])
     changing = (_CHANGES - _THINGS).intersection(others)
+    if changing or _JOINED & others or any(map("_".join(words).__contains__, _FOREIGN)):
+        return False
     if first in _READS or first.startswith(_UNSPACED):
-        return not changing and not (_JOINED & others and _EITHER & others)
-    if first in _CHANGES or changing or _JOINED & others:
+        return True
+    if first in _CHANGES:
         return False
     if first == "list":
         return not others or words[1].endswith("s") or words[1] in _LISTED
@@ -204,8 +215,9 @@ def _spoken_reads(said: str) -> bool:
 
 def _looks(said: str) -> bool:
     """Tell whether the first word of what is said looks and does nothing: `examine desk 1`."""
-    first = said.strip().partition(" ")[0].partition("[")[0].partition("(")[0].lower()
-    return first in _SPOKEN_READS and "\n" not in said.strip()
+    said = said.strip()
+    first = said.partition(" ")[0].partition("[")[0].partition("(")[0].lower()
+    return first in _SPOKEN_READS and not _SHELL_SIGNS.search(said)
 
 
 _seen_calls = Memo(_read_call, 1_000_000, name="calls_that_read")

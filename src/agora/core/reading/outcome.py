@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from agora.core.reading.literals import Number, Truth
 from agora.core.reading.names import reads_as_orders
 from agora.core.reading.values import NO_VALUES, Values, values_in
 from agora.core.reading.vocabulary import word_list, word_set
@@ -32,7 +33,7 @@ _OUTPUT = re.compile(r"^Output:", re.MULTILINE)
 _EXIT_LAST = re.compile(
     r"(?:^|\n)[\[(<]?(?:(?:The )?(?:[Cc]ommand|[Pp]rocess) (?:failed|exited|finished|completed)"
     rf" with (?:exit )?code:? {_CODE}\.?"
-    rf"|[Ee]xit(?:ed with)?[ _]?(?:code|status)?[:=]? {_CODE})[\])>.]?"
+    rf"|[Ee]xit(?:ed with)?[ _]?(?:code|status)[:=]? {_CODE}|(?<=\[)exit {_CODE}(?=\]))[\])>.]?"
     r"(?:\n\[[^\n]{0,300}\]){0,3}\s*\Z"
 )
 """One with which it closes; behind it only lines in brackets."""
@@ -84,7 +85,9 @@ def outcome_of(text: str, data: Values = NO_VALUES) -> Outcome:
     Outcome(said='', reason='')
     """
     if data.values and data.whole:
-        return _of_values(data.values)
+        said = _of_values(data.values)
+        behind = outcome_of(data.rest) if data.rest else _SAYS_NOTHING
+        return behind if behind.failed or not said.said else said
     fenced = _FENCED.match(text) if text.startswith("```") else None
     if fenced:
         inside = values_in(fenced[1])
@@ -157,6 +160,9 @@ def _by_code(text: str) -> Outcome | None:
     if found is None:
         return None
     code = int(next(group for group in found.groups() if group is not None))
+    if not code and found.re is _EXIT_LAST and _by_text(text[: -len(found[0])]).failed:
+        # What the text opens with and what it closes with speak against each other.
+        return None
     return Outcome(f"exit {code}", reason_in(text) if code else "")
 
 
@@ -184,15 +190,16 @@ def _raised(lines: Sequence[str]) -> str:
 
 def _opens(line: str) -> bool:
     """Tell whether a line is an error's own: what it opens with says so."""
+    headed = _HEADED.match(line)
+    rest = line[headed.end() :].strip().lower() if headed else line
+    if rest.partition(",")[0].strip(".") in _NOTHING:
+        return False
     if _OPENS_FAILED.match(line):
         return True
-    headed = _HEADED.match(line)
     if headed is None:
         return False
-    rest = line[headed.end() :].strip().lower()
     words = headed["head"].lower().split()
-    says = words[-1] in _FAILS or (words[0] in _FAILS and len(words) > 2)
-    return says and rest.partition(",")[0].strip(".") not in _NOTHING
+    return words[-1] in _FAILS or (words[0] in _FAILS and len(words) > 2)
 
 
 def _closes(line: str) -> bool:
@@ -222,19 +229,22 @@ def _of_values(values: Sequence[Any]) -> Outcome:
 
 def _of_object(found: Mapping[str, Any], *, envelopes: bool) -> Outcome:
     fields = {_bare(key): value for key, value in found.items()}
-    for key, value in fields.items():
-        if key in _EXIT_KEYS and (code := _number(value)) is not None:
-            return Outcome(f"exit {code}", _reason(fields) if code else "")
+    codes = [code for key in fields if key in _EXIT_KEYS and (code := _number(fields[key])) is not None]
+    if any(codes):
+        return Outcome(f"exit {next(filter(None, codes))}", _reason(fields))
     if any(_fails(key, value, fields) for key, value in fields.items()):
         return Outcome("error", _reason(fields))
-    for key, value in fields.items() if envelopes else ():
-        if key in _ENVELOPES and isinstance(value, dict):
-            inner = _of_object(value, envelopes=False)
-            if inner.failed and not inner.reason:
-                return inner._replace(reason=_reason(fields))
-            if inner.said:
-                return inner
-    return _SAYS_NOTHING
+    said = [
+        _of_object(value, envelopes=False)
+        for key, value in fields.items()
+        if envelopes and key in _ENVELOPES and isinstance(value, dict)
+    ]
+    for inner in said:
+        if inner.failed:
+            return inner if inner.reason else inner._replace(reason=_reason(fields))
+    if fields.get("signal"):
+        return _SAYS_NOTHING
+    return Outcome("exit 0") if codes or Outcome("exit 0") in said else _SAYS_NOTHING
 
 
 def _bare(key: str) -> str:
@@ -251,20 +261,25 @@ def _fails(key: str, value: Any, fields: Mapping[str, Any]) -> bool:
         return str(value).lower() == "true"
     if key not in _STATUS_KEYS:
         return False
-    explained = any(_bare(one) in fields for one in _REASON_KEYS)
     if (code := _number(value)) is not None:
+        explained = not _EXPLAINS.isdisjoint(fields) or {"type", "title"} <= fields.keys()
         return 400 <= code < 600 and (explained or key == "statuscode")
-    return str(value).lower() in _STATES and (explained or len(fields) == 1)
+    # Beside fields of its own a state is that of what was asked for.
+    return str(value).lower() in _STATES and fields.keys() <= _ANSWERS
 
 
 _LISTS = frozenset({"total", "count", "page", "next", "hits"})
 """Beside these, errors are what was looked for."""
 _STATES = word_set("outcome", "states")
+_EXPLAINS = word_set("outcome", "explains")
+_ANSWERS = word_set("outcome", "answers")
 
 
 def _is_an_error(value: Any) -> bool:
     if isinstance(value, dict | list):
         return bool(value)
+    if isinstance(value, Number) and not isinstance(value, Truth):
+        return False
     return value is not None and str(value).strip().lower() not in _NOTHING
 
 

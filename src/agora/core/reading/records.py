@@ -25,8 +25,8 @@ _FIRST_OF_A_ROW = 0.7
 """The least that the first name of a row weighs: it says which row it is, however plain."""
 _LATER_IN_A_ROW = 0.5
 """What the others weigh of what their build says: nothing tells what they are."""
-_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
-_WAY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}(?:\.[A-Za-z_][A-Za-z0-9_-]{0,39}){0,3}")
+_KEY = re.compile(r"[^\W\d][\w-]{0,39}")
+_WAY = re.compile(r"[^\W\d][\w-]{0,39}(?:\.[^\W\d][\w-]{0,39}){0,3}")
 """The keys of objects inside each other."""
 _PAIR = re.compile(
     r"""([{}])|["']([A-Za-z_]\w{0,39})["']:\s{0,4}(?:["']([^"'\\\n]{1,60})["']"""
@@ -139,8 +139,8 @@ def _of_pairs(text: str) -> tuple[Fact, ...]:
 
 
 def _verbatim(fact: Fact, text: str) -> bool:
-    key, _, value = fact.text.partition("=")
-    return (value or key).strip('"') in text
+    key, _, value = fact.text.rpartition("=")
+    return value.strip('"') in text and all(part.strip('"') in text for part in key.split("."))
 
 
 class _Walk:
@@ -176,7 +176,8 @@ class _Walk:
                 else:
                     self.read(item, key, record, depth=depth + 1)
         else:
-            self._read_scalar(value, _key(key), record)
+            under, _, name = key.rpartition(".")
+            self._read_scalar(value, _key(name), record, under)
 
     def _read_bare(self, items: list[Any], depth: int) -> None:
         """Take in a list without a key: records, rows of a table, or names.
@@ -232,8 +233,9 @@ class _Walk:
                 self.read(inner, "", table, depth=depth + 1)
             else:
                 # What stands in an object inside another is said with the way there.
-                way = f"{under}.{name}" if under and isinstance(inner, dict) else name
-                self.read(inner, way, record, depth=depth + 1)
+                way = f"{under}.{name}" if under else name
+                own = record if _is_way(way) else self.opened()
+                self.read(inner, way, own, depth=depth + 1)
 
     def _read_scalar(self, value: Any, key: "_Key", record: int, under: str = "") -> None:
         if value is None or not key.said:

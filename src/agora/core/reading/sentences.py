@@ -6,7 +6,7 @@ from agora.core.reading.vocabulary import word_list
 
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n")
 _WORD = re.compile(r"[^\W\d_]+")
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_UNSPACED = re.compile(r"[\u0900-\u0dff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _DENIALS = word_list("sentences", "denials")
 _WORDS = frozenset(word for word in _DENIALS if not _UNSPACED.match(word))
 _SIGNS = ("n't", "n’t", *[word for word in _DENIALS if _UNSPACED.match(word)])

@@ -25,6 +25,13 @@ _OPTION = re.compile(r"-|[0-9.]+[smhd]?\Z")
 _SHELLS = word_set("shell", "shells")
 _PYTHONS = word_set("shell", "pythons")
 _MODULES = word_set("shell", "python_modules")
+_WRITING = word_set("shell", "writing_options")
+_CURL_WRITES = re.compile(
+    r"-(?!-)\w*[XdFToOK]|--(?:request|data|json|form|upload|output|remote|config|next)"
+)
+_TAR_WRITES = frozenset("xcruA")
+_READS_ONE = {"hostname": 1, "uniq": 2}
+"""So many words, besides options, turn these into commands that write."""
 _HELP = frozenset({"--help", "--version"})
 _AWK_WRITES = re.compile(r"""print[^}]*>|>>|>\s*["']|\bsystem\s*\(|\|""")
 _SED_WRITES = re.compile(r"(?:^|[;{}\d$/])\s*[wW]\s|[/|,#]\w*[we]\b")
@@ -41,6 +48,8 @@ _QUERY_CHANGES = re.compile(
     r"|CALL|EXEC|EXECUTE|COPY|LOCK|NEXTVAL|SETVAL|VACUUM|ANALYZE)\b",
     re.IGNORECASE,
 )
+_FUNCTIONS = word_set("shell", "query_functions")
+_CALLED = re.compile(r"\b(\w+)\s*\(")
 _LITERAL = re.compile(r"'(?:[^']|'')*'")
 _SAFE_CALLS = word_set("shell", "python_calls")
 
@@ -119,6 +128,15 @@ def _reads(words: Sequence[str]) -> bool:
         return _reads(given[at + 1 : end]) and _reads([name, *given[:at], *given[end + 1 :]])
     if name in _DATABASES:
         return sum(map(query_reads, given)) == 1 and not any(map(_FILE.match, given))
+    if any(one.partition("=")[0] in _WRITING for one in given):
+        return False
+    if name == "curl":
+        return not any(map(_CURL_WRITES.match, given))
+    if name == "tar":
+        letters = given[0] if given else ""
+        return "t" in letters and _TAR_WRITES.isdisjoint(letters) and not letters.startswith("--")
+    if name in _READS_ONE:
+        return len([one for one in given if not one.startswith("-")]) < _READS_ONE[name]
     if name in _READS:
         return True
     if name in _READS_BUT:
@@ -126,7 +144,8 @@ def _reads(words: Sequence[str]) -> bool:
             one[:2] in _READS_BUT[name] for one in given if one[:1] == "-" and one[1:2] != "-"
         )
     if name in _READS_WITH:
-        return _subcommand(given) in _READS_WITH[name]
+        writes = name != "kubectl" and any(one.startswith(("-o", "-w")) for one in given)
+        return not writes and _subcommand(given) in _READS_WITH[name]
     return False
 
 
@@ -138,7 +157,9 @@ def query_reads(query: str) -> bool:
     """
     if not _QUERY.match(query):
         return False
-    return _QUERY_CHANGES.search(_LITERAL.sub("''", query)) is None
+    query = _LITERAL.sub("''", query)
+    called = {name.lower() for name in _CALLED.findall(query)}
+    return called <= _FUNCTIONS and _QUERY_CHANGES.search(query) is None
 
 
 def _own(words: Sequence[str]) -> Iterator[str]:

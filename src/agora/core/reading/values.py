@@ -16,7 +16,9 @@ class Values(NamedTuple):
 
     values: Sequence[Any] = ()
     whole: bool = False
-    """Whether they are all of it."""
+    """Whether they are all of it, but for text behind JSON."""
+    rest: str = ""
+    """That text."""
 
 
 NO_VALUES = Values()
@@ -26,13 +28,13 @@ def values_in(text: str) -> Values:
     """Return the values that a text is made of; none of one that is no data.
 
     >>> values_in('{"id": 7}')
-    Values(values=[{'id': '7'}], whole=True)
+    Values(values=[{'id': '7'}], whole=True, rest='')
     """
     opening = text.lstrip()[:1]
     if opening in ("{", "[") and len(text) <= _MOST_JSON:
-        found = _json_values(text)
-        if found is not None:
-            return Values(found, whole=True)
+        found, end = _json_values(text)
+        if found or end == len(text):
+            return Values(found, whole=True, rest=text[end:])
     printed = literals(text) if opening in ("{", "[", "(") else None
     if printed is None:
         return NO_VALUES
@@ -41,19 +43,20 @@ def values_in(text: str) -> Values:
     return Values(values, whole=printed.whole)
 
 
-def _json_values(text: str) -> list[Any] | None:
-    """Return one or more JSON values, or None if it is no JSON."""
+def _json_values(text: str) -> tuple[list[Any], int]:
+    """Return the JSON values that a text begins with, and where they end."""
     at = 0
     values: list[Any] = []
     while True:
         while at < len(text) and text[at].isspace():
             at += 1
         if at == len(text):
-            return values
+            return values, at
         try:
-            value, at = _DECODER.raw_decode(text, at)
+            value, end = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
-            return values or None
+            return values, at
         if not isinstance(value, _NESTED):
-            return values
+            return values, at
         values.append(value)
+        at = end

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from dataclasses import dataclass
 
 from agora.core.memo import Memo
@@ -10,6 +11,7 @@ from agora.core.reading.actions import call_reads, fenced
 from agora.core.reading.literals import Number
 from agora.core.reading.names import listed, plain_name, reads_as_orders
 from agora.core.reading.observation import observe
+from agora.core.reading.values import values_in
 from agora.core.reading.vocabulary import word_set
 from agora.core.renditions.telling import told
 from agora.core.trajectory import Step
@@ -28,7 +30,7 @@ _SHORT_CHARACTERS = 48
 """A text that an agent gave as an argument is repeated up to here."""
 
 _COMMAND_KEYS = word_set("actions", "command_keys")
-_TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
+_TOOL = re.compile(r"[^\W\d][\w.:-]{0,63}")
 """A tool's name, and an argument's: the caller's words and not a result's."""
 _THOUGHT = re.compile(r"(?:(?:[Tt]h(?:ink|ought)|ActionPath|Plan)\b[^\n]{0,4000}\n\s*)+")
 _COMMENTS = re.compile(r"(?:#[^\n]{0,4000}\n\s*)+")
@@ -72,8 +74,8 @@ def deed(step: Step) -> Deed:
         one.text if at < _MOST_CALLS or not call_reads(call) else ""
         for at, (call, one) in enumerate(zip(step.calls, found, strict=True))
     ]
-    said = "; ".join([call for call in calls if call])
-    return Deed(said, all(calls) and all(one.whole for one in found), tuple(calls))
+    text = "; ".join([call for call in calls if call])
+    return Deed(text, all(calls) and all(one.whole for one in found), tuple(calls))
 
 
 def full_deed(step: Step, short: Deed) -> Deed:
@@ -92,10 +94,23 @@ def full_deed(step: Step, short: Deed) -> Deed:
     call = step.calls[0]
     if not _TOOL.fullmatch(call.name) or len(call.arguments) > READ_OF_AN_ACTION:
         return short
-    named = told(observe(call.arguments).facts, frozenset(), most=_MOST_TOLD)
+    given = values_in(call.arguments)
+    if not given.whole or len(given.values) != 1:
+        return short
+    facts = observe(call.arguments).facts
+    named = told(facts, frozenset(), most=_MOST_TOLD)
+    whole = named.share >= 1.0 and len(facts) == _leaves(given.values[0])
     text = f"{call.name} {named.text}".rstrip()
+    text = text if whole else f"{text} {CUT}"
     # Of a command or a text, names alone say less than its beginning.
-    return Deed(text, named.share >= 1.0, (text,)) if len(text) > len(short.text) else short
+    return Deed(text, whole, (text,)) if len(text) > len(short.text) + 2 else short
+
+
+def _leaves(value: object) -> int:
+    """Return how many values there are in a value."""
+    if isinstance(value, dict):
+        return sum(map(_leaves, value.values())) or 1
+    return (sum(map(_leaves, value)) or 1) if isinstance(value, list) else 1
 
 
 def _read_call(text: str) -> Deed:
@@ -113,14 +128,15 @@ def _read_call(text: str) -> Deed:
         return Deed(f"{tool} {said.text}".rstrip(), said.whole)
     if not isinstance(given, dict):
         return Deed(f"{tool} {CUT}" if given else tool, not given)
-    said = [_argument(str(key), value) for key, value in list(given.items())[:_MOST_ARGUMENTS]]
-    words = [tool, *[one.text for one in said]]
-    if len(given) > len(said):
+    first = [_argument(str(key), value) for key, value in list(given.items())[:_MOST_ARGUMENTS]]
+    words = [tool, *[one.text for one in first]]
+    if len(given) > len(first):
         # Switches are told however many arguments there are: they turn a call into another one.
         switches = list(given.items())[_MOST_ARGUMENTS:]
         words += [_argument(k, v).text for k, v in switches if isinstance(v, bool)]
         words.append(CUT)
-    return Deed(" ".join(words), len(given) == len(said) and all(one.whole for one in said))
+    whole = len(given) == len(first) and all(one.whole for one in first)
+    return Deed(" ".join(words), whole)
 
 
 _call = Memo(_read_call, 1_000_000, name="calls")
@@ -130,10 +146,10 @@ def _argument(key: str, value: object) -> Deed:
     """Return an argument as `key=value`: whole, or with a sign where it was cut."""
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         if key in _COMMAND_KEYS:
-            return _shortened(" ".join(value), whole=True)
+            return _shortened(" ".join(map(shlex.quote, value)), whole=True)
         items = [_value(item) for item in value[:_MOST_NAMES]]
         more = [CUT] if len(value) > _MOST_NAMES else []
-        text = ",".join([*[item.text for item in items], *more])
+        text = f"[{','.join([*[item.text for item in items], *more])}]"
         return Deed(f"{_name(key)}={text}", not more and all(item.whole for item in items))
     if isinstance(value, str) and not isinstance(value, Number) and key in _COMMAND_KEYS:
         return _shortened(value, whole=True)
@@ -155,7 +171,8 @@ def _value(value: object) -> Deed:
     if isinstance(value, Number) or (plain_name(text) and len(text) <= _VALUE_CHARACTERS):
         return Deed(text, True)
     if len(text) <= _SHORT_CHARACTERS and text.isprintable() and not reads_as_orders(text):
-        return Deed(f'"{text}"', True)
+        mark = "'" if '"' in text else '"'
+        return Deed(f"{mark}{text}{mark}", True) if mark not in text else Deed(CUT, False)
     names = [name for name in listed(text)[:1] if " " not in name]
     return Deed(f'"{CUT}{names[0]}{CUT}"' if names else CUT, False)
 

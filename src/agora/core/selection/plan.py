@@ -127,6 +127,7 @@ def plan(
     """
     tools = forms.tools_with(past.reading_tools, past.changing_tools)
     telling = _Telling(past, held, tools)
+    carriers = _carriers(past)
     options: list[Sequence[Rendition]] = []
     coded: list[int] = []
     named: list[int] = []
@@ -135,6 +136,8 @@ def plan(
         if step.number in held:
             options.append((whole(step),))
             continue
+        if step.number in carriers:
+            step = replace(step, removable=False)
         done = deed(step)
         went = [outcome(result) for result in step.results]
         told = telling.of(step, frozenset(done.text.replace("=", " ").split()))
@@ -167,13 +170,23 @@ def plan(
     )
 
 
+def _carriers(past: Past) -> frozenset[int]:
+    """Return the steps that keep their calls because a user's words stand right before them.
+
+    A marker is attached to what stands before the steps that it is about, and what tools said has
+    no place in a user's message. An agent that acts by text has no other.
+    """
+    spoken = {0, *[utterance.after for utterance in past.said if utterance.by_user]}
+    return frozenset(step.number for step in past.steps if step.calls and step.number - 1 in spoken)
+
+
 def _said(step: Step, went: Sequence[Outcome], told: Sequence[Told]) -> tuple[str, ...]:
     """Return what is said of each result: how its call went and why, then what it brought."""
     said: list[str] = []
     for result, how, one in zip(step.results, went, told, strict=True):
-        parts = [how.said, f'"{how.reason}"' if how.reason else "", one.text]
-        text = " ".join([part for part in parts if part])
-        said.append(text or (brief(result.text) if one.share else empty(result.text)))
+        brought = one.text or (brief(result.text) if one.share and not how.reason else "")
+        parts = [how.said, f'"{how.reason}"' if how.reason else "", brought or empty(result.text)]
+        said.append(" ".join([part for part in parts if part]))
     return tuple(said)
 
 
