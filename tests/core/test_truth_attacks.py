@@ -1,6 +1,4 @@
-"""Results and calls of which something wrong was said once.
-
-"""
+"""Results and calls of which something wrong was said once."""
 
 import json
 from typing import Any

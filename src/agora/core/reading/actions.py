@@ -94,7 +94,7 @@ def changes(step: Step, tools: Tools = NO_TOOLS) -> bool:
 
 
 def call_reads(call: Call, tools: Tools = NO_TOOLS) -> bool:
-    """Tell whether a call is known to read: by what is said of its tool, its name, its arguments."""
+    """Tell whether a call is known to read: by lists of tools, its name or its arguments."""
     if call.name in tools.changing:
         return False
     if call.name in tools.reading:
@@ -187,8 +187,8 @@ _SQL_CHANGES = re.compile(
 def _named_as_reading(words: list[str]) -> bool:
     """Tell whether the words of a tool's name say that it reads.
 
-    >>> [_named_as_reading(name.split("_")) for name in ("get_order", "get_or_create", "order_pizza")]
-    [True, False, False]
+    >>> _named_as_reading(["get", "order"]), _named_as_reading(["get", "or", "create"])
+    (True, False)
     """
     first, others = words[0], set(words[1:])
     changing = (_CHANGES - _THINGS).intersection(others)

@@ -229,7 +229,9 @@ def _of_values(values: Sequence[Any]) -> Outcome:
 
 def _of_object(found: Mapping[str, Any], *, envelopes: bool) -> Outcome:
     fields = {_bare(key): value for key, value in found.items()}
-    codes = [code for key in fields if key in _EXIT_KEYS and (code := _number(fields[key])) is not None]
+    codes = [
+        code for key in fields if key in _EXIT_KEYS and (code := _number(fields[key])) is not None
+    ]
     if any(codes):
         return Outcome(f"exit {next(filter(None, codes))}", _reason(fields))
     if any(_fails(key, value, fields) for key, value in fields.items()):

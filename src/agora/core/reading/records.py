@@ -37,7 +37,8 @@ _IDENTIFIES = re.compile(
     re.IGNORECASE,
 )
 _CODE_LINE = re.compile(
-    r"^[ \t]{0,80}(?:\d{1,6}[ \t]{0,8}[\t:|]?[ \t]{0,80})?(?:def |class |import |from \S{1,80} import "
+    r"^[ \t]{0,80}(?:\d{1,6}[ \t]{0,8}[\t:|]?[ \t]{0,80})?"
+    r"(?:def |class |import |from \S{1,80} import "
     r"|@@ |diff --git |#include|function |const |export |public |private |package |Traceback "
     r"|FAILED |[\w./-]{1,120}\.\w{1,8}:\d{1,7}[:-]|return\b|if [^\n]{1,120}:$)",
     re.MULTILINE,
@@ -94,7 +95,7 @@ class Fact(NamedTuple):
 
 
 def facts_in(text: str, data: Values | None = None) -> tuple[Fact, ...]:
-    """Return what could be told of an observation, in its order; `data` are its values, if known."""
+    """Return what could be told of an observation, in its order; `data` are its values."""
     result = len(text) <= _VALUE_CHARACTERS and _RESULT.fullmatch(text.strip())
     if result:
         # The result of a calculation: nothing that it could be paired with wrongly.

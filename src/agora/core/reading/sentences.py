@@ -27,7 +27,7 @@ def affirmed(text: str) -> str:
     r"""Return a text without the sentences that deny something.
 
     >>> affirmed("HAT136 is full. HAT137 is not cancelled. HAT138 leaves at 9.")
-    'HAT136 is full.\\nHAT138 leaves at 9.'
+    'HAT136 is full.\nHAT138 leaves at 9.'
     """
     if not denies(text):
         return text

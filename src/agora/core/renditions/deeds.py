@@ -99,7 +99,7 @@ def full_deed(step: Step, short: Deed) -> Deed:
         return short
     facts = observe(call.arguments).facts
     named = told(facts, frozenset(), most=_MOST_TOLD)
-    whole = named.share >= 1.0 and len(facts) == _leaves(given.values[0])
+    whole = named.names == len(facts) == _leaves(given.values[0])
     text = f"{call.name} {named.text}".rstrip()
     text = text if whole else f"{text} {CUT}"
     # Of a command or a text, names alone say less than its beginning.

@@ -51,10 +51,10 @@ class Rendition(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What is said in place of what was elided: in notes, or in the lines of a marker.
+        r"""What is said in place of what was elided: in notes, or in the lines of a marker.
 
         >>> get = Place("get_flight number=HAT136", "date=2024-05-20")
         >>> Rendition(3, "line", (get, Place("look", "")), 12, 0.5).text
-        'get_flight number=HAT136 -> date=2024-05-20\\nlook'
+        'get_flight number=HAT136 -> date=2024-05-20\nlook'
         """
         return self.result if self.in_place else "\n".join(self.lines)

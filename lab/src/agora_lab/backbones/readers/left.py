@@ -1,7 +1,7 @@
 """What is left of steps in a prompt: markers, the lines under them, notes in place of results.
 
 A language model reads these without being taught; a reader is a program, so their grammar is
-written down here once, for all readers. It is that of `agora.core.renditions`, a line for each call:
+written down here once, for all readers. It is that of `core/renditions`, a line for each call:
 
     [steps 3-4 elided by the context compressor]
     3 get_card id=card_6276 -> balance=113; id=card_7480,card_7481; +2
