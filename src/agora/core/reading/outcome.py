@@ -54,7 +54,10 @@ _HEADED = re.compile(
 )
 """What stands before the first colon of a line, which says whose line it is."""
 _TRACEBACK = "Traceback (most recent call last):"
-_RAISED = re.compile(r"(?:[A-Za-z_]\w{0,60}\.){0,6}[A-Z]\w{0,60}(?:: .+)?\Z")
+_RAISED = re.compile(
+    r"(?:[A-Za-z_]\w{0,60}\.){0,6}"
+    r"[A-Z]\w{0,60}(?:: .+|(?<=Error)|(?<=Exception)|(?<=Interrupt)|(?<=Exit))\Z"
+)
 _OPENS_FAILED = re.compile("|".join(word_list("outcome", "openings")))
 _CLOSES_FAILED = re.compile("|".join(word_list("outcome", "closings")))
 

@@ -5,6 +5,8 @@ import re
 from agora.core.reading.vocabulary import word_list
 
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n")
+_BRACKETS = re.compile(r"\([^()\n]{0,400}\)")
+_MOST_DEPTH = 2
 _WORD = re.compile(r"[^\W\d_]+")
 _UNSPACED = re.compile(r"[\u0900-\u0dff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _DENIALS = word_list("sentences", "denials")
@@ -31,4 +33,11 @@ def affirmed(text: str) -> str:
     """
     if not denies(text):
         return text
+    # What is denied in brackets is denied of what stands before them: `a cup (with nothing in it)`.
+    for _ in range(_MOST_DEPTH):
+        text = _BRACKETS.sub(_unless_denied, text)
     return "\n".join([one for one in _SENTENCE_END.split(text) if not denies(one)])
+
+
+def _unless_denied(found: re.Match[str]) -> str:
+    return "" if denies(found[0]) else found[0]
