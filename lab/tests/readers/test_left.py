@@ -137,7 +137,8 @@ def test_every_line_of_a_marker_is_read_and_says_what_was_called(share: float) -
         tool, arguments, _ = steps()[number - 1]
         assert line.tool == tool
         assert line.arguments == arguments
-        assert line.told.status == "ok"
+        # Nothing on the wire says how these went.
+        assert line.told.status == ""
 
 
 @pytest.mark.parametrize("share", SHARES)
