@@ -145,7 +145,7 @@ def test_every_line_of_a_marker_is_read_and_says_what_was_called(share: float) -
 def test_what_a_line_tells_stands_together_in_one_object_of_the_result(share: float) -> None:
     read = lines(compressed(share))
 
-    assert sum(len(line.told.records) for line in read.values()) > 5
+    assert sum(len(line.told.records) for line in read.values()) > 3
     for number, line in read.items():
         assert not line.told.names
         assert_told_of(line.told, steps()[number - 1][2])
@@ -160,7 +160,7 @@ def test_every_note_in_place_of_a_result_is_read(share: float) -> None:
 
     assert len(read) == len(numbers)
     for number, told in zip(numbers, read, strict=True):
-        assert told.status == "ok"
+        assert told.status == ""
         assert_told_of(told, steps()[number - 1][2])
 
 
