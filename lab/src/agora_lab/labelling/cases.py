@@ -9,7 +9,7 @@ from typing import Literal
 from agora import parse
 from agora.core.floor import floor
 from agora.core.recall import recalled
-from agora.core.trajectory import Call, Step, Trajectory, Utterance
+from agora.core.trajectory import Call, Result, Step, Trajectory, Utterance
 from agora_lab.backbones.prompts import with_examples
 from agora_lab.chats import split
 from agora_lab.episodes.episode import Episode
@@ -73,7 +73,13 @@ class Case:
         found = json.loads(text)
         whole = found["whole"]
         whole["steps"] = tuple(
-            Step(**{**step, "calls": tuple(Call(**call) for call in step["calls"])})
+            Step(
+                **{
+                    **step,
+                    "calls": tuple(Call(**call) for call in step["calls"]),
+                    "several": tuple(Result(*result) for result in step.get("several", ())),
+                }
+            )
             for step in whole["steps"]
         )
         whole["utterances"] = tuple(Utterance(**said) for said in whole["utterances"])
