@@ -279,7 +279,7 @@ def done_words(done: str) -> list[str]:
     """Return the words of what a step did that have to stand in it."""
     words = re.sub(r"(?:; |^)\+\d+(?: calls)?$", "", done).split()
     own = [word for word in words if word.strip(";") not in (_LEFT_OUT, _NO_NAME)]
-    parts = [part.strip('";') for word in own for part in re.split("[=,]", word)]
+    parts = [part.strip("\";'") for word in own for part in re.split("[=,]", word)]
     return [part.strip(_LEFT_OUT) for part in parts]
 
 

@@ -1,11 +1,14 @@
 from typing import Any
 
+import pytest
+
 from agora.adapters import validate
 from agora.adapters.anthropic_messages import AnthropicMessages
 from agora.adapters.base import Parsed
 from agora.core.renditions.markers import SIGNATURE, BareMarkers
 from agora.core.request import Request
 from agora.core.tokens import Characters
+from agora.core.trajectory import Result
 from harness.renditions import renditions
 
 ADAPTER = AnthropicMessages()
@@ -253,3 +256,30 @@ def test_a_block_that_is_not_known_is_counted_and_stays_with_what_the_user_says(
 
     assert parsed.trajectory.utterances[0].tokens >= 100
     assert elide(*messages, n1="", n2="")[2]["content"][1] is odd
+
+
+@pytest.mark.parametrize(
+    ("content", "after"),
+    [
+        ("a key", "a key\n\nmark"),
+        (None, "mark"),
+        ([], [text("mark")]),
+        (
+            [text("a key", cache_control=CACHE)],
+            [text("a key\n\nmark", cache_control=CACHE)],
+        ),
+        ([{"type": "image"}], [{"type": "image"}, text("mark")]),
+    ],
+)
+def test_a_marker_stands_inside_the_last_result(content: Any, after: Any) -> None:
+    message = saw(result("a", content), text("Hurry."))
+
+    assert ADAPTER.attach(message, "mark") == saw(result("a", after), text("Hurry."))
+    assert not ADAPTER.speaks(message)
+    assert ADAPTER.speaks(saw(text("Hurry.")))
+
+
+def test_each_result_answers_its_own_call_and_says_whether_it_failed() -> None:
+    parsed = parse(USER, acts("a", "b"), saw(result("b", "two", is_error=True), result("a", "one")))
+
+    assert parsed.trajectory.steps[0].results == (Result("two", 1, True), Result("one", 0, None))

@@ -72,8 +72,7 @@ class AnthropicMessages:
         blocks = list(content) if isinstance(content, list) else []
         for at in range(len(blocks) - 1, -1, -1):
             if _is_result(blocks[at]):
-                own = blocks[at].get("content") or ""
-                blocks[at] = {**blocks[at], "content": append_text(own, text, "text")}
+                blocks[at] = {**blocks[at], "content": _with(blocks[at].get("content"), text)}
                 return {**message, "content": blocks}
         return {**message, "content": append_text(content, text, "text")}
 
@@ -103,6 +102,17 @@ class AnthropicMessages:
                 block = {**block, "content": [{"type": "text", "text": text}] if parts else text}
             blocks.append(block)
         return {**message, "content": blocks}
+
+
+def _with(content: object, text: str) -> object:
+    """Return a result's content with `text` after it, in its last text block where it has one.
+
+    So it is the same bytes for a framework that writes each result as one text.
+    """
+    if isinstance(content, list) and content and is_text(content[-1]):
+        last = content[-1]
+        return [*content[:-1], {**last, "text": append_text(last["text"], text, "text")}]
+    return append_text(content or ([] if isinstance(content, list) else ""), text, "text")
 
 
 def _read(message: Message, counter: TokenCounter) -> Reading:
