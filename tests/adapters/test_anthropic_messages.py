@@ -5,6 +5,7 @@ import pytest
 from agora.adapters import validate
 from agora.adapters.anthropic_messages import AnthropicMessages
 from agora.adapters.base import Parsed
+from agora.adapters.formats.anthropic import FORMAT
 from agora.core.renditions.markers import SIGNATURE, BareMarkers
 from agora.core.request import Request
 from agora.core.tokens import Characters
@@ -283,3 +284,12 @@ def test_each_result_answers_its_own_call_and_says_whether_it_failed() -> None:
     parsed = parse(USER, acts("a", "b"), saw(result("b", "two", is_error=True), result("a", "one")))
 
     assert parsed.trajectory.steps[0].results == (Result("two", 1, True), Result("one", 0, None))
+
+
+def test_a_recalled_step_is_answered_beside_what_the_user_says() -> None:
+    recall = FORMAT.recall
+    assert recall is not None
+    assert recall.answer is not None
+    message = saw(result("a", "no such tool", is_error=True), text("Hurry."))
+
+    assert recall.answer(message, {"a": "step 3"}) == saw(result("a", "step 3"), text("Hurry."))
