@@ -283,7 +283,7 @@ def test_a_marker_stands_inside_the_last_result(content: Any, after: Any) -> Non
 def test_each_result_answers_its_own_call_and_says_whether_it_failed() -> None:
     parsed = parse(USER, acts("a", "b"), saw(result("b", "two", is_error=True), result("a", "one")))
 
-    assert parsed.trajectory.steps[0].results == (Result("two", 1, True), Result("one", 0, None))
+    assert parsed.trajectory.steps[0].results == (Result("two", 1, True), Result("one", 0, False))
 
 
 def test_a_recalled_step_is_answered_beside_what_the_user_says() -> None:

@@ -71,7 +71,7 @@ def test_an_exit_code_at_the_very_end_of_a_long_text_is_read() -> None:
 
 def test_what_the_wire_says_of_a_failure_counts_for_data_too() -> None:
     assert outcome(Result('{"id": "A-11"}', failed=True)).said == "error"
-    assert outcome(Result('{"id": "A-11"}', failed=False)).said == "ok"
+    assert outcome(Result('{"id": "A-11"}', failed=False)).said == ""
     assert outcome(Result('{"exit_code": 0}', failed=True)).said == "error"
     assert outcome(Result('{"error": "no such user"}', failed=False)).said == "error"
 

@@ -115,7 +115,7 @@ shell_results = st.sampled_from(
     ]
 )
 results = json_results | sentences | shell_results | st.text(max_size=40)
-wires = st.sampled_from([None, None, True, False])
+wires = st.booleans()
 
 texts = st.text(max_size=12) | st.sampled_from(
     [
@@ -252,7 +252,7 @@ def spans_of(said: str, result: Result) -> Iterator[str]:
 
 @often
 @given(results, wires)
-def test_every_span_of_what_is_said_stands_in_the_result(text: str, failed: bool | None) -> None:
+def test_every_span_of_what_is_said_stands_in_the_result(text: str, failed: bool) -> None:
     source = source_of(text)
     for (said,) in said_of(Result(text, failed=failed)):
         for span in spans_of(said, Result(text, failed=failed)):
@@ -383,7 +383,7 @@ def test_the_names_of_a_row_stand_in_one_list_of_the_source(rows: list[list[str]
 @often
 @given(results, results, wires, wires)
 def test_swapping_two_results_swaps_what_is_said(
-    one: str, other: str, how: bool | None, other_how: bool | None
+    one: str, other: str, how: bool, other_how: bool
 ) -> None:
     first, second = Result(one, 0, how), Result(other, 0, other_how)
     there = said_of(first, second._replace(call=1))
@@ -395,7 +395,7 @@ def test_swapping_two_results_swaps_what_is_said(
 @often
 @given(results, results, results, wires)
 def test_what_is_said_of_a_call_never_depends_on_another_s_result(
-    text: str, other: str, another: str, failed: bool | None
+    text: str, other: str, another: str, failed: bool
 ) -> None:
     result = Result(text, 0, failed)
 
@@ -624,7 +624,7 @@ def test_an_empty_result_says_so(text: str) -> None:
 @pytest.mark.parametrize(
     "result",
     [Result("", failed=False), Result("", failed=True), Result("[]", failed=False)],
-    ids=["ok", "error", "an empty list"],
+    ids=["nothing", "error", "an empty list"],
 )
 def test_an_empty_result_says_so_beside_how_it_went(result: Result) -> None:
     for (said,) in said_of(result):

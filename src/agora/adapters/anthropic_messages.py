@@ -105,13 +105,13 @@ class AnthropicMessages:
 
 
 def _with(content: object, text: str) -> object:
-    """Return a result's content with `text` after it, in its last text block where it has one.
+    """Return a result's content with `text` after it, in its only block where that is text.
 
     So it is the same bytes for a framework that writes each result as one text.
     """
-    if isinstance(content, list) and content and is_text(content[-1]):
-        last = content[-1]
-        return [*content[:-1], {**last, "text": append_text(last["text"], text, "text")}]
+    if isinstance(content, list) and len(content) == 1 and is_text(content[0]):
+        only = content[0]
+        return [{**only, "text": append_text(only["text"], text, "text")}]
     return append_text(content or ([] if isinstance(content, list) else ""), text, "text")
 
 
@@ -175,14 +175,14 @@ def _read_agent(content: list[Message], counter: TokenCounter) -> Reading:
 def _read_user(content: list[Message], counter: TokenCounter) -> Reading:
     tokens, user_tokens = MESSAGE_TOKENS, 0
     answers: list[str] = []
-    results: list[tuple[str, bool | None]] = []
+    results: list[tuple[str, bool]] = []
     spoken: list[Message] = []
     opaque = ""
     for block in content:
         if block.get("type") == "tool_result":
             answers.append(str(block["tool_use_id"]))
             text, cost, odd = _read_result(block.get("content"), counter)
-            results.append((text, block.get("is_error")))
+            results.append((text, bool(block.get("is_error"))))
             tokens += cost
             opaque = opaque or odd
         else:

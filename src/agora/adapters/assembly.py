@@ -43,9 +43,9 @@ class Reading:
     user_tokens: int = 0
     opaque: str = ""
     """Why a step with this message is never a candidate."""
-    results: tuple[tuple[str, bool | None], ...] = ()
-    """The text of each result, and what the format says of whether it is an error; where there is
-    one and the format says nothing, `text` is enough."""
+    results: tuple[tuple[str, bool], ...] = ()
+    """The text of each result, and whether the format says that it is an error; where there is one
+    that is none, `text` is enough."""
     speaker: str = ""
     """The name that the caller gave whoever speaks."""
     mixed: bool = False
@@ -92,7 +92,7 @@ class _OpenStep:
             removable=not (mask or self.masked),
             fixed=self.opaque,
             action_tokens=action_tokens,
-            failed=self.came[0].failed if len(self.came) == 1 else None,
+            failed=len(self.came) == 1 and self.came[0].failed,
             thinking_tokens=self.thinking_tokens,
             several=tuple(self.came) if len(self.came) > 1 else (),
         )
@@ -189,7 +189,7 @@ class Assembly:
         step.result_tokens += reading.tokens
         self._waiting.difference_update(reading.answers)
         step.opaque = step.opaque or reading.opaque
-        results = reading.results or ((reading.text, None),)
+        results = reading.results or ((reading.text, False),)
         for at, (text, failed) in enumerate(results):
             answered = reading.answers[at] if at < len(reading.answers) else ""
             step.came.append(Result(text, step.called.get(answered, -1), failed))

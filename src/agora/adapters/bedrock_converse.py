@@ -159,13 +159,10 @@ def _read_reasoning(reasoning: object, counter: TokenCounter) -> tuple[str, int]
     return thought, tokens
 
 
-_FAILED = {"error": True, "success": False}
-
-
 def _read_user(content: list[Message], counter: TokenCounter) -> Reading:
     tokens, user_tokens = MESSAGE_TOKENS, 0
     answers: list[str] = []
-    results: list[tuple[str, bool | None]] = []
+    results: list[tuple[str, bool]] = []
     spoken: list[Message] = []
     opaque = ""
     for block in content:
@@ -173,7 +170,7 @@ def _read_user(content: list[Message], counter: TokenCounter) -> Reading:
         if result is not None:
             answers.append(str(result["toolUseId"]))
             text, cost, odd = _read_result(result.get("content", ()), counter)
-            results.append((text, _FAILED.get(str(result.get("status")))))
+            results.append((text, result.get("status") == "error"))
             tokens += cost
             opaque = opaque or odd
         elif "cachePoint" not in block:

@@ -206,7 +206,7 @@ def _read_user(n: int, parts: list[Message], counter: TokenCounter) -> Reading:
         answers=tuple(_call_id(n - 1, m) for m in range(len(observations))),
         user_text=said if spoken else None,
         user_tokens=user_tokens,
-        results=tuple([(text, None) for text in observations]),
+        results=tuple([(text, False) for text in observations]),
     )
 
 

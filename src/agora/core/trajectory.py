@@ -20,8 +20,9 @@ class Result(NamedTuple):
     text: str
     call: int = 0
     """Which call of the step it answers, from 0; -1 where none is known."""
-    failed: bool | None = None
-    """What the wire format says of how it went; None where it says nothing."""
+    failed: bool = False
+    """Whether the wire format says that it is an error. That it says there was none tells nothing:
+    frameworks write so of every result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +50,8 @@ class Step:
     """Why this step is never a candidate, or empty."""
     action_tokens: int = 0
     """What its action costs with every result emptied, in any wire format; 0 where not known."""
-    failed: bool | None = None
-    """What the wire format says of whether its only result is an error."""
+    failed: bool = False
+    """Whether the wire format says that its only result is an error."""
     thinking_tokens: int = 0
     """What its signed thinking costs, which is part of `tokens` and of `action_tokens`."""
     several: tuple[Result, ...] = ()

@@ -227,10 +227,11 @@ def _kept(wire: Wire, at: int, new: Message) -> list[Kept]:
         return [Kept(places[0].position, *_difference(before, after), apart, thoughtless)]
     kept, start = [], 0
     for place in places:
-        texts: tuple[str, ...] = ()
+        keep = Kept(place.position, (), "replace")
         if place.result and after[start]["content"] != before[start]["content"]:
-            texts = tuple(block["text"] for block in after[start]["content"])
-        kept.append(Kept(place.position, texts, "replace"))
+            own, its = before[start]["content"], after[start]["content"]
+            keep = Kept(place.position, *_difference(own, its))
+        kept.append(keep)
         start += place.blocks
     added = tuple(block["text"] for block in after[start:])
     last = places[-1]

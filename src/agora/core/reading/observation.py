@@ -67,8 +67,6 @@ def outcome(result: Result) -> Outcome:
     Outcome(said='error', reason='no such user')
     """
     said = observe(result.text).outcome
-    if result.failed:
-        return said if said.failed else Outcome("error", reason_in(result.text))
-    if result.failed is False and not said.said:
-        return Outcome("ok")
+    if result.failed and not said.failed:
+        return Outcome("error", reason_in(result.text))
     return said

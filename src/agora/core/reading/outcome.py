@@ -1,8 +1,8 @@
 """How a call went, as its result says by its own structure, and the line that says why it failed.
 
-That a call went well is said only where a protocol says so: an exit code 0 that belongs to it, or
-the wire format. That it failed is said where a code, a field of the result or the place of an
-error's line says so. Of anything else nothing is said: what a text is about is not how a call went.
+That a call went well is never said; an exit code 0 that belongs to it is repeated. That it failed
+is said where a code, a field of the result or the place of an error's line says so. Of anything
+else nothing is said: what a text is about is not how a call went.
 """
 
 import re
@@ -66,14 +66,14 @@ class Outcome(NamedTuple):
     """What a result says of how the call went."""
 
     said: str = ""
-    """`ok`, `error`, `exit 1`, or nothing where nothing tells."""
+    """`error`, `exit 1`, `exit 0`, or nothing where nothing tells."""
     reason: str = ""
     """The line or the field that says why it failed, copied from the result."""
 
     @property
     def failed(self) -> bool:
         """Whether it says that the call failed."""
-        return self.said not in ("", "ok", "exit 0")
+        return self.said not in ("", "exit 0")
 
 
 _SAYS_NOTHING = Outcome()
