@@ -166,7 +166,7 @@ def step_of(*came: Result, calls: Sequence[Call] = (), number: int = 1) -> Step:
         tokens=100_000,
         calls=tuple(calls) or (LOOK,) * len(came),
         action_tokens=90_000,
-        failed=came[0].failed if len(came) == 1 else None,
+        failed=len(came) == 1 and came[0].failed,
         several=came if len(came) > 1 else (),
     )
 
