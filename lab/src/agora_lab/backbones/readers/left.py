@@ -26,6 +26,8 @@ _NOTE = re.compile(r"\[[^\]\n]{1,200}\](?: ([^\n]*))?")
 _LINE = re.compile(r"(\d{1,7}) ([^\n]+)")
 _STATUS = re.compile(r'(ok|error|exit -?\d{1,10})(?: "[^\n]*?"(?= [\w.]+=|;|$))?(?: |$)')
 """How a call went; the line that says why stands behind it in quotes."""
+_ADDRESSES = ("address.", "at.")
+"""Objects inside a record whose fields no other field of it is called like."""
 _MORE = re.compile(r"(?:^|; )\+(\d{1,7})$")
 _WORD = re.compile(
     r'(?P<next>; )|(?:"(?P<phrase>[^"\n]{1,200})"|(?P<key>[A-Za-z_][\w.:-]{0,80}))='
@@ -213,6 +215,8 @@ def read_told(text: str) -> Told:
             records.append({})
             continue
         key = word["phrase"] or word["key"] or ""
+        if key.startswith(_ADDRESSES):
+            key = key.rpartition(".")[2]
         if word["plain"] is not None:
             values = _parted(word["plain"])
         elif word["bare"] and _LISTED.search(word["bare"]):
