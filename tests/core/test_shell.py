@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from agora.core.reading.actions import call_reads
+from agora.core.reading.actions import call_reads, changes
 from agora.core.reading.outcome import outcome_of
 from agora.core.reading.shell import only_reads, python_reads
 from agora.core.reading.values import values_in
-from agora.core.trajectory import Call
+from agora.core.trajectory import Call, Step
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,13 @@ def test_a_call_is_known_by_its_name_and_by_what_it_is_given(
     name: str, arguments: str, reads: bool
 ) -> None:
     assert call_reads(Call(name, arguments)) is reads
+
+
+def test_what_is_too_long_to_be_read_is_not_known_to_read() -> None:
+    said = "ls; " * 3_000
+
+    assert not changes(Step(number=1, action="ls; ls", observation="", tokens=9))
+    assert changes(Step(number=1, action=f"{said} rm -r x", observation="", tokens=9))
 
 
 def test_why_a_call_failed_is_looked_for_only_so_deep() -> None:

@@ -89,7 +89,8 @@ def changes(step: Step, tools: Tools = NO_TOOLS) -> bool:
     False
     """
     if not step.calls:
-        return not _spoken_reads(fenced(step.action)[:READ_OF_AN_ACTION])
+        said = fenced(step.action)
+        return len(said) > READ_OF_AN_ACTION or not _seen_spoken(said)
     return not all(call_reads(call, tools) for call in step.calls)
 
 
@@ -206,11 +207,6 @@ def _named_as_reading(words: list[str]) -> bool:
         return first not in _EITHER or words[-1] in _ASKED
     # The name of a server may stand before: `github_get_commit`.
     return first not in _EITHER and not _READS.isdisjoint(others)
-
-
-def _spoken_reads(said: str) -> bool:
-    """Tell whether what an agent did by text only reads: a command, a query, a look."""
-    return _seen_spoken(said)
 
 
 def _looks(said: str) -> bool:
