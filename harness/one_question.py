@@ -9,7 +9,7 @@ import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from agora.adapters import parse
 from agora.cli.options import Setup
@@ -310,7 +310,7 @@ def _odd(source: random.Random, seed: int) -> Conversation:
 def _usual(source: random.Random, seed: int) -> Conversation:
     name = tuple(ROUTES)[seed // 2 % len(ROUTES)]
     turns = list(_turns(source))
-    messages, calls = _WRITERS[name](turns)
+    messages, calls = _WIRES[name].written(turns)
     model = source.choice(_MODELS)
     return Conversation(
         name=f"drawn {seed} ({name})",
@@ -366,121 +366,94 @@ def _turns(source: random.Random) -> Iterator[_Turn]:
 Written = tuple[list[dict[str, Any]], list[int]]
 
 
-def _chat(turns: Sequence[_Turn]) -> Written:
-    messages: list[dict[str, Any]] = [{"role": "user", "content": turns[0].heard}]
-    calls = [1]
-    for n, turn in enumerate(turns[1:]):
-        if turn.tool:
-            function = {"name": turn.tool, "arguments": json.dumps({"path": turn.path})}
-            call = {"id": f"call_{n}", "type": "function", "function": function}
-            messages += [
-                {"role": "assistant", "content": None, "tool_calls": [call]},
-                {"role": "tool", "tool_call_id": f"call_{n}", "content": turn.heard},
-            ]
-        else:
-            messages += [
-                {"role": "assistant", "content": turn.said},
-                {"role": "user", "content": turn.heard},
-            ]
-        calls.append(len(messages))
-    return messages, calls
+_Message = dict[str, Any]
 
 
-def _responses(turns: Sequence[_Turn]) -> Written:
-    items: list[dict[str, Any]] = [{"role": "user", "content": turns[0].heard}]
-    calls = [1]
-    for n, turn in enumerate(turns[1:]):
-        if turn.tool:
-            items += [
-                {
-                    "type": "function_call",
-                    "call_id": f"call_{n}",
-                    "name": turn.tool,
-                    "arguments": json.dumps({"path": turn.path}),
-                },
-                {"type": "function_call_output", "call_id": f"call_{n}", "output": turn.heard},
-            ]
-        else:
-            items += [
-                {"role": "assistant", "content": turn.said},
-                {"role": "user", "content": turn.heard},
-            ]
-        calls.append(len(items))
-    return items, calls
+class _Wire(NamedTuple):
+    """How one format writes what is spoken, and a step."""
+
+    spoken: Callable[[str, str], _Message]
+    """From who speaks, `user` or `assistant`, and the text."""
+    step: Callable[[int, _Turn], list[_Message]]
+
+    def written(self, turns: Sequence[_Turn]) -> Written:
+        """Return the messages, and how many of them each call sends."""
+        messages = [self.spoken("user", turns[0].heard)]
+        calls = [1]
+        for n, turn in enumerate(turns[1:]):
+            if turn.tool:
+                messages += self.step(n, turn)
+            else:
+                messages += [self.spoken("assistant", turn.said), self.spoken("user", turn.heard)]
+            calls.append(len(messages))
+        return messages, calls
 
 
-def _messages(turns: Sequence[_Turn]) -> Written:
-    messages: list[dict[str, Any]] = [{"role": "user", "content": turns[0].heard}]
-    calls = [1]
-    for n, turn in enumerate(turns[1:]):
-        if turn.tool:
-            use = {
-                "type": "tool_use",
-                "id": f"toolu_{n}",
-                "name": turn.tool,
-                "input": {"path": turn.path},
-            }
-            thought = {"type": "thinking", "thinking": turn.thought, "signature": f"s{n}" * 20}
-            result = {"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": turn.heard}
-            messages += [
-                {"role": "assistant", "content": [thought, use] if turn.thought else [use]},
-                {"role": "user", "content": [result]},
-            ]
-        else:
-            messages += [
-                {"role": "assistant", "content": turn.said},
-                {"role": "user", "content": turn.heard},
-            ]
-        calls.append(len(messages))
-    return messages, calls
+def _text(role: str, text: str) -> _Message:
+    return {"role": role, "content": text}
 
 
-def _contents(turns: Sequence[_Turn]) -> Written:
-    contents: list[dict[str, Any]] = [{"role": "user", "parts": [{"text": turns[0].heard}]}]
-    calls = [1]
-    for turn in turns[1:]:
-        if turn.tool:
-            call = {"name": turn.tool, "args": {"path": turn.path}}
-            answer = {"name": turn.tool, "response": {"output": turn.heard}}
-            contents += [
-                {"role": "model", "parts": [{"functionCall": call}]},
-                {"role": "user", "parts": [{"functionResponse": answer}]},
-            ]
-        else:
-            contents += [
-                {"role": "model", "parts": [{"text": turn.said}]},
-                {"role": "user", "parts": [{"text": turn.heard}]},
-            ]
-        calls.append(len(contents))
-    return contents, calls
+def _chat(n: int, turn: _Turn) -> list[_Message]:
+    function = {"name": turn.tool, "arguments": json.dumps({"path": turn.path})}
+    call = {"id": f"call_{n}", "type": "function", "function": function}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": f"call_{n}", "content": turn.heard},
+    ]
 
 
-def _converse(turns: Sequence[_Turn]) -> Written:
-    messages: list[dict[str, Any]] = [{"role": "user", "content": [{"text": turns[0].heard}]}]
-    calls = [1]
-    for n, turn in enumerate(turns[1:]):
-        if turn.tool:
-            use = {"toolUseId": f"t{n}", "name": turn.tool, "input": {"path": turn.path}}
-            result = {"toolUseId": f"t{n}", "content": [{"text": turn.heard}]}
-            messages += [
-                {"role": "assistant", "content": [{"toolUse": use}]},
-                {"role": "user", "content": [{"toolResult": result}]},
-            ]
-        else:
-            messages += [
-                {"role": "assistant", "content": [{"text": turn.said}]},
-                {"role": "user", "content": [{"text": turn.heard}]},
-            ]
-        calls.append(len(messages))
-    return messages, calls
+def _responses(n: int, turn: _Turn) -> list[_Message]:
+    arguments = json.dumps({"path": turn.path})
+    ids = {"call_id": f"call_{n}"}
+    return [
+        {"type": "function_call", **ids, "name": turn.tool, "arguments": arguments},
+        {"type": "function_call_output", **ids, "output": turn.heard},
+    ]
 
 
-_WRITERS: dict[str, Callable[[Sequence[_Turn]], Written]] = {
-    "openai": _chat,
-    "responses": _responses,
-    "anthropic": _messages,
-    "gemini": _contents,
-    "bedrock": _converse,
+def _messages(n: int, turn: _Turn) -> list[_Message]:
+    call_id = f"toolu_{n}"
+    use = {"type": "tool_use", "id": call_id, "name": turn.tool, "input": {"path": turn.path}}
+    thought = {"type": "thinking", "thinking": turn.thought, "signature": f"s{n}" * 20}
+    result = {"type": "tool_result", "tool_use_id": call_id, "content": turn.heard}
+    return [
+        {"role": "assistant", "content": [thought, use] if turn.thought else [use]},
+        {"role": "user", "content": [result]},
+    ]
+
+
+def _parts(role: str, text: str) -> _Message:
+    return {"role": "model" if role == "assistant" else role, "parts": [{"text": text}]}
+
+
+def _contents(n: int, turn: _Turn) -> list[_Message]:
+    call = {"name": turn.tool, "args": {"path": turn.path}}
+    answer = {"name": turn.tool, "response": {"output": turn.heard}}
+    return [
+        {"role": "model", "parts": [{"functionCall": call}]},
+        {"role": "user", "parts": [{"functionResponse": answer}]},
+    ]
+
+
+def _blocks(role: str, text: str) -> _Message:
+    return {"role": role, "content": [{"text": text}]}
+
+
+def _converse(n: int, turn: _Turn) -> list[_Message]:
+    use = {"toolUseId": f"t{n}", "name": turn.tool, "input": {"path": turn.path}}
+    result = {"toolUseId": f"t{n}", "content": [{"text": turn.heard}]}
+    return [
+        {"role": "assistant", "content": [{"toolUse": use}]},
+        {"role": "user", "content": [{"toolResult": result}]},
+    ]
+
+
+_WIRES = {
+    "openai": _Wire(_text, _chat),
+    "responses": _Wire(_text, _responses),
+    "anthropic": _Wire(_text, _messages),
+    "gemini": _Wire(_parts, _contents),
+    "bedrock": _Wire(_blocks, _converse),
 }
 
 

@@ -8,11 +8,9 @@ time; the framework keeps all it thought, so whatever is edited in a call has to
 import copy
 import json
 import secrets
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,7 +23,15 @@ from agora.core.trajectory import Anchor, Step
 from agora.testing import EveryNth
 from harness.signing import Signer
 from tests.integrations.conformance import ANSWER, Case, Ran, note
-from tests.integrations.loopback import Answer, Body, Call, Received, message_events
+from tests.integrations.loopback import (
+    Answer,
+    Body,
+    Call,
+    Posted,
+    Received,
+    message_events,
+    serving,
+)
 
 MODEL = "claude-fable-5-1"
 STEPS = 16
@@ -105,34 +111,12 @@ def signing(script: Sequence[Answer], *, redacts: bool = True) -> Iterator[Signi
     """Serve on a free port of 127.0.0.1."""
     state = Signing(script, redacts=redacts)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    class Handler(Posted):
+        def answered(self, body: Any) -> tuple[int, str, list[bytes]]:
+            return state.answer(self.path, body, self.headers.get("anthropic-beta") or "")
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            betas = self.headers.get("anthropic-beta") or ""
-            status, kind, pieces = state.answer(self.path, body, betas)
-            self.send_response(status)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(sum(map(len, pieces))))
-            self.end_headers()
-            for piece in pieces:
-                self.wfile.write(piece)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    state.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with serving(Handler) as state.url:
         yield state
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def long_script(steps: int = STEPS) -> list[Answer]:

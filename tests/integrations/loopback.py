@@ -104,44 +104,62 @@ class Loopback:
         return 200, "text/event-stream", list(_EVENTS[format](whole))
 
 
+class Posted(BaseHTTPRequestHandler):
+    """Answers with what `answered` says to a body."""
+
+    protocol_version = "HTTP/1.1"
+
+    def answered(self, body: Any) -> tuple[int, str, list[bytes]]:
+        """Return the status, the content type and the pieces of an answer."""
+        raise NotImplementedError
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.say(*self.answered(body))
+
+    def say(self, status: int, kind: str, pieces: list[bytes]) -> None:
+        """Send an answer."""
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(sum(map(len, pieces))))
+        self.end_headers()
+        for piece in pieces:
+            self.wfile.write(piece)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Serve on a free port of 127.0.0.1; the address is what the block gets."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
 @contextmanager
 def loopback(script: Sequence[Answer]) -> Iterator[Loopback]:
     """Serve on a free port of 127.0.0.1."""
     state = Loopback(script)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(Posted):
         def do_GET(self) -> None:
             model = {"id": "self-hosted", "object": "model", "created": 1, "owned_by": "us"}
-            self._say(200, "application/json", [json.dumps({"data": [model]}).encode()])
+            self.say(200, "application/json", [json.dumps({"data": [model]}).encode()])
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            self._say(*state.answer(self.path, body))
+        def answered(self, body: Any) -> tuple[int, str, list[bytes]]:
+            return state.answer(self.path, body)
 
-        def _say(self, status: int, kind: str, pieces: list[bytes]) -> None:
-            self.send_response(status)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(sum(map(len, pieces))))
-            self.end_headers()
-            for piece in pieces:
-                self.wfile.write(piece)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    state.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with serving(Handler) as state.url:
         yield state
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def _chat(answer: Answer, number: int, model: str, tokens: int) -> Body:

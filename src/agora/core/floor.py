@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from agora.core.reading.actions import NO_TOOLS, Tools, changes
-from agora.core.reading.vocabulary import word_set
+from agora.core.reading.vocabulary import bare_name, word_set
 from agora.core.trajectory import Step
 
 # A step that cannot be removed leaves its calls and notes behind: below this nothing is gained.
@@ -74,7 +74,7 @@ def kept_by_tool(
     reasons: dict[int, str] = {}
     planned: set[str] = set()
     for step in reversed(steps):
-        bare = {_bare(call.name) for call in step.calls}
+        bare = {bare_name(call.name) for call in step.calls}
         if names and any(call.name in names for call in step.calls):
             reasons[step.number] = "tool to keep"
         elif known and _reads_instructions(step, tools):
@@ -83,10 +83,6 @@ def kept_by_tool(
             reasons[step.number] = "plan"
             planned |= bare & _PLANS
     return reasons
-
-
-def _bare(name: str) -> str:
-    return "".join(filter(str.isalnum, name)).lower()
 
 
 def _reads_instructions(step: Step, tools: Tools) -> bool:

@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from agora.core.reading.cutting import CUT, cut, printable
 from agora.core.reading.literals import Number, Truth
 from agora.core.reading.names import reads_as_orders
 from agora.core.reading.values import NO_VALUES, Values, values_in
-from agora.core.reading.vocabulary import word_list, word_set
+from agora.core.reading.vocabulary import bare_name, word_list, word_set
 
 REASON_CHARACTERS = 160
 """How much of an error's own line is repeated; what is longer is cut, and shows it."""
@@ -113,7 +114,7 @@ def reason_in(text: str) -> str:
     closing = next((line for line in reversed(lines) if _closes(line)), "")
     if closing:
         named = [line for line in lines if _FAILING.match(line) and line != closing]
-        return _cut(" … ".join([*named[:_MOST_FAILING], closing]))
+        return _cut(f" {CUT} ".join([*named[:_MOST_FAILING], closing]))
     for telling in (_opens, _speaks_of_an_error):
         for line in lines:
             if telling(line):
@@ -145,11 +146,8 @@ def _cut(line: str) -> str:
     line = _TAGS.sub("", line).strip()
     if reads_as_orders(line):
         return ""
-    line = "".join([sign if sign.isprintable() else " " for sign in line])
-    if len(line) <= REASON_CHARACTERS:
-        return line
-    cut = line[:REASON_CHARACTERS].rpartition(" ")[0] or line[:REASON_CHARACTERS]
-    return f"{cut} …"
+    line = printable(line)
+    return line if len(line) <= REASON_CHARACTERS else cut(line, REASON_CHARACTERS)
 
 
 def _by_code(text: str) -> Outcome | None:
@@ -231,7 +229,7 @@ def _of_values(values: Sequence[Any]) -> Outcome:
 
 
 def _of_object(found: Mapping[str, Any], *, envelopes: bool) -> Outcome:
-    fields = {_bare(key): value for key, value in found.items()}
+    fields = {bare_name(key): value for key, value in found.items()}
     codes = [
         code for key in fields if key in _EXIT_KEYS and (code := _number(fields[key])) is not None
     ]
@@ -250,10 +248,6 @@ def _of_object(found: Mapping[str, Any], *, envelopes: bool) -> Outcome:
     if fields.get("signal"):
         return _SAYS_NOTHING
     return Outcome("exit 0") if codes or Outcome("exit 0") in said else _SAYS_NOTHING
-
-
-def _bare(key: str) -> str:
-    return "".join(filter(str.isalnum, key)).lower()
 
 
 def _fails(key: str, value: Any, fields: Mapping[str, Any]) -> bool:
@@ -298,7 +292,7 @@ def _number(value: Any) -> int | None:
 def _reason(fields: Mapping[str, Any], depth: int = 0) -> str:
     """Return the field of a failed call's result that says why."""
     for key in _REASON_KEYS:
-        for text in _texts(fields.get(_bare(key)), depth):
+        for text in _texts(fields.get(bare_name(key)), depth):
             if text:
                 return text
     return ""
@@ -308,7 +302,7 @@ def _texts(value: Any, depth: int) -> Iterator[str]:
     if isinstance(value, str):
         yield reason_in(value) if value.strip() else ""
     elif isinstance(value, dict) and depth < 3:
-        yield _reason({_bare(key): inner for key, inner in value.items()}, depth + 1)
+        yield _reason({bare_name(key): inner for key, inner in value.items()}, depth + 1)
     elif isinstance(value, list):
         for one in value[:3]:
             yield from _texts(one, depth + 1)

@@ -6,7 +6,7 @@ What it does not know, a loop or a substitution, is not known to read.
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from agora.core.reading.vocabulary import word_map, word_set
 
@@ -72,40 +72,39 @@ def _commands(line: str) -> list[list[str]]:
     """Return the commands of a line as words; nothing of one that writes or cannot be read."""
     commands: list[list[str]] = [[]]
     at = 0
-    target = False
+    # Which redirection waits for its file: what is read from one is no word of the command.
+    redirected = ""
     while at < len(line):
         token = _TOKEN.match(line, at)
         if token is None:
             return []
         at = token.end()
-        kind = token.lastgroup
+        kind = str(token.lastgroup)
         if kind == "word":
-            if target and _unquoted(token[0]) not in _SAFE_FILES:
+            word = _unquoted(token[0])
+            if redirected == "into" and word not in _SAFE_FILES:
                 return []
-            if not target:
-                commands[-1].append(_unquoted(token[0]))
-            target = False
-        elif kind == "into":
-            target = True
-        elif kind == "from":
-            # What is read from a file is no word of the command.
-            commands[-1].append("<")
+            if not redirected:
+                commands[-1].append(word)
+            redirected = ""
+        elif kind in ("into", "from"):
+            redirected = kind
         elif kind == "end":
             commands.append([])
-    return [words for words in commands if words] if not target else []
+    return [words for words in commands if words] if redirected != "into" else []
 
 
 def _unquoted(word: str) -> str:
     return re.sub(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", _inner, word, flags=re.DOTALL)
 
 
-def _inner(found: "re.Match[str]") -> str:
+def _inner(found: re.Match[str]) -> str:
     return next(group for group in found.groups() if group is not None)
 
 
 def _reads(words: Sequence[str]) -> bool:
     """Tell whether one command is known to change nothing."""
-    words = list(_own(words))
+    words = _own(words)
     if not words:
         return True
     name = words[0].rpartition("/")[2]
@@ -162,24 +161,19 @@ def query_reads(query: str) -> bool:
     return called <= _FUNCTIONS and _QUERY_CHANGES.search(query) is None
 
 
-def _own(words: Sequence[str]) -> Iterator[str]:
-    """Yield the words of a command behind what only prepares for it: `sudo`, `X=1`, `timeout 5`."""
+def _own(words: Sequence[str]) -> Sequence[str]:
+    """Return a command without what only prepares for it: `sudo`, `X=1`, `timeout 5`."""
     at = 0
     while at < len(words):
-        if _ASSIGNED.match(words[at]) or words[at] in ("!", "<"):
-            at += 1 + (words[at] == "<")
+        if _ASSIGNED.match(words[at]) or words[at] == "!":
+            at += 1
         elif words[at] in _BEFORE:
             at += 1
             while at < len(words) and _OPTION.match(words[at]):
                 at += 1
         else:
             break
-    while at < len(words):
-        if words[at] == "<":
-            at += 2
-            continue
-        yield words[at]
-        at += 1
+    return words[at:]
 
 
 def _programs(given: Sequence[str]) -> list[str]:

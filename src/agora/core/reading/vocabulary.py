@@ -27,6 +27,15 @@ def word_list(table: str, name: str) -> tuple[str, ...]:
     return tuple(found.split() if isinstance(found, str) else found)
 
 
+def bare_name(name: str) -> str:
+    """Return a name as lists of names have it: in lower case without signs.
+
+    >>> bare_name("is_error"), bare_name("TodoWrite")
+    ('iserror', 'todowrite')
+    """
+    return "".join(filter(str.isalnum, name)).lower()
+
+
 def word_map(table: str, name: str) -> dict[str, frozenset[str]]:
     """Return a list of words for each word: a row a key, as a table of the file."""
     return {key: frozenset(words.split()) for key, words in _tables()[table][name].items()}

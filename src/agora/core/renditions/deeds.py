@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from agora.core.memo import Memo
 from agora.core.reading import READ_OF_AN_ACTION
 from agora.core.reading.actions import call_reads, fenced
+from agora.core.reading.cutting import CUT, cut, printable
 from agora.core.reading.literals import Number
 from agora.core.reading.names import listed, plain_name, reads_as_orders
 from agora.core.reading.observation import observe
@@ -18,8 +19,6 @@ from agora.core.trajectory import Step
 
 HEAD_CHARACTERS = 96
 """The longest command that a line repeats; what is longer is cut at a space."""
-CUT = "…"
-"""Stands where something of an argument is left out."""
 _MOST_CALLS = 8
 _MOST_ARGUMENTS = 4
 _MOST_NAMES = 3
@@ -180,28 +179,26 @@ def _value(value: object) -> Deed:
 def _shortened(text: str, *, whole: bool) -> Deed:
     """Return the beginning of a command on one line."""
     text = text.strip()
-    cut = ""
+    before = ""
     # What was thought before is no part of what was done.
     thought = _THOUGHT.match(text) or _COMMENTS.match(text)
     if thought and thought.end() < len(text):
         text, whole = text[thought.end() :], False
     entered = _CD.match(text)
     if entered and entered.end() < len(text):
-        text, whole, cut = text[entered.end() :], False, f"{CUT} "
+        text, whole, before = text[entered.end() :], False, f"{CUT} "
     first, _, rest = text.partition("\n")
     if rest and "<<" in first:
         # What a here-document holds is no part of the command.
-        return Deed(f"{cut}{_on_one_line(first).text} {CUT}".replace("… …", CUT), False)
+        return Deed(f"{before}{_on_one_line(first).text} {CUT}".replace(f"{CUT} {CUT}", CUT), False)
     line = _on_one_line(text)
-    return Deed(f"{cut}{line.text}", whole and line.whole)
+    return Deed(f"{before}{line.text}", whole and line.whole)
 
 
 def _on_one_line(text: str) -> Deed:
     """Return the beginning of a text on one line, its lines with a sign between them."""
     line = _LINE_END.sub("; ", text[: 4 * HEAD_CHARACTERS])
-    line = "".join([character if character.isprintable() else " " for character in line])
-    line = _SPACES.sub(" ", line).strip()
+    line = _SPACES.sub(" ", printable(line)).strip()
     if len(line) <= HEAD_CHARACTERS and len(text) <= 4 * HEAD_CHARACTERS:
         return Deed(line, True)
-    cut = line[:HEAD_CHARACTERS].rpartition(" ")[0] or line[:HEAD_CHARACTERS]
-    return Deed(f"{cut} {CUT}", False)
+    return Deed(cut(line, HEAD_CHARACTERS), False)

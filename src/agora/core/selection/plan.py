@@ -141,7 +141,8 @@ def plan(
         done = deed(step)
         went = [outcome(result) for result in step.results]
         told = telling.of(step, frozenset(done.text.replace("=", " ").split()))
-        tells = told.tells if told.coded else ((_NOTHING,) * len(went), *told.tells)
+        nothing = (_NOTHING,) * len(went)
+        tells = told.tells if told.coded else (nothing, *told.tells)
         carried = worth.observation * worth.named
         draft = Draft(
             step=step,
@@ -155,7 +156,8 @@ def plan(
             markers=markers,
             counter=counter,
         )
-        options.append(_rising(_renditions(draft, coded=told.coded)))
+        without_code = Tell(_said(step, went, nothing), 0.0) if told.coded else None
+        options.append(_rising(_renditions(draft, without_code)))
         if told.coded:
             coded.append(at)
         elif options[-1][0].form == "gone":
@@ -194,18 +196,16 @@ def _share(told: Sequence[Told]) -> float:
     return sum([one.share for one in told]) / len(told)
 
 
-def _renditions(draft: Draft, *, coded: bool) -> list[Rendition]:
+def _renditions(draft: Draft, without_code: Tell | None) -> list[Rendition]:
     """Return all forms of a step.
 
     Where they tell a code, only the shortest is there without it: for when nothing else fits.
     """
     table = (*TABLE, *draft.forms.more)
     found = [one for form in table for one in form.renditions(draft)]
-    if not coded:
+    if without_code is None:
         return found
-    nothing = (_NOTHING,) * len(draft.step.results)
-    went = [outcome(result) for result in draft.step.results]
-    bare = replace(draft, tells=[Tell(_said(draft.step, went, nothing), 0.0)])
+    bare = replace(draft, tells=[without_code])
     shorter = (one for form in table for one in form.renditions(bare) if one.form != "whole")
     shortest = min(shorter, key=lambda rendition: rendition.tokens)
     return [
