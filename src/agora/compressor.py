@@ -32,7 +32,13 @@ from agora.core.prices import PriceSheet, sheet_for
 from agora.core.reading.actions import Tools
 from agora.core.recall import recalled
 from agora.core.renditions.draft import Forms
-from agora.core.renditions.markers import BareMarkers, FormMarkers, Markers, PaperMarkers
+from agora.core.renditions.markers import (
+    BareMarkers,
+    FormMarkers,
+    Markers,
+    PaperMarkers,
+    code_of,
+)
 from agora.core.renditions.rendition import Rendition
 from agora.core.request import Observations, Request
 from agora.core.schedule import (
@@ -371,7 +377,7 @@ class Compressor:
             worths,
             held=held,
             forms=forms,
-            markers=self.markers(),
+            markers=self.markers(code=code_of(past.anchor.task, past.steps[0])),
             counter=self._counter(),
         )
 
@@ -392,13 +398,16 @@ class Compressor:
             self.forms, reading_tools=tuple(tools.reading), changing_tools=tuple(tools.changing)
         )
 
-    def markers(self, *, recall: bool = False) -> Markers:
-        """Return what writes the markers; with `recall` they mention the recall tool."""
+    def markers(self, *, recall: bool = False, code: str = "", first: int = 0) -> Markers:
+        """Return what writes the markers of an edit whose first shortened step has that number.
+
+        With `recall` they mention the recall tool; with `code` they can be told from a tool's text.
+        """
         if self.paper_markers:
             return PaperMarkers()
         if self.forms is None:
             return BareMarkers(recall=recall)
-        return FormMarkers(recall=recall, signed=self.forms.signed)
+        return FormMarkers(recall=recall, code=code if self.forms.signed else "", first=first)
 
     def _written(
         self, request: Request, parsed: Parsed, selection: "_Selection", broken: set[str]
@@ -406,11 +415,13 @@ class Compressor:
         """Write the messages with each step as it was decided, if shorter and still legal."""
         counter = self._counter()
         trajectory = parsed.trajectory
-        markers = self.markers(recall=offers_recall(request.tools))
+        code = code_of(trajectory.task, trajectory.steps[0])
+        recall = offers_recall(request.tools)
         adapter = ADAPTERS[request.format]
         before = trajectory.tokens
         while True:
             renditions = selection.renditions()
+            markers = self.markers(recall=recall, code=code, first=min(renditions, default=0))
             rendered = adapter.render(parsed, renditions, markers)
             rendered, older, thinking = remove_older(rendered, request, parsed.thinking_tokens)
             after = _tokens_after(trajectory, renditions, rendered, counter) - older

@@ -46,7 +46,7 @@ def planned(past: Past, worths: Sequence[StepWorth] = (), forms: Forms | None = 
         worths or [StepWorth(0.5, 0.5)] * len(past.steps),
         held={newest: "current observation"},
         forms=forms or Forms(),
-        markers=FormMarkers(),
+        markers=FormMarkers(code="a7f3"),
         counter=Characters(),
     )
 
@@ -241,7 +241,7 @@ def test_the_counter_of_tokens_serves_as_well() -> None:
         [StepWorth(0.5, 0.5)] * 4,
         held={5: "recent"},
         forms=Forms(),
-        markers=FormMarkers(signed=False),
+        markers=FormMarkers(),
         counter=EstimatedTokens(),
     )
 
@@ -251,7 +251,7 @@ def test_the_counter_of_tokens_serves_as_well() -> None:
 def test_a_thought_that_a_tool_noted_down_leaves_no_line() -> None:
     noted = Call("think", json.dumps({"thought": "The refund goes to the card that was charged."}))
     past = make_past(
-        make_step(1, calls=(noted,), observation="", tokens=90), make_step(2), make_step(3)
+        make_step(1, calls=(noted,), observation="", tokens=70), make_step(2), make_step(3)
     )
 
     seen = {tuple(forms_of(planned(past), budget)) for budget in range(0, 1_200, 20)}

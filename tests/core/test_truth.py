@@ -179,7 +179,7 @@ def planned(step: Step, task: str, spy: Spy) -> Sequence[Rendition]:
         [StepWorth(0.5, 0.5, 1.0)] * 2,
         held={2: "current observation"},
         forms=Forms(more=(spy,)),
-        markers=FormMarkers(),
+        markers=FormMarkers(code="a7f3"),
         counter=Characters(),
     )
     return found.options[0]
