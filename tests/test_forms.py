@@ -51,7 +51,7 @@ def compressor(**changed: Any) -> Compressor:
     settings: dict[str, Any] = {
         "forms": Forms(),
         "schedule": "every_call",
-        "budget": Budget(keep_ratio=0.25, least_ratio=0.25),
+        "budget": Budget(keep_ratio=0.25, min_ratio=0.25),
         "strict": True,
     }
     return Compressor(**{**settings, **changed})
@@ -143,7 +143,7 @@ def test_steps_of_tools_to_keep_stay_whole() -> None:
 
 def test_the_function_takes_tools_to_keep() -> None:
     messages = chat("read_policy", *["get_order"] * 30, size=400)
-    found = agora.compress(messages, model="gpt-5.2", keep_tools=["read_policy"], least_tokens=0)
+    found = agora.compress(messages, model="gpt-5.2", keep_tools=["read_policy"], min_tokens=0)
 
     assert found.decisions[0].outcome != "elided"
 
@@ -206,7 +206,7 @@ def test_instructions_that_a_tool_of_ones_own_reads_stay_once_it_is_said_to_read
 
 
 def test_the_function_takes_tools_that_change_and_read() -> None:
-    asked: dict[str, Any] = {"model": "gpt-5.2", "least_tokens": 0}
+    asked: dict[str, Any] = {"model": "gpt-5.2", "min_tokens": 0}
 
     found = agora.compress(instructed(), **asked, reading_tools=["frobnicate"])
     assert found.decisions[0].reason == "instructions"
@@ -281,7 +281,7 @@ def test_of_a_database_the_names_of_its_tables_stay() -> None:
     ):
         messages += [{"role": "assistant", "content": said}, {"role": "user", "content": seen}]
 
-    found = compressor(least_tokens=0).compress(messages, observations="user")
+    found = compressor(min_tokens=0).compress(messages, observations="user")
 
     assert found.changed
     assert "car_names" in str(found.messages)

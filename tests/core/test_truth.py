@@ -419,7 +419,7 @@ def test_in_messages_each_note_stands_where_its_result_stood(one: str, other: st
             forms=Forms(lines=False),
             schedule="every_call",
             budget=Budget(limit=1),
-            least_tokens=0,
+            min_tokens=0,
             k_recent=0,
         ).compress(
             [

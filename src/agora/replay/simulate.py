@@ -163,7 +163,7 @@ class Replayed:
     steps_after_edit: int = 0
     """All steps that came after it."""
     below_threshold: bool = False
-    """Whether AGORA left all of it alone because no prompt reached `least_tokens`."""
+    """Whether AGORA left all of it alone because no prompt reached `min_tokens`."""
     acts_by_text: bool = False
     """Whether ten or more turns show no step: perhaps an agent that acts by text."""
     compacted: Compacted | None = None
@@ -255,7 +255,7 @@ def _replayed(
             rereads=len(again),
             rereads_after_edit=sum(number > edit for number in again),
             steps_after_edit=len(trajectory.steps) - edit,
-            below_threshold=trajectory.tokens < base.least_tokens,
+            below_threshold=trajectory.tokens < base.min_tokens,
             acts_by_text=may_act_by_text(recording.request(), trajectory),
             compacted=after,
             summary_tokens=summary_tokens(recording, _Counter()),
@@ -354,7 +354,7 @@ def _prompts(
         # The paper's preset has a scorer of its own where none was named.
         compressor = replace(
             Compressor.paper(None if scorer == default_scorer() else scorer),
-            budget=Budget(keep_ratio=0.25, least_ratio=0.0),
+            budget=Budget(keep_ratio=0.25, min_ratio=0.0),
             counter=_Counter(),
         )
     else:

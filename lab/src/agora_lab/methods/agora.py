@@ -15,7 +15,7 @@ from agora.scorers import load_scorer
 from agora_lab.methods.base import Messages, Shortened, SkipMethod
 
 RANDOM = "random"
-_OF_THE_BUDGET = ("least_ratio", "limit", "unit")
+_OF_THE_BUDGET = ("min_ratio", "limit", "unit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ def made(
 ) -> Agora:
     """Return AGORA with a preset (`paper`, `by_price`, `every_call`) and some changes.
 
-    `options` are fields of the compressor, `least_ratio`, `limit` and `unit` of its budget,
+    `options` are fields of the compressor, `min_ratio`, `limit` and `unit` of its budget,
     `share` (the share of the tokens outside the floor to keep, instead of `keep_ratio`), or
     `observations`.
 
@@ -92,7 +92,7 @@ def made(
     observations = own.pop("observations", "user")
     share = own.pop("share", None)
     if share is not None:
-        budget = replace(compressor.budget, keep_ratio=0.0, **{**changed, "least_ratio": share})
+        budget = replace(compressor.budget, keep_ratio=0.0, **{**changed, "min_ratio": share})
     elif "limit" in changed:
         budget = replace(compressor.budget, keep_ratio=None, **changed)
     else:
