@@ -20,10 +20,10 @@ from agora import Budget, Compressor
 from agora.core.past import Past
 from agora.core.reading.observation import outcome
 from agora.core.renditions.brief import brief
-from agora.core.renditions.deeds import deed, full_deed
 from agora.core.renditions.draft import Draft, Forms
 from agora.core.renditions.markers import FormMarkers
 from agora.core.renditions.rendition import Rendition
+from agora.core.renditions.short_action import full_action, short_action
 from agora.core.selection.plan import plan
 from agora.core.tokens import Characters
 from agora.core.trajectory import Call, Result, Step, Trajectory
@@ -194,14 +194,14 @@ def said_of(*came: Result, task: str = "go") -> list[tuple[str, ...]]:
 
 def short_of(call: Call) -> str:
     """Return what was done in a call, in short."""
-    return deed(step_of(Result("x"), calls=(call,))).text
+    return short_action(step_of(Result("x"), calls=(call,))).text
 
 
 def lines_of(call: Call) -> set[str]:
     """Return every line that could be written of what was done in a call."""
     step = step_of(Result("x"), calls=(call,))
-    short = deed(step)
-    return {short.text, full_deed(step, short).text}
+    short = short_action(step)
+    return {short.text, full_action(step, short).text}
 
 
 # (a) Verbatim.

@@ -244,7 +244,7 @@ class Comparison:
 
     cheaper: int = 0
     same: int = 0
-    dearer: int = 0
+    costlier: int = 0
     worst: float = 0.0
     """AGORA's cost as a ratio to what it was, on the trajectory where that is highest."""
 
@@ -255,7 +255,7 @@ class Comparison:
         elif now < was:
             self.cheaper += 1
         else:
-            self.dearer += 1
+            self.costlier += 1
         if was:
             self.worst = max(self.worst, now / was)
 

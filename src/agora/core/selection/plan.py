@@ -16,11 +16,11 @@ from agora.core.reading.outcome import Outcome
 from agora.core.reading.records import Fact, codes_in
 from agora.core.reading.things import phrases
 from agora.core.renditions.brief import brief, empty
-from agora.core.renditions.deeds import deed
 from agora.core.renditions.draft import Draft, Forms, Tell
 from agora.core.renditions.gone import gone
 from agora.core.renditions.markers import Markers
 from agora.core.renditions.rendition import Place, Rendition
+from agora.core.renditions.short_action import short_action
 from agora.core.renditions.table import TABLE
 from agora.core.renditions.telling import Told, ways_to_tell, words
 from agora.core.renditions.whole import whole
@@ -138,7 +138,7 @@ def plan(
             continue
         if step.number in carriers:
             step = replace(step, removable=False)
-        done = deed(step)
+        done = short_action(step)
         went = [outcome(result) for result in step.results]
         told = telling.of(step, frozenset(done.text.replace("=", " ").split()))
         nothing = (_NOTHING,) * len(went)
