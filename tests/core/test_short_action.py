@@ -82,6 +82,14 @@ def test_of_many_calls_each_that_changes_something_is_told() -> None:
     assert short_action(step).whole
 
 
+def test_of_many_calls_each_is_told_that_a_list_says_changes_something() -> None:
+    calls = tuple(Call("get_slot", f'{{"id": "A-{n}"}}') for n in range(10))
+    step = Step(number=1, action="", observation="", tokens=9, calls=calls)
+
+    assert all(short_action(step, Tools(changing=("get_slot",))).calls)
+    assert not all(short_action(step).calls)
+
+
 def test_of_a_very_long_call_the_first_names_are_told() -> None:
     step = called("write_file", {"path": "src/app.py", "content": "x = 1\n" * 5_000})
 

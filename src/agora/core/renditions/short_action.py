@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agora.core.memo import Memo
 from agora.core.reading import READ_OF_AN_ACTION
-from agora.core.reading.actions import call_reads, fenced
+from agora.core.reading.actions import NO_TOOLS, Tools, call_reads, fenced
 from agora.core.reading.cutting import CUT, cut, printable
 from agora.core.reading.literals import Number
 from agora.core.reading.names import listed, plain_name, reads_as_orders
@@ -49,12 +49,12 @@ class ShortAction:
     """Of a step: the same call by call, nothing for a call that is only counted."""
 
 
-def short_action(step: Step) -> ShortAction:
+def short_action(step: Step, tools: Tools = NO_TOOLS) -> ShortAction:
     r"""Return what a step did, on one line, copied from its action.
 
     Of a tool call that is the tool and its arguments as `key=value`, as far as
     they are names; of a shell command or of an agent that acts by text the
-    first words. Nothing that a tool returned is in it.
+    first words. Nothing that a tool returned is in it. `tools` are known to read or to change.
 
     >>> from agora.core.trajectory import Call
     >>> flight = Call("get_flight", '{"number": "HAT136", "date": "2024-05-20"}')
@@ -71,7 +71,7 @@ def short_action(step: Step) -> ShortAction:
     found = [_call(f"{call.name}\n{call.arguments}") for call in step.calls]
     # Calls that only read may be counted; one that changes something is always told.
     calls = [
-        one.text if at < _MOST_CALLS or not call_reads(call) else ""
+        one.text if at < _MOST_CALLS or not call_reads(call, tools) else ""
         for at, (call, one) in enumerate(zip(step.calls, found, strict=True))
     ]
     text = "; ".join([call for call in calls if call])

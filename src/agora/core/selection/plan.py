@@ -138,7 +138,7 @@ def plan(
             continue
         if step.number in carriers:
             step = replace(step, removable=False)
-        done = short_action(step)
+        done = short_action(step, tools)
         went = [outcome(result) for result in step.results]
         told = telling.of(step, frozenset(done.text.replace("=", " ").split()))
         nothing = (_NOTHING,) * len(went)
