@@ -362,3 +362,20 @@ def test_where_a_thing_was_before_it_was_used_is_told_before_what_other_steps_br
     assert others
     for one in others:
         assert one[1].form == "whole" or 'cupboard|"metal pot"' in one[1].text
+
+
+def test_what_the_quoted_reason_of_a_failure_names_is_not_named_again() -> None:
+    trace = (
+        "Traceback (most recent call last):\n"
+        '  File "src/app/loader.py", line 4, in load\n'
+        "ConfigError: no key db_host in settings\n"
+    )
+    past = make_past(
+        make_step(1, "run_job", observation=trace + "x" * 400), *map(make_step, (2, 3))
+    )
+
+    texts = [planned(past).decide(budget)[0].text for budget in range(200, 1_600, 50)]
+    told = [text for text in texts if "ConfigError" in text]
+    assert told
+    assert {text.count("ConfigError") for text in told} == {1}
+    assert any("src/app/loader.py" in text for text in told)

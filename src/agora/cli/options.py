@@ -9,10 +9,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from agora.adapters import FORMATS
-from agora.cli.source import Source, printable
+from agora.cli.source import Source
 from agora.compressor import Compressor
 from agora.core.compression import Compression, Reason, Rung
 from agora.core.prices import FAMILIES, UNKNOWN, sheet_for, shipped_sheets
+from agora.core.reading.cutting import printable
 from agora.core.request import Observations
 from agora.core.schedule import CEILING, MIN_TOKENS
 from agora.errors import AgoraError, BundleError

@@ -20,8 +20,8 @@ from agora.cli.options import (
     scorer_option,
     tool_options,
 )
-from agora.cli.source import printable
 from agora.core.prices import UNKNOWN, PriceSheet, load_sheets, sheet_for, shipped_sheets
+from agora.core.reading.cutting import printable
 from agora.core.request import Observations
 from agora.core.schedule import CEILING, MIN_TOKENS
 from agora.errors import AgoraError

@@ -140,7 +140,7 @@ def plan(
             step = replace(step, removable=False)
         done = short_action(step, tools)
         went = [outcome(result) for result in step.results]
-        told = telling.of(step, frozenset(done.text.replace("=", " ").split()))
+        told = telling.of(step, frozenset(done.text.replace("=", " ").split()), went)
         nothing = (_NOTHING,) * len(went)
         tells = told.tells if told.coded else (nothing, *told.tells)
         carried = worth.observation * worth.named
@@ -236,15 +236,18 @@ class _Telling:
         self._shows = spoken_of(past.steps, phrases(task).union(*map(phrases, said)))
         self._codes = _codes([step for step in past.steps if step.number not in held], tools)
 
-    def of(self, step: Step, said: frozenset[str]) -> _Ways:
-        """Return what is told of a step whose action says these words.
+    def of(self, step: Step, words: frozenset[str], went: Sequence[Outcome]) -> _Ways:
+        """Return what is told of a step whose action says these words, and whose calls went so.
+
+        What the quoted reason of a failure names is not named again.
 
         What a result tells never depends on another result of the same step.
         """
         coded = False
         each: list[tuple[Told, ...]] = []
         new: list[Fact] = []
-        for at, result in enumerate(step.results):
+        for at, (result, how) in enumerate(zip(step.results, went, strict=True)):
+            said = words.union(all_names([how.reason])) if how.reason else words
             found, own = self._found(step, at, said)
             # What a text shows of things is known for the whole step.
             shown = found[len(observe(result.text).facts) :]
