@@ -293,7 +293,7 @@ def has(found: Any, way: Sequence[str], value: str) -> bool:
 def pairs_in(group: str) -> list[tuple[list[str], list[str]]]:
     return [
         (
-            key.strip('"').split("."),
+            [part.strip('"') for part in key.split(".")],
             [one.strip('"') for one in re.findall(r'"[^"]*"|[^,"]+', values_said)],
         )
         for key, values_said in _PAIR.findall(group)
@@ -349,6 +349,7 @@ def test_what_stands_side_by_side_stands_in_one_object_of_the_source(value: Any)
         pytest.param({"от": {"id": "usr_11"}, "кому": {"account": "AC-200"}}, id="other letters"),
         pytest.param({"name": "B-22", "two words": {"id": "A-11"}}, id="a key of two words"),
         pytest.param({"id": "A-11", "a": {"tags": ["W-100"]}}, id="a list in an object"),
+        pytest.param({"two words": {"a.b": ["W-100"]}}, id="a key with a dot"),
         pytest.param(
             {"id": "C-1", "a": {"b": {"c": {"d": {"e": {"seat": "A-11"}}}}}}, id="five deep"
         ),
