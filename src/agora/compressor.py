@@ -2,18 +2,21 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from typing import Any, Literal
+from typing import Never as NoOption
 
 from agora.adapters import (
     ADAPTERS,
     Parsed,
     Rendered,
     broken_rules,
+    known_format,
     make_request,
     parse,
 )
 from agora.adapters.lifetimes import asked_ttl
+from agora.adapters.objects import restored
 from agora.adapters.recall import offers_recall
 from agora.adapters.spoken import ACTS_BY_TEXT, may_act_by_text
 from agora.bound_thinking import (
@@ -63,6 +66,7 @@ from agora.errors import (
     IllegalInputError,
     SettingError,
     UnknownFormatError,
+    UnknownOptionError,
     renamed,
 )
 from agora.scorers.built_in import BUILT_IN, NAMES, default_scorer
@@ -190,6 +194,7 @@ class Compressor:
         pins: Collection[int] = (),
         observations: Observations | None = None,
         sized: Callable[[Trajectory], Trajectory] | None = None,
+        **unknown: NoOption,
     ) -> Compression:
         """Return the messages to send instead, and what was elided and why.
 
@@ -207,13 +212,20 @@ class Compressor:
                 frame that only programs write are.
             sized: returns the trajectory in other sizes, where more is sent than the messages
                 show: of a log without system text and tools.
+            unknown: there is no other option; what is passed is refused with what to use instead.
 
         Raises:
             SettingError: `pins` are no numbers of steps.
+            UnknownFormatError: there is no format of the name given as `format`.
+            UnknownOptionError: another option was passed.
             AgoraError: any other only if `strict`.
 
         """
+        refuse_options(self.compress, unknown)
         pinned = _step_numbers(pins)
+        if format:
+            # A name that is misspelt is the caller's mistake; what messages hold may be anybody's.
+            known_format(format)
         request: Request | None = None
         try:
             request = make_request(
@@ -229,8 +241,8 @@ class Compressor:
             schedule = self.schedule_for(model, asked_ttl(request))
             compression = self._compressed(request, schedule, pinned, sized)
             if self.shadow:
-                compression = _in_shadow(compression, messages)
-            return remove_unheld(request, compression)
+                compression = _in_shadow(compression, request.messages)
+            return _handed_back(remove_unheld(request, compression), request, messages)
         except Exception as error:
             if self.strict:
                 raise
@@ -238,7 +250,10 @@ class Compressor:
             if reason is Reason.FAILED:
                 _log.warning("messages handed on unchanged: %s", _say(error))
             untouched = _untouched(messages, reason, format=format or "", detail=_say(error))
-            return untouched if request is None else fail_open(request, untouched)
+            if request is None:
+                return untouched
+            untouched = replace(untouched, messages=request.messages)
+            return _handed_back(fail_open(request, untouched), request, messages)
 
     def schedule_for(self, model: str | None = None, ttl: str | None = None) -> Schedule:
         """Return when prompts to a model are edited: by its prices, or by the setting.
@@ -647,6 +662,28 @@ def _in_shadow(compression: Compression, messages: Any) -> Compression:
     if not compression.changed:
         return compression
     return replace(compression, messages=messages, reason=Reason.SHADOW, positions=())
+
+
+def _handed_back(compression: Compression, request: Request, own: Any) -> Compression:
+    """Return the compression with the caller's own objects, where some were of an SDK."""
+    if request.messages is own:
+        return compression
+    if not compression.changed:
+        return replace(compression, messages=own)
+    messages = restored(compression.messages, compression.positions, request.messages, own)
+    return replace(compression, messages=messages)
+
+
+def refuse_options(function: Callable[..., object], unknown: Mapping[str, object]) -> None:
+    """Say of an option that a function does not have what to use instead.
+
+    Raises:
+        UnknownOptionError: there is one.
+    """
+    for option in unknown:
+        known = tuple(getattr(function, "__kwdefaults__", ()))
+        settings = tuple(setting.name for setting in fields(Compressor))
+        raise UnknownOptionError(function.__name__, option, known, settings)
 
 
 def _say(error: Exception) -> str:

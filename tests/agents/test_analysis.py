@@ -19,6 +19,7 @@ from harness.agents.analysis import (
     offline,
     pair,
 )
+from harness.agents.excerpt import excerpt
 from harness.agents.record import Request
 from harness.agents.wire import Block, Prompt
 
@@ -167,6 +168,43 @@ def test_an_edit_that_breaks_a_rule_of_our_own_validator_is_illegal() -> None:
 
     assert not row.legal
     assert sum(row.broken_by_edit.values()) >= 1
+
+
+def test_thinking_that_an_edit_takes_out_breaks_no_rule_of_a_model_that_binds_it() -> None:
+    def sent(number: int, model: str, *blocks: dict[str, Any]) -> Request:
+        use = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "text"}
+        messages = [
+            said("task"),
+            {"role": "assistant", "content": [*blocks, use]},
+            {"role": "user", "content": [result]},
+        ]
+        body = {"model": model, "messages": messages, "thinking": {"type": "adaptive"}}
+        asked = request(number, messages, path="/v1/messages")
+        return replace(asked, body=json.dumps(body).encode())
+
+    thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    rows = {
+        model: analyse([Pair(own := sent(1, model, thought), (sent(2, model),))], [own.prompt], 0.0)
+        for model in ("claude-opus-5-5", "claude-sonnet-4-5")
+    }
+
+    assert rows["claude-opus-5-5"].broken_by_edit == {}
+    assert rows["claude-sonnet-4-5"].broken_by_edit == {"A15": 1}
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [
+        "[step 1: result elided by the context compressor; it signs all it writes #a7f3] id=7",
+        "[steps 1-3 elided #a7f3]\n1 read path=a.py",
+    ],
+)
+def test_the_page_shows_the_note_or_marker_of_an_edited_request(marker: str) -> None:
+    sent = request(1, [said("task"), said("a long text " * 90)])
+    arrived = request(2, [said("task"), said(marker)])
+
+    assert excerpt([Pair(sent, (arrived,))]).partition("\n")[2] == marker
 
 
 def long_session(calls: int) -> list[list[Any]]:

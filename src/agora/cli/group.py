@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 import click
 
 import agora as package
-from agora.errors import MissingExtraError
+from agora.errors import MissingExtraError, nearest
 
 _COMMANDS = {
     "compress": "Print messages or a request body, compressed.",
@@ -17,7 +17,9 @@ _COMMANDS = {
     "explain": "Show what happens to every step, and why.",
     "prices": "List price sheets, or measure one on a server of your own.",
     "replay": "Show what would have been elided and saved on your logs.",
+    "report": "Write a report of this installation for an issue: no prompts, no keys.",
     "serve": "Run the gateway: one base URL for every agent.",
+    "statusline": "Print what was saved so far, for the status line of Claude Code.",
     "top": "Watch a running gateway.",
     "validate": "List the provider's rules that messages break.",
     "wrap": "Run a coding agent with a gateway of its own.",
@@ -62,6 +64,14 @@ class _LazyGroup(click.Group):
             raise click.ClickException(str(error)) from error
         assert isinstance(command, click.Command)  # noqa: S101
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        near = nearest(args[0], self.list_commands(ctx))
+        if near and self.get_command(ctx, args[0]) is None:
+            ctx.fail(f"No such command {args[0]!r}{near}.")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command that was asked for; Ctrl-C ends it with the code that shells expect.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agora.cli.options import ceiling_option, tool_options
-from agora.errors import AgoraError, MissingExtraError
+from agora.errors import AgoraError, MissingExtraError, nearest
 from agora.gateway.config import Config
 from agora.wrapping.agents import AGENTS, Agent, agent_for
 from agora.wrapping.plan import Plan, Seen, around_proxies
@@ -122,7 +122,7 @@ def _program(name: str, agent: Agent, known_as: str | None) -> str:
         if (path := shutil.which(one)) is not None:
             return path
     there = Path(name).exists() and "/" in name
-    remedy = f"; {agent.install} installs it" if is_name else ""
+    remedy = f"; {agent.install} installs it" if is_name else nearest(name, AGENTS)
     click.echo(f"agora: {name} {'cannot be run' if there else 'was not found'}{remedy}", err=True)
     sys.exit(_NOT_RUNNABLE if there else _NOT_FOUND)
 
@@ -134,6 +134,7 @@ def _session(agent: Agent, command: tuple[str, ...], folder: Path, asked: _Asked
         from agora.wrapping.account import read_account
         from agora.wrapping.gateway import Gateway, NotStartedError
         from agora.wrapping.run import run
+        from agora.wrapping.status import METRICS
     except ImportError as error:
         raise click.ClickException(str(MissingExtraError("agora wrap", "wrap"))) from error
     environment = dict(os.environ)
@@ -162,6 +163,7 @@ def _session(agent: Agent, command: tuple[str, ...], folder: Path, asked: _Asked
         for name, text in plan.files.items():
             (folder / name).write_text(text, encoding="utf-8")
         told = {**environment, **around_proxies(environment), **plan.environment}
+        told[METRICS] = str(gateway.metrics)
         code = run((command[0], *plan.arguments, *command[1:]), told)
     account = replace(
         read_account(gateway.metrics, gateway.restarts),

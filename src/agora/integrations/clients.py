@@ -17,6 +17,7 @@ from agora.core.compression import Compression
 from agora.core.request import Request
 from agora.errors import UnknownClientError
 from agora.integrations.compress_chat import FailOpen, logged
+from agora.savings import COUNTED, Counted
 
 C = TypeVar("C")
 _FORMATS = {
@@ -25,6 +26,8 @@ _FORMATS = {
     "/messages": "anthropic",
     "/messages/count_tokens": "anthropic",
 }
+_NO_CALL = "/count_tokens"
+"""The end of a path that sends a prompt to no model."""
 _WRAPPED = "_agora_wrapped"
 """Where the class of a wrapped client has the class that it was."""
 
@@ -85,7 +88,7 @@ def wrap(
     request: Any = getattr(kind, "request", None)
     waits = inspect.iscoroutinefunction(prepare)
     hooks: dict[str, Any] = {"_prepare_options": prepare_async if waits else prepare_sync}
-    hooks[_WRAPPED] = kind
+    hooks |= {_WRAPPED: kind, COUNTED: edit.counted}
     if request is not None:
         hooks["request"] = request_async if waits else request_sync
     # A class of its own: `with_options` makes its copies from the class.
@@ -120,6 +123,7 @@ class _Edit:
     def __init__(self, compressor: Compressor) -> None:
         self._compressor = compressor
         self._open = FailOpen(logging.getLogger(__name__))
+        self.counted = Counted(shadow=compressor.shadow)
 
     def __call__(self, options: Any) -> Any:
         return self._open(lambda: self._edited(options), options)
@@ -143,6 +147,8 @@ class _Edit:
         if request is None:
             return options
         compression = self._compressed(request)
+        if not _path(options).endswith(_NO_CALL):
+            self.counted.add(compression)
         if not logged(compression).changed:
             return options
         edited = copy.copy(options)
@@ -154,7 +160,7 @@ class _Edit:
 
     def _request(self, options: Any) -> Request | None:
         """Return the prompt in a request that is about to be sent, if it is one of ours to edit."""
-        path = str(options.url).partition("?")[0].rstrip("/")
+        path = _path(options)
         format = next((f for end, f in _FORMATS.items() if path.endswith(end)), None)
         body, extra = options.json_data, getattr(options, "extra_json", None)
         if format is None or options.method.lower() != "post" or not isinstance(body, dict):
@@ -171,3 +177,7 @@ class _Edit:
             tools=request.tools,
             thinking=request.thinking,
         )
+
+
+def _path(options: Any) -> str:
+    return str(options.url).partition("?")[0].rstrip("/")
