@@ -26,11 +26,11 @@ from agora.gateway.intake.bodies import Bodies, read_body, readable
 from agora.gateway.intake.gate import Gate, Visit
 from agora.gateway.intake.heads import protocol
 from agora.gateway.intake.refused import RefusedError, say
-from agora.gateway.routing.keys import bearer_as_token, is_bearer, owners
+from agora.gateway.routing.headers import ALL
+from agora.gateway.routing.keys import Keys, bearer_as_token, is_bearer, keys_of
 from agora.gateway.routing.routes import (
     OTHER,
     UNKNOWN,
-    Family,
     Header,
     Route,
     by_path,
@@ -149,8 +149,8 @@ class App:
         """Serve a request if it may come in and says where it belongs."""
         headers: list[Header] = scope["headers"]
         asked = by_path(scope["method"], scope["path"])
-        keys = owners(headers, scope["query_string"])
-        route = route_of(asked, headers, keys, bearer=is_bearer(headers))
+        keys = keys_of(headers, scope["path"].encode("utf-8", "replace"), scope["query_string"])
+        route = route_of(asked, headers, keys.owners, bearer=is_bearer(headers))
         if not route.known and self.config.other_paths is not None:
             route = OTHER[self.config.other_paths]
         own = _ASKED.get(scope["path"])
@@ -171,7 +171,7 @@ class App:
             if own is not None:
                 await own(self, scope, receive, send, visit)
             else:
-                destination = Destination(route=route, model=asked.model, keys=keys)
+                destination = Destination(route=route, model=asked.model, keys=keys.owners)
                 await forward(self.forwarder, scope, receive, send, destination, visit)
         finally:
             visit.leave()
@@ -205,9 +205,7 @@ class App:
             tenant = tenant_of(scope["headers"], self.config.tenants, self.forwarder.secret)
         return Visit(self.gate, tenant, (scope.get("client") or ("",))[0], client)
 
-    def _check_destination(
-        self, route: Route, keys: frozenset[Family], headers: list[Header]
-    ) -> None:
+    def _check_destination(self, route: Route, keys: Keys, headers: list[Header]) -> None:
         """Refuse what no upstream can be meant by, before anything of it is read."""
         if wants_websocket(headers):
             raise RefusedError(426, "websocket", "WebSockets are not supported; use HTTP")
@@ -218,8 +216,15 @@ class App:
                 "nothing says which provider this request is for: its path is no path of an API "
                 "that is known here, or its headers and its key do not tell whose",
             )
-        if not any(upstream.takes(route.family, keys) for upstream in self.config.upstreams):
-            raise no_upstream(route.family, keys)
+        if keys.stray and ALL not in self.forwarder.also:
+            raise RefusedError(
+                400,
+                "stray_key",
+                f"{keys.stray}; nothing says whose key it is, so it is not forwarded: send one key "
+                "the way its provider's own clients do",
+            )
+        if not any(upstream.takes(route.family, keys.owners) for upstream in self.config.upstreams):
+            raise no_upstream(route.family, keys.owners)
 
     async def _livez(self, send: Send) -> None:
         await _plain(send, 200, b"ok\n")

@@ -115,7 +115,9 @@ class InFlight:
         """Return the headers to forward; with a body of ours there is no encoding."""
         gateway = self.gateway
         without = gateway.without | {b"content-encoding"} if plain else gateway.without
-        return request_headers(self.scope["headers"], gateway.also, without)
+        assert self.upstream is not None  # noqa: S101
+        families = (*self.upstream.formats, *self.upstream.credentials)
+        return request_headers(self.scope["headers"], gateway.also, without, families)
 
     async def refuse(self, refused: RefusedError) -> None:
         """Answer with a refusal of our own, if nothing was answered yet."""
