@@ -2,6 +2,8 @@
 
     python -m benchmarks.stray_keys --requests 100000      the gateway's application, in process
     python -m benchmarks.stray_keys --through sockets      a gateway behind real sockets
+    python -m benchmarks.stray_keys --through envoy        a real Envoy, deploy/envoy/envoy.yaml
+    python -m benchmarks.stray_keys --through pool         a real Envoy, deploy/envoy/llm-d.yaml
     python -m benchmarks.stray_keys --out FILE             the figures into a file, too
 
 What is drawn and what is counted: `harness.gateway.stray_keys`. Ends with 1 if a key was astray.
@@ -12,9 +14,19 @@ import json
 import time
 from pathlib import Path
 
-from harness.gateway.stray_keys import through_the_application, through_the_gateway
+from harness.gateway.stray_keys import (
+    through_a_pool,
+    through_envoy,
+    through_the_application,
+    through_the_gateway,
+)
 
-WAYS = {"application": through_the_application, "sockets": through_the_gateway}
+WAYS = {
+    "application": through_the_application,
+    "sockets": through_the_gateway,
+    "envoy": through_envoy,
+    "pool": through_a_pool,
+}
 
 
 def main() -> None:

@@ -10,16 +10,18 @@ import asyncio
 import base64
 import random
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 from agora.gateway.app import App
 from agora.gateway.config import Compression, Config, Format, Limits, Log, Upstream
-from harness.gateway.loopback import gateway, serving
+from harness.gateway.loopback import free_port, gateway, serving
 
 FAMILIES: tuple[Format, ...] = ("openai", "anthropic", "gemini", "azure", "bedrock")
 HOST = "localhost"
@@ -99,6 +101,7 @@ HONEST: dict[str, tuple[str, str]] = {
     "gemini": ("/v1beta/models/g:generateContent?alt=sse&pageToken=1", "x-goog-api-key: AIza{}"),
     "azure": ("/openai/deployments/d/chat/completions?api-version=1", "api-key: {}"),
     "bedrock": ("/model/anthropic.claude/converse", "Authorization: Bearer ABSK{}"),
+    "pool": ("/v1/chat/completions", "Authorization: Bearer own-{}"),
 }
 
 
@@ -395,3 +398,40 @@ def through_the_gateway(count: int, seed: int = 2) -> dict[str, Any]:
     with recording() as upstreams, gateway(config_of(upstreams)) as (url, _):
         sent = asyncio.run(send_all(over_sockets(url), Maker(seed), count))
         return sent.figures([one for one, _ in upstreams])
+
+
+def through_envoy(count: int, seed: int = 3) -> dict[str, Any]:
+    """Return the same through a real Envoy with the filter, configured as we ship it."""
+    from harness.envoy import stack
+
+    families = ("openai", "anthropic")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        recording(families) as upstreams,
+        stack(Path(folder), *(url for _, url in upstreams), strict=True) as running,
+    ):
+        sent = asyncio.run(send_all(over_sockets(running.url), Maker(seed, families), count))
+        return sent.figures([one for one, _ in upstreams])
+
+
+def through_a_pool(count: int, seed: int = 4) -> dict[str, Any]:
+    """Return the same before a pool of one's own, where no provider's key belongs."""
+    from harness.envoy import SETTINGS, envoy, filter_process, pool
+
+    port, admin, filter_port, filter_admin = (free_port() for _ in range(4))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        recording(("pool",)) as [(replica, url)],
+    ):
+        config = Path(folder) / "gateway.toml"
+        config.write_text(SETTINGS, encoding="utf-8")
+        process = filter_process(config, filter_port, filter_admin)
+        process.start()
+        told = pool(port=port, admin=admin, filter_port=filter_port, replica=url)
+        try:
+            with envoy(told, Path(folder)):
+                ask = over_sockets(f"http://127.0.0.1:{port}")
+                sent = asyncio.run(send_all(ask, Maker(seed, ("pool",)), count))
+        finally:
+            process.end()
+        return sent.figures([replica])
