@@ -50,6 +50,8 @@ _SWITCH_SECONDS = 0.001
 """How long a compressing thread may keep the interpreter while the loop waits for it; the default
 is five times that. Chosen by reasoning, not yet by measurement."""
 _WARM_SECONDS = 10.0
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+"""What APIs are asked by. CONNECT and TRACE would make a proxy of the gateway, or a mirror."""
 
 
 def make_app(
@@ -134,9 +136,8 @@ class App:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: list[Header] = scope["headers"]
-        host = next((value for name, value in headers if name == b"host"), b"")
-        if not self.config.takes_host(host.decode("latin-1")):
-            refused = RefusedError(421, "host", "the gateway does not answer to this host")
+        refused = self._wrong_head(scope["method"], headers)
+        if refused is not None:
             await say(send, UNKNOWN["openai"], refused)
             return
         own = _OWN.get(scope["path"])
@@ -144,6 +145,17 @@ class App:
             await own(self, send)
             return
         await self._admit(scope, receive, send)
+
+    def _wrong_head(self, method: str, headers: list[Header]) -> RefusedError | None:
+        """Return why nothing of a request is looked at."""
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) > 1:
+            return RefusedError(400, "host", "the header Host stands there twice; send it once")
+        if not self.config.takes_host(b"".join(hosts).decode("latin-1")):
+            return RefusedError(421, "host", "the gateway does not answer to this host")
+        if method not in _METHODS:
+            return RefusedError(405, "method", f"the method is none of {', '.join(_METHODS)}")
+        return None
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request if it may come in and says where it belongs."""

@@ -120,6 +120,8 @@ class Config:
         [True, True, False, False]
         """
         name = host_name(host)
+        if name is None:
+            return False
         for taken in self.hosts:
             if taken == "*" or (name and name == taken):
                 return True
