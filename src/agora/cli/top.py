@@ -46,10 +46,12 @@ def top(url: str, *, every_seconds: float, once: bool, json_out: str | None) -> 
 
     Everything shown comes from its /metrics. Rates and times cover the
     last minute, totals everything since it started. Press Ctrl-C to quit.
+    Into a file or a pipe it prints once and exits.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise click.BadParameter(f"{url!r} is not an http or https address", param_hint="URL")
     console = Console()
+    once = once or not console.is_terminal
     watch = Watch(url.rstrip("/"))
     try:
         watch.look(fetch(watch.url), time.time())

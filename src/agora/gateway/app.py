@@ -257,42 +257,69 @@ class App:
 
     async def _score(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
         """Judge the steps in a body; nothing is sent on."""
-        began = time.monotonic()
-        judged, reason = Judged(), "judged"
+        began = time.time_ns()
+        judged, reason, status = Judged(), "judged", 200
         try:
             judged = await self._judged(scope, receive, visit)
             await _plain(send, 200, judged.body, b"application/json")
         except RefusedError as refused:
-            reason = refused.reason
+            reason, status = refused.reason, refused.status
             if refused.status != 499:
                 await say(send, UNKNOWN["openai"], refused)
         finally:
-            seconds = time.monotonic() - began
-            self.forwarder.meter.request("score", "", judged.rung, reason, seconds)
+            self._tell_own(
+                Exchange(
+                    route="score",
+                    tenant="",
+                    status=status,
+                    rung=judged.rung,
+                    reason=reason,
+                    started_ns=began,
+                )
+            )
 
     async def _compress(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
         """Compress the messages in a body and hand them back; nothing is sent on."""
-        began = time.monotonic()
-        compressed, reason = Compressed(), ""
+        began = time.time_ns()
+        compressed, reason, status = Compressed(), "", 200
         try:
             compressed = await self._compressed(scope, receive, visit)
             reason = compressed.reason
             await _plain(send, 200, compressed.body, b"application/json")
         except RefusedError as refused:
-            reason = refused.reason
+            reason, status = refused.reason, refused.status
             if refused.status != 499:
                 await say(send, UNKNOWN["openai"], refused)
         finally:
-            seconds = time.monotonic() - began
-            self.forwarder.meter.request(
-                "compress",
-                visit.tenant,
-                compressed.rung,
-                reason,
-                seconds,
-                compressed.tokens_before,
-                compressed.tokens_after,
+            self._tell_own(
+                Exchange(
+                    route="compress",
+                    tenant=visit.tenant,
+                    status=status,
+                    model=compressed.model,
+                    rung=compressed.rung,
+                    reason=reason,
+                    tokens_in=compressed.tokens_before,
+                    tokens_out=compressed.tokens_after,
+                    started_ns=began,
+                )
             )
+
+    def _tell_own(self, exchange: Exchange) -> None:
+        """Count a request that was answered here, and write its line."""
+        now = time.time_ns()
+        held_ms = (now - exchange.started_ns) / 1e6
+        self.forwarder.meter.request(
+            exchange.route,
+            exchange.tenant,
+            exchange.rung,
+            exchange.reason,
+            held_ms / 1e3,
+            exchange.tokens_in,
+            exchange.tokens_out,
+        )
+        if self.config.log.requests or self.forwarder.reporter is not None:
+            self.forwarder.tell(exchange._replace(held_ms=held_ms, ended_ns=now))
 
     async def _compressed(self, scope: Scope, receive: Receive, visit: Visit) -> Compressed:
         body = await self._body_of(scope, receive, visit, COMPRESS)
@@ -319,7 +346,7 @@ class App:
         if scope["method"] != "POST":
             raise RefusedError(405, "method", f"{path} takes POST, not {scope['method']}")
         headers, most = scope["headers"], self.config.limits.body_bytes
-        came = await read_body(headers, receive, self.forwarder.bodies, visit.address)
+        came = await read_body(headers, receive, self.forwarder.bodies, visit.address, visit.tenant)
         if came is None:
             raise RefusedError(499, "client_left", "")
         visit.take()
@@ -360,7 +387,7 @@ class App:
     async def start(self) -> None:
         """Make ready to serve; needs a running loop."""
         self.forwarder.reporter = reporter_for(self.config.telemetry)
-        self.forwarder.journal = journal_for(self.config.journal)
+        self.forwarder.journal = journal_for(self.config.journal, self.forwarder.meter.journal_lost)
         for pool in self.editing.pools:
             pool.start()
         await self.forwarder.client.start()

@@ -86,7 +86,7 @@ async def _replace_parts(app: App, old: Config, new: Config) -> None:
         reporter = await asyncio.to_thread(reporter_for, new.telemetry)
     journal = running.journal
     if old.journal != new.journal:
-        journal = await asyncio.to_thread(journal_for, new.journal)
+        journal = await asyncio.to_thread(journal_for, new.journal, running.meter.journal_lost)
     fresh = app_with(editing, new, running.meter, clock=running.clock)
     forwarder = fresh.forwarder
     forwarder.client, forwarder.secret = running.client, running.secret

@@ -89,8 +89,8 @@ class InFlight:
 
     async def read_body(self) -> None:
         """Read what the client sends, and take a slot for it."""
-        headers, gateway = self.scope["headers"], self.gateway
-        came = await read_body(headers, self.receive, gateway.bodies, self.visit.address)
+        headers, gateway, visit = self.scope["headers"], self.gateway, self.visit
+        came = await read_body(headers, self.receive, gateway.bodies, visit.address, visit.tenant)
         if came is None:
             self.client_left = True
             self.error = "client_left"

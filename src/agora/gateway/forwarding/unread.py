@@ -79,7 +79,7 @@ async def _upload(call: InFlight, task: "asyncio.Task[Any]") -> AsyncIterator[by
     loop, seconds = asyncio.get_running_loop(), call.gateway.config.limits.body_seconds
     timer = loop.call_later(seconds, give_way)
     try:
-        with call.gateway.bodies.one(call.visit.address, give_way) as body:
+        with call.gateway.bodies.one(call.visit.address, call.visit.tenant, give_way) as body:
             while True:
                 message = await call.receive()
                 if message["type"] == "http.disconnect":
