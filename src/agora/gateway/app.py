@@ -12,6 +12,7 @@ from typing import Any
 
 from agora.core.scorer import Scorer
 from agora.errors import AgoraError
+from agora.gateway.config import Client as ConfiguredClient
 from agora.gateway.config import Config
 from agora.gateway.editing.compress import PATH as COMPRESS
 from agora.gateway.editing.compress import Compressed, CompressJob, unchanged
@@ -84,6 +85,8 @@ def uvicorn_settings(config: Config) -> dict[str, Any]:
     return {
         "host": config.listen_host,
         "port": config.listen_port,
+        "ssl_certfile": config.listen_certificate,
+        "ssl_keyfile": config.listen_key,
         "loop": "uvloop",
         "http": protocol(config.limits),
         "ws": "none",
@@ -136,15 +139,20 @@ class App:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: list[Header] = scope["headers"]
-        refused = self._wrong_head(scope["method"], headers)
-        if refused is not None:
-            await say(send, UNKNOWN["openai"], refused)
+        wrong = self._wrong_head(scope["method"], headers)
+        if wrong is not None:
+            await say(send, UNKNOWN["openai"], wrong)
             return
         own = _OWN.get(scope["path"])
-        if own is not None:
-            await own(self, send)
+        if own is None:
+            await self._admit(scope, receive, send)
             return
-        await self._admit(scope, receive, send)
+        try:
+            if own is App._metrics:
+                self._client(headers)
+            await own(self, send)
+        except RefusedError as refused:
+            await say(send, UNKNOWN["openai"], refused)
 
     def _wrong_head(self, method: str, headers: list[Header]) -> RefusedError | None:
         """Return why nothing of a request is looked at."""
@@ -207,15 +215,20 @@ class App:
 
     def _visit(self, scope: Scope) -> Visit:
         headers = scope["headers"]
-        if scope["path"] == COMPRESS:
-            # Nothing goes on from there: a bearer token can only be the gateway's own.
-            headers = [*headers, *bearer_as_token(headers)]
-        client = self.gate.client_of(headers)
+        asked_here = scope["path"] in _ASKED
+        client = self._client(headers) if asked_here else self.gate.client_of(headers)
         if client is not None:
             tenant = client.name
         else:
             tenant = tenant_of(scope["headers"], self.config.tenants, self.forwarder.secret)
         return Visit(self.gate, tenant, (scope.get("client") or ("",))[0], client)
+
+    def _client(self, headers: list[Header]) -> ConfiguredClient | None:
+        """Return whose token a request shows that nothing is forwarded of.
+
+        A bearer token can only be the gateway's own there.
+        """
+        return self.gate.client_of([*headers, *bearer_as_token(headers)])
 
     def _check_destination(self, route: Route, keys: Keys, headers: list[Header]) -> None:
         """Refuse what no upstream can be meant by, before anything of it is read."""
