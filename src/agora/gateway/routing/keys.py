@@ -9,6 +9,7 @@ written as no provider known here takes it, goes nowhere: it is `stray`.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import unquote_to_bytes
 
@@ -35,20 +36,15 @@ _PARAMETERS: Mapping[bytes, Format] = MappingProxyType(
     }
 )
 """The same in the query."""
-_BEGINNINGS: tuple[tuple[bytes, Format], ...] = (
-    (b"sk-ant-", "anthropic"),
+_BEGINNINGS = re.compile(
+    rb"(?<![^\s,;:=\"'<>])(?i:(?P<anthropic>sk-ant-)"
     # OpenAI's, and of those who write theirs like it. Whoever serves these says so by
     # `credentials`.
-    (b"sk-", "openai"),
-    (b"sess-", "openai"),
-    (b"aiza", "gemini"),
-    (b"aq.", "gemini"),
-    (b"ya29.", "gemini"),
-    (b"absk", "bedrock"),
-    (b"bedrock-api-key-", "bedrock"),
-    (b"aws4-", "bedrock"),
+    rb"|(?P<openai>sk-|sess-)"
+    rb"|(?P<gemini>aiza|aq\.|ya29\.)"
+    rb"|(?P<bedrock>absk|bedrock-api-key-|aws4-))"
 )
-"""How keys begin that are only ever one provider's, in small letters."""
+"""How keys begin that are only ever one provider's, at the beginning of a word."""
 _ANYWHERE = re.compile(
     rb"(?<![A-Za-z0-9])(?:(?P<anthropic>(?i:sk-ant-))"
     rb"|(?P<openai>(?i:sk-(?:proj|svcacct|admin)-)|sk-[A-Za-z0-9]{1,64}T3BlbkFJ)"
@@ -56,6 +52,8 @@ _ANYWHERE = re.compile(
     rb"|(?P<bedrock>ABSK[\w-]{8}|bedrock-api-key-|AWS4-HMAC-))"
 )
 """The same where no key is expected, as far as nothing else is likely to look like it."""
+_MARKS = (b"sk-", b"aiza", b"ya29.", b"absk", b"bedrock-api-key-", b"aws4-")
+"""Without any of these in it, in small letters, a text has none of them: a quick look."""
 _OWNERS: Mapping[str, Format] = MappingProxyType(
     {owner: owner for owner in ("anthropic", "openai", "gemini", "bedrock")}
 )
@@ -66,10 +64,11 @@ _SECRET_PARAMETER = re.compile(
     rb"|credentials?|signature|authorization|apikey)|auth|bearer|jwt|sig|sas|pwd"
 )
 """The same for parameters, of letters and digits alone."""
-_BETWEEN_WORDS = re.compile(rb"[\s,;:=\"'<>]+")
 _ONE_WORD = re.compile(rb"[^\s,;\"'<>]+")
 _NOT_A_NAME = re.compile(rb"[^a-z0-9]+")
 _PARAMETER_ENDS = re.compile(rb"[&;]")
+_TARGET_MOST = 8_192
+"""What is longer is no request of these APIs', and takes long to look through."""
 SECRET_HEADERS = frozenset({b"authorization", *_HEADERS})
 """Every header that a key may stand in, whoever takes it."""
 
@@ -98,6 +97,8 @@ def keys_of(headers: Iterable[Header], path: bytes = b"", query: bytes = b"") ->
     >>> keys_of([(b"authorization", b"Bearer one, Bearer two")]).stray
     "the header 'authorization' is not one key after 'Bearer'"
     """
+    if len(path) + len(query) > _TARGET_MOST:
+        return Keys(stray=f"the path and query are longer than {_TARGET_MOST:,} bytes")
     found: set[Format] = set()
     strays: list[str] = []
     elsewhere = [_plain(path)] if path else []
@@ -114,10 +115,10 @@ def keys_of(headers: Iterable[Header], path: bytes = b"", query: bytes = b"") ->
                 found.add(_HEADERS[name])
             found.update(_by_words(value))
             strays += _not_one_key(name, value)
-        elif name in FORWARDED or name.startswith(FORWARDED_PREFIXES):
+        elif _is_forwarded(name):
             elsewhere.append(value)
-            family = _vendor(name)
-            if family is not None and value.strip() and _SECRET_NAME.search(name):
+            family = _secret_of(name)
+            if family is not None and value.strip():
                 found.add(family)
                 found.update(_by_words(value))
     if query:
@@ -133,8 +134,10 @@ def keys_of(headers: Iterable[Header], path: bytes = b"", query: bytes = b"") ->
             else:
                 continue
             found.update(_by_words(value))
-    for match in _ANYWHERE.finditer(b"\n".join(elsewhere)):
-        found.add(_OWNERS[str(match.lastgroup)])
+    text = b"\n".join(elsewhere)
+    low = text.lower()
+    if any(mark in low for mark in _MARKS):
+        found.update(_OWNERS[str(match.lastgroup)] for match in _ANYWHERE.finditer(text))
     return Keys(frozenset(found), strays[0] if strays else "")
 
 
@@ -178,7 +181,7 @@ def _not_one_key(name: bytes, value: bytes) -> Iterator[str]:
             yield "the header 'authorization' is not one key after 'Bearer'"
     elif not (
         scheme.lower().startswith(b"aws4-")
-        or (not rest and _ONE_WORD.fullmatch(value) and _by_beginning(value) is not None)
+        or (not rest and _ONE_WORD.fullmatch(value) and _BEGINNINGS.match(value) is not None)
     ):
         yield "the header 'authorization' is neither 'Bearer' and a key nor an AWS signature"
 
@@ -204,26 +207,23 @@ def _plain(text: bytes) -> bytes:
     return text
 
 
-def _vendor(header: bytes) -> Format | None:
+@lru_cache(maxsize=1_024)
+def _is_forwarded(header: bytes) -> bool:
+    return header in FORWARDED or header.startswith(FORWARDED_PREFIXES)
+
+
+@lru_cache(maxsize=1_024)
+def _secret_of(header: bytes) -> Format | None:
+    """Return whose header it is, if it is one of a provider's for keys."""
     for prefix, families in VENDORS:
-        if header.startswith(prefix):
+        if header.startswith(prefix) and _SECRET_NAME.search(header):
             return families[0]
     return None
 
 
 def _by_words(value: bytes) -> Iterator[Format]:
-    for word in _BETWEEN_WORDS.split(value):
-        owner = _by_beginning(word)
-        if owner is not None:
-            yield owner
-
-
-def _by_beginning(key: bytes) -> Format | None:
-    key = key[:32].lower()
-    for beginning, owner in _BEGINNINGS:
-        if key.startswith(beginning):
-            return owner
-    return None
+    for match in _BEGINNINGS.finditer(value):
+        yield _OWNERS[str(match.lastgroup)]
 
 
 def _shown(name: bytes) -> str:
