@@ -396,6 +396,11 @@ def test_slashes_too_many_change_nothing_about_what_is_asked(path: str) -> None:
         assert by_path("POST", spelt).route is plain
 
 
+def test_parameters_of_a_path_do_not_make_it_anothers() -> None:
+    assert by_path("POST", "/v1/messages;a=b").route is OTHER["anthropic"]
+    assert by_path("POST", "/v1/embeddings;a=b").route is OTHER["openai"]
+
+
 def test_batches_are_passed_on_unread() -> None:
     assert by_path("POST", "/v1/messages/batches").route is OTHER["anthropic"]
     assert by_path("POST", "/v1/messages/batches/").route is OTHER["anthropic"]
