@@ -537,11 +537,13 @@ def cost(rounds: int) -> Figures:
         stack(Path(folder), up, up, PATIENT, message_timeout=f"{LONG:.0f}s") as stood,
         process("gateway", up, "patient") as (door, door_pid),
     ):
-        ports = {"port": free_port(), "admin": free_port(), "filter_port": 1}
-        told = configuration(**ports, openai=up, anthropic=up, bare=True)
+        port, admin = free_port(), free_port()
+        told = configuration(
+            port=port, admin=admin, filter_port=1, openai=up, anthropic=up, bare=True
+        )
         with envoy(told, Path(folder), "bare") as bare:
             doors: dict[str, tuple[str, dict[str, int]]] = {
-                "bare Envoy": (f"http://127.0.0.1:{ports['port']}", {"envoy": bare.pid}),
+                "bare Envoy": (f"http://127.0.0.1:{port}", {"envoy": bare.pid}),
                 "Envoy and filter": (
                     stood.url,
                     {"envoy": stood.envoy.pid, "filter": stood.filter.pid},

@@ -21,6 +21,7 @@ from typing import Any
 from harness.gateway.loopback import free_port
 
 SHIPPED = Path(__file__).parents[1] / "deploy" / "envoy" / "envoy.yaml"
+POOL = SHIPPED.with_name("llm-d.yaml")
 START_SECONDS = 240.0
 
 
@@ -32,11 +33,19 @@ def executable() -> str | None:
 
 
 def configuration(
-    *, port: int, admin: int, filter_port: int, openai: str, anthropic: str, bare: bool = False
+    *,
+    port: int,
+    admin: int,
+    filter_port: int,
+    openai: str,
+    anthropic: str,
+    bare: bool = False,
+    strict: bool = False,
 ) -> dict[str, Any]:
     """Return the shipped configuration with the addresses of a test in it.
 
-    `bare` leaves the filter out, to be compared with.
+    `bare` leaves the filter out, to be compared with. Unless `strict`, whatever has no route goes
+    to OpenAI's upstream: such tests are about bodies of every format, not about keys.
     """
     import yaml
 
@@ -49,6 +58,8 @@ def configuration(
     del manager["access_log"]
     if bare:
         del manager["http_filters"][0]
+    if not strict:
+        _open(manager)
     places = {"agora": filter_port, "openai": _port(openai), "anthropic": _port(anthropic)}
     for cluster in config["static_resources"]["clusters"]:
         cluster.pop("transport_socket", None)
@@ -56,6 +67,40 @@ def configuration(
         endpoint = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]
         address = endpoint["address"]["socket_address"]
         address["address"], address["port_value"] = "127.0.0.1", places[cluster["name"]]
+    return config
+
+
+def _open(manager: dict[str, Any]) -> None:
+    """Let everything through, to Anthropic's upstream by its path and else to OpenAI's."""
+    manager["http_filters"] = [f for f in manager["http_filters"] if f["name"] != "keys"]
+    [host] = manager["route_config"]["virtual_hosts"]
+    by_key = {route["route"]["cluster"]: route["route"] for route in host["routes"][:-1]}
+    host["routes"] = [
+        {"match": {"prefix": "/v1/messages"}, "route": by_key["anthropic"]},
+        {"match": {"prefix": "/"}, "route": by_key["openai"]},
+    ]
+
+
+def pool(*, port: int, admin: int, filter_port: int, replica: str) -> dict[str, Any]:
+    """Return the shipped configuration for a pool with one replica, which nobody has to pick."""
+    import yaml
+
+    config: dict[str, Any] = yaml.safe_load(POOL.read_text(encoding="utf-8"))
+    config["admin"]["address"]["socket_address"]["port_value"] = admin
+    [listener] = config["static_resources"]["listeners"]
+    listener["address"]["socket_address"] = {"address": "127.0.0.1", "port_value": port}
+    manager = _manager(config)
+    manager["http_filters"] = [f for f in manager["http_filters"] if f["name"] != "endpoint_picker"]
+    places = {"agora": filter_port, "picked_replica": _port(replica)}
+    clusters = [c for c in config["static_resources"]["clusters"] if c["name"] in places]
+    config["static_resources"]["clusters"] = clusters
+    for cluster in clusters:
+        for word in ("lb_policy", "original_dst_lb_config"):
+            cluster.pop(word, None)
+        address = {"address": "127.0.0.1", "port_value": places[cluster["name"]]}
+        ends = [{"lb_endpoints": [{"endpoint": {"address": {"socket_address": address}}}]}]
+        cluster["type"] = "STATIC"
+        cluster["load_assignment"] = {"cluster_name": cluster["name"], "endpoints": ends}
     return config
 
 
@@ -193,13 +238,19 @@ def stack(
     *,
     message_timeout: str = "",
     duplex: bool = False,
+    strict: bool = False,
 ) -> Iterator[Stack]:
     """Run Envoy and the filter in front of two upstreams; `settings` is TOML."""
     port, admin, filter_port, filter_admin = (free_port() for _ in range(4))
     config = folder / "gateway.toml"
     config.write_text(settings or SETTINGS, encoding="utf-8")
     told = configuration(
-        port=port, admin=admin, filter_port=filter_port, openai=openai, anthropic=anthropic
+        port=port,
+        admin=admin,
+        filter_port=filter_port,
+        openai=openai,
+        anthropic=anthropic,
+        strict=strict,
     )
     process = filter_process(config, filter_port, filter_admin)
     if message_timeout:

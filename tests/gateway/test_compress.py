@@ -1,6 +1,7 @@
 """`POST /v1/compress`: messages in, messages out, for LiteLLM and every language."""
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from agora.compressor import Compressor
 from agora.gateway.app import App, make_app
-from agora.gateway.config import Client, Compression
+from agora.gateway.config import Client, Compression, Log
 from agora.gateway.editing.compress import unchanged
 from agora.rows import compress_rows, is_partial
 from agora.testing import sample
@@ -163,6 +164,18 @@ def test_a_bearer_token_opens_the_door_where_tokens_are_asked_for() -> None:
         assert ask(url, chat(2), authorization="Bearer other")[0] == 401
         assert ask(url, chat(2), authorization="Bearer word")[0] == 200
         assert ask(url, chat(2), **{"x-agora-token": "word"})[0] == 200
+
+
+def test_a_call_leaves_a_line_with_what_was_done(caplog: pytest.LogCaptureFixture) -> None:
+    config = config_for("http://127.0.0.1:9", compression=EVERY_CALL, log=Log())
+    with caplog.at_level(logging.INFO, "agora.gateway.requests"), gateway(config) as (url, _):
+        ask(url, chat(30))
+        ask(url, b"[]")
+    edited, unread = [r.__dict__["fields"] for r in caplog.records if "fields" in r.__dict__]
+
+    assert (edited["route"], edited["status"], edited["reason"]) == ("compress", 200, "compressed")
+    assert edited["tokens_in"] > edited["tokens_out"] > 0
+    assert (unread["route"], unread["status"], unread["reason"]) == ("compress", 400, "unread")
 
 
 def test_partial_rows_are_told_from_whole_conversations() -> None:

@@ -280,7 +280,7 @@ def test_no_secret_is_told_anywhere(door: Door) -> None:
                     x_api_key=secret,
                     Cookie=secret,
                 )
-            inner.ask(body=b'{"' + secret.encode(), Authorization=secret)
+            inner.ask(body=b'{"' + secret.encode(), Authorization=f"Bearer {secret}")
             long = chat(40)
             long["messages"][1]["content"] += secret
             inner.ask(body=long, Authorization=f"Bearer {secret}")
@@ -453,8 +453,13 @@ def test_no_secret_is_told_to_the_collector_of_traces(door: Door) -> None:
                     baggage=f"key={secret}",
                 )
             # Refused by the upstream: then the model's name is what the client wrote, no model.
-            inner.ask(body={"model": secret, "messages": [{"role": secret}]}, Authorization=secret)
-            inner.ask(body=b'{"model": "' + secret.encode() + b'"', Authorization=secret)
+            inner.ask(
+                body={"model": secret, "messages": [{"role": secret}]},
+                Authorization=f"Bearer {secret}",
+            )
+            inner.ask(
+                body=b'{"model": "' + secret.encode() + b'"', Authorization=f"Bearer {secret}"
+            )
         sent = [
             gzip.decompress(r.body) if r.header("content-encoding") == "gzip" else r.body
             for r in collector.received

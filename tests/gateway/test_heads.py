@@ -194,18 +194,59 @@ def test_the_one_who_has_most_bodies_on_their_way_gives_way() -> None:
     gone: list[str] = []
     with ExitStack() as stack:
         for name in ("a1", "b1", "b2", "b3", "b4", "a2"):
-            stack.enter_context(reading.one(name[0], partial(gone.append, name)))
+            stack.enter_context(reading.one(name[0], "t", partial(gone.append, name)))
     assert gone == ["b1", "b2", "b3"]
 
 
 def test_all_bodies_together_are_bounded_and_given_back() -> None:
     reading = Bodies(Limits(concurrent=100, body_bytes=1_024))
+    gone: list[str] = []
     with ExitStack() as stack:
-        bodies = [stack.enter_context(reading.one("a", lambda: None)) for _ in range(17)]
-        for body in bodies[:16]:
-            body.grow(1_024)
-        with pytest.raises(RefusedError, match="too many large bodies"):
-            bodies[16].grow(1)
+        bodies = []
+        for n in range(12):
+            one = reading.one("a", f"t{n}", partial(gone.append, f"t{n}"))
+            bodies.append(stack.enter_context(one))
+        for body in bodies:
+            body.grow(1_000)
+            assert reading.size <= 8 * 1_024
         with pytest.raises(RefusedError, match="more than 1,024"):
-            bodies[0].grow(1)
+            bodies[-1].grow(25)
+        # What was sent off and has not heard of it yet takes no room.
+        bodies[0].grow(1)
+        assert reading.size == 8_000
+    assert gone == ["t0", "t1", "t2", "t3"]
     assert reading.size == 0
+
+
+def test_a_tenant_with_too_many_bytes_on_their_way_makes_room_for_itself_and_no_other() -> None:
+    reading = Bodies(Limits(concurrent=100, body_bytes=1_024))
+    gone: list[str] = []
+    with ExitStack() as stack:
+        for name in ("b0", "a0", "a1", "a2", "a3", "a4", "a5", "b1"):
+            one = reading.one("a", name[0], partial(gone.append, name))
+            stack.enter_context(one).grow(1_000)
+            assert reading.size <= 8 * 1_024
+    assert gone == ["a0", "a1"]
+
+
+def test_uploads_that_never_end_hold_a_bounded_memory_and_harm_nobody_else() -> None:
+    upstream = StrictUpstream()
+    limits = Limits(body_bytes=1 << 20, body_seconds=60)
+    with serving(upstream) as base, gateway(config_for(base, limits=limits)) as (url, app):
+        host, port = url.removeprefix("http://").split(":")
+        with ExitStack() as stack:
+            for _ in range(30):
+                link = stack.enter_context(socket.create_connection((host, int(port)), timeout=10))
+                link.sendall(
+                    b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+                    b"Authorization: Bearer stuck\r\nContent-Length: 1000000\r\n\r\n"
+                    + bytes(900_000)
+                )
+            until = time.monotonic() + 20
+            while app.forwarder.bodies.size < 3 << 20 and time.monotonic() < until:
+                time.sleep(0.01)
+            door = Door(url, app, upstream, base)
+            asked = door.ask(body=chat(3), Authorization="Bearer other")
+
+            assert asked[0] == 200
+            assert 3 << 20 <= app.forwarder.bodies.size <= 4 << 20

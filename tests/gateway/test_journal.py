@@ -14,6 +14,7 @@ from agora.gateway.config import Compression, Journal, parse_config
 from agora.gateway.watching.exchange import Exchange
 from agora.gateway.watching.journal import CannotKeepError, journal_for, line_of
 from agora.gateway.watching.journal import Journal as Written
+from agora.gateway.watching.metrics import Meter
 from harness.gateway.histories import chat
 from harness.gateway.loopback import config_for, gateway, serving
 from harness.gateway.strict_upstream import StrictUpstream
@@ -55,7 +56,7 @@ def test_a_prompt_is_kept_as_it_came_with_what_was_decided_and_no_key(tmp_path: 
 
 
 def test_nothing_is_kept_unless_a_folder_is_named(tmp_path: Path) -> None:
-    assert journal_for(parse_config("upstreams = []").journal) is None
+    assert journal_for(parse_config("upstreams = []").journal, print) is None
     told = parse_config(f'upstreams = []\n[journal]\nfolder = "{tmp_path}"\nmax_mb = 3\n')
 
     assert told.journal == Journal(folder=str(tmp_path), max_mb=3)
@@ -67,8 +68,9 @@ def test_beyond_the_most_nothing_more_is_written_and_that_is_said_once(
 ) -> None:
     exchange = Exchange(route="chat", tenant="t")
     body = b'{"messages": ["' + b"x" * (1 << 19) + b'"]}'
+    lost: list[str] = []
     with caplog.at_level(logging.WARNING):
-        journal = Written(Journal(folder=str(tmp_path), max_mb=1))
+        journal = Written(Journal(folder=str(tmp_path), max_mb=1), lost.append)
         for _ in range(5):
             journal.add(exchange, body)
         journal.close()
@@ -77,6 +79,7 @@ def test_beyond_the_most_nothing_more_is_written_and_that_is_said_once(
     assert [record.getMessage() for record in caplog.records] == [
         "prompts are missing from the journal: journal.max_mb is reached"
     ]
+    assert lost == ["max_mb"] * 4
 
 
 def test_a_folder_that_cannot_be_written_to_is_found_at_the_start(tmp_path: Path) -> None:
@@ -84,22 +87,36 @@ def test_a_folder_that_cannot_be_written_to_is_found_at_the_start(tmp_path: Path
     file.write_text("")
 
     with pytest.raises(CannotKeepError, match="cannot be written to"):
-        journal_for(Journal(folder=str(file / "below")))
+        journal_for(Journal(folder=str(file / "below")), print)
 
 
-def test_a_disk_that_fails_is_seen_by_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_disk_that_is_full_is_seen_in_the_metrics_alone_and_may_have_room_again(
+    tmp_path: Path,
 ) -> None:
-    def full(*_: object) -> int:
-        raise OSError(28, "No space left on device")
+    exchange, meter = Exchange(route="chat", tenant="t"), Meter()
+    body = b'{"messages": ["' + b"x" * 3_000 + b'"]}'
+    journal = Written(Journal(folder=str(tmp_path)), meter.journal_lost)
 
-    journal = Written(Journal(folder=str(tmp_path)))
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
-        journal.add(Exchange(route="chat", tenant="t"), b"{}")
-        journal.close()
+    def lost() -> float:
+        return meter.snapshot().total("agora_journal_lost_total", why="write_failed")
 
-    assert lines_in(tmp_path) == []
+    # Where it is written to a device that is always full, and afterwards to its file again.
+    file = os.dup(journal._file)
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, journal._file)
+    for n in (1, 2):
+        journal.add(exchange, body)
+        until = time.monotonic() + 20
+        while lost() < n and time.monotonic() < until:
+            time.sleep(0.01)
+    os.dup2(file, journal._file)
+    assert lost() == 2
+    journal.add(exchange, body)
+    journal.close()
+    os.close(file)
+    os.close(full)
+
+    assert lines_in(tmp_path) == [line_of(exchange, body).rstrip(b"\n")]
 
 
 def test_in_shadow_prompts_are_kept_too(tmp_path: Path) -> None:

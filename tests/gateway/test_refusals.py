@@ -31,7 +31,7 @@ class Picky(StrictUpstream):
     refuses_edits_of: set[str] = field(default_factory=set)
 
     async def _answer(self, request: Any, send: Any) -> None:
-        key = request.header("authorization") or ""
+        key = (request.header("authorization") or "").removeprefix("Bearer ")
         self.refuse_edited_by = EMPTY if key in self.refuses_edits_of else ""
         await super()._answer(request, send)
 
@@ -50,7 +50,7 @@ class Parts:
     def ask(self, body: Any, key: str = "one") -> tuple[int, dict[str, str], bytes]:
         host, port = self.url.removeprefix("http://").split(":")
         connection = http.client.HTTPConnection(host, int(port), timeout=20)
-        headers = {"authorization": key}
+        headers = {"authorization": f"Bearer {key}"}
         connection.request("POST", "/v1/chat/completions", json.dumps(body).encode(), headers)
         answer = connection.getresponse()
         said = answer.read()

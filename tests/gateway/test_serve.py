@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -442,7 +443,12 @@ def test_at_sighup_the_file_is_read_again_and_one_with_mistakes_changes_nothing(
         "(did you mean depth?)"
     )
     says = [line["message"] for line in said]
-    assert "configuration reloaded; changed: listen.hosts, limits.body_bytes" in says
+    [audit] = [line for line in says if line.startswith("configuration reloaded")]
+    changed = "configuration reloaded; changed: listen.hosts, limits.body_bytes; from (.+) to"
+    was = re.match(changed, audit)
+    assert was is not None
+    assert f"started with configuration {was[1]}" in says
+    assert not audit.endswith(was[1])
     assert "changed in the file, applied at the next restart: limits.settle_seconds" in says
 
 

@@ -1,5 +1,7 @@
 import json
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -159,6 +161,8 @@ def test_ctrl_c_ends_it_with_the_code_that_shells_expect(monkeypatch: pytest.Mon
         raise KeyboardInterrupt
 
     monkeypatch.setattr("agora.cli.top.time.sleep", interrupted)
+    # As in a terminal, which this is not.
+    monkeypatch.setenv("FORCE_COLOR", "1")
     with serving(busy().render()) as url:
         result = CliRunner().invoke(agora, ["top", url])
 
@@ -179,6 +183,16 @@ def test_the_command_prints_one_look_of_a_gateway_that_runs() -> None:
 
     assert result.exit_code == 0
     assert "net saving" in result.output
+
+
+def test_into_a_pipe_it_prints_once_and_exits() -> None:
+    with serving(busy().render()) as url:
+        command = [sys.executable, "-m", "agora.cli", "top", url]
+        done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+
+    assert done.returncode == 0
+    assert re.search(rb"requests\s+40 ", done.stdout)
+    assert b"\x1b" not in done.stdout
 
 
 def test_what_is_no_gateway_is_told_apart() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agora.gateway.config import Compression, Config, Limits, Log, Tenants, Upstream
 from agora.gateway.routing.headers import FORWARDED, FORWARDED_PREFIXES, request_headers
-from agora.gateway.routing.keys import is_bearer, owners
+from agora.gateway.routing.keys import is_bearer, keys_of
 from agora.gateway.routing.routes import OTHER, UNKNOWN, by_path, refusal, route_of
 from harness.gateway.histories import chat, messages, responses
 from harness.gateway.loopback import config_for, gateway, serving
@@ -363,7 +363,7 @@ def test_whatever_is_asked_a_key_with_an_owner_meets_only_upstreams_that_take_it
         for family in FAMILIES
     )
     asked = by_path(method, "/" + "/".join(parts))
-    whose = owners(headers)
+    whose = keys_of(headers).owners
     route = route_of(asked, headers, whose, bearer=is_bearer(headers))
     found = Config(upstreams=upstreams).upstream_for(route.family, asked.model, whose)
 
@@ -394,6 +394,11 @@ def test_slashes_too_many_change_nothing_about_what_is_asked(path: str) -> None:
     assert plain.format
     for spelt in (f"{path}/", f"{path}//", f"/{path}", path.replace("/", "//"), f"{path[3:]}/"):
         assert by_path("POST", spelt).route is plain
+
+
+def test_parameters_of_a_path_do_not_make_it_anothers() -> None:
+    assert by_path("POST", "/v1/messages;a=b").route is OTHER["anthropic"]
+    assert by_path("POST", "/v1/embeddings;a=b").route is OTHER["openai"]
 
 
 def test_batches_are_passed_on_unread() -> None:

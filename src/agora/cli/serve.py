@@ -12,7 +12,7 @@ import click
 
 from agora.core.prices import UNKNOWN, shipped_sheets
 from agora.errors import AgoraError, BundleError, MissingExtraError
-from agora.gateway.config import Config, load_config
+from agora.gateway.config import Config, ConfigError, load_config
 from agora.scorers.load import load_scorer
 
 
@@ -70,6 +70,8 @@ def serve(config: Path, *, check_config: bool, port: int | None, workers: int) -
         from agora.gateway.server import run_many, run_one
     except ImportError as error:
         raise click.ClickException(str(MissingExtraError("agora serve", "gateway"))) from error
+    if problems := loaded.start_problems():
+        raise click.ClickException("\n".join(problems))
     socket = _listen(loaded)
     loaded = _listening(loaded, socket.getsockname()[1])
     for line in _greeting(loaded):
@@ -95,6 +97,8 @@ def read_again(path: Path, *, listening: int, port_given: bool) -> Config:
         ConfigError: it cannot be used.
     """
     config = load_config(path)
+    if problems := config.start_problems():
+        raise ConfigError(str(path), problems)
     return _listening(config, listening) if port_given or not config.listen_port else config
 
 
@@ -116,6 +120,8 @@ def _listen(config: Config) -> Socket:
 
 def _check_start(config: Config) -> None:
     """Say what would keep a configuration from starting, or from doing what it says."""
+    for problem in config.start_problems():
+        raise click.ClickException(f"the gateway would not start: {problem}")
     try:
         import agora.gateway.server  # noqa: F401
         from agora.gateway.watching.report import reporter_for
@@ -144,7 +150,8 @@ def _listening(config: Config, port: int | None) -> Config:
 
 def _greeting(config: Config) -> list[str]:
     host = "127.0.0.1" if config.listen_host in ("0.0.0.0", "::") else config.listen_host  # noqa: S104
-    base = f"http://{f'[{host}]' if ':' in host else host}:{config.listen_port}"
+    scheme = "http" if config.listen_certificate is None else "https"
+    base = f"{scheme}://{f'[{host}]' if ':' in host else host}:{config.listen_port}"
     formats = {format for upstream in config.upstreams for format in upstream.formats}
     lines = []
     if "openai" in formats:

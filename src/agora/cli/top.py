@@ -1,6 +1,7 @@
 """The `agora top` command: a running gateway, watched from a terminal."""
 
 import math
+import os
 import time
 import urllib.error
 import urllib.request
@@ -46,10 +47,13 @@ def top(url: str, *, every_seconds: float, once: bool, json_out: str | None) -> 
 
     Everything shown comes from its /metrics. Rates and times cover the
     last minute, totals everything since it started. Press Ctrl-C to quit.
+    Into a file or a pipe it prints once and exits. Where the gateway asks
+    for tokens, AGORA_TOKEN has one.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise click.BadParameter(f"{url!r} is not an http or https address", param_hint="URL")
     console = Console()
+    once = once or not console.is_terminal
     watch = Watch(url.rstrip("/"))
     try:
         watch.look(fetch(watch.url), time.time())
@@ -87,6 +91,8 @@ def fetch(url: str) -> "Snapshot":
 
     # No proxy from the environment: a gateway is watched where it runs.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
+    token = os.environ.get("AGORA_TOKEN", "")
+    opener.addheaders = [("x-agora-token", token)] if token else []
     with opener.open(f"{url}/metrics", timeout=5) as answer:
         text = answer.read(_MOST_BYTES).decode("utf-8", "replace")
     snapshot = read_metrics(text)

@@ -29,7 +29,7 @@ from agora.gateway.editing.thinking import HeldThinking
 from agora.gateway.editing.workers import Editing, make_editing
 from agora.gateway.intake.bodies import readable
 from agora.gateway.intake.refused import RefusedError
-from agora.gateway.routing.keys import is_bearer, owners
+from agora.gateway.routing.keys import is_bearer, keys_of
 from agora.gateway.routing.routes import Family, Header, Route, by_path, route_of
 from agora.gateway.routing.tenants import tenant_of
 from agora.gateway.watching.exchange import Exchange
@@ -112,7 +112,7 @@ class Decider:
         method = pseudo.get(b":method", b"").decode("latin-1")
         path, _, query = pseudo.get(b":path", b"").partition(b"?")
         asked = by_path(method, path.decode("latin-1"))
-        keys = owners(plain, query)
+        keys = keys_of(plain, path, query).owners
         return Head(
             method=method,
             path=path.decode("latin-1"),

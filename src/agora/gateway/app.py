@@ -12,6 +12,7 @@ from typing import Any
 
 from agora.core.scorer import Scorer
 from agora.errors import AgoraError
+from agora.gateway.config import Client as ConfiguredClient
 from agora.gateway.config import Config
 from agora.gateway.editing.compress import PATH as COMPRESS
 from agora.gateway.editing.compress import Compressed, CompressJob, unchanged
@@ -26,11 +27,11 @@ from agora.gateway.intake.bodies import Bodies, read_body, readable
 from agora.gateway.intake.gate import Gate, Visit
 from agora.gateway.intake.heads import protocol
 from agora.gateway.intake.refused import RefusedError, say
-from agora.gateway.routing.keys import bearer_as_token, is_bearer, owners
+from agora.gateway.routing.headers import ALL
+from agora.gateway.routing.keys import Keys, bearer_as_token, is_bearer, keys_of
 from agora.gateway.routing.routes import (
     OTHER,
     UNKNOWN,
-    Family,
     Header,
     Route,
     by_path,
@@ -50,6 +51,8 @@ _SWITCH_SECONDS = 0.001
 """How long a compressing thread may keep the interpreter while the loop waits for it; the default
 is five times that. Chosen by reasoning, not yet by measurement."""
 _WARM_SECONDS = 10.0
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+"""What APIs are asked by. CONNECT and TRACE would make a proxy of the gateway, or a mirror."""
 
 
 def make_app(
@@ -82,6 +85,8 @@ def uvicorn_settings(config: Config) -> dict[str, Any]:
     return {
         "host": config.listen_host,
         "port": config.listen_port,
+        "ssl_certfile": config.listen_certificate,
+        "ssl_keyfile": config.listen_key,
         "loop": "uvloop",
         "http": protocol(config.limits),
         "ws": "none",
@@ -134,23 +139,38 @@ class App:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: list[Header] = scope["headers"]
-        host = next((value for name, value in headers if name == b"host"), b"")
-        if not self.config.takes_host(host.decode("latin-1")):
-            refused = RefusedError(421, "host", "the gateway does not answer to this host")
-            await say(send, UNKNOWN["openai"], refused)
+        wrong = self._wrong_head(scope["method"], headers)
+        if wrong is not None:
+            await say(send, UNKNOWN["openai"], wrong)
             return
         own = _OWN.get(scope["path"])
-        if own is not None:
-            await own(self, send)
+        if own is None:
+            await self._admit(scope, receive, send)
             return
-        await self._admit(scope, receive, send)
+        try:
+            if own is App._metrics:
+                self._client(headers)
+            await own(self, send)
+        except RefusedError as refused:
+            await say(send, UNKNOWN["openai"], refused)
+
+    def _wrong_head(self, method: str, headers: list[Header]) -> RefusedError | None:
+        """Return why nothing of a request is looked at."""
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) > 1:
+            return RefusedError(400, "host", "the header Host stands there twice; send it once")
+        if not self.config.takes_host(b"".join(hosts).decode("latin-1")):
+            return RefusedError(421, "host", "the gateway does not answer to this host")
+        if method not in _METHODS:
+            return RefusedError(405, "method", f"the method is none of {', '.join(_METHODS)}")
+        return None
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request if it may come in and says where it belongs."""
         headers: list[Header] = scope["headers"]
         asked = by_path(scope["method"], scope["path"])
-        keys = owners(headers, scope["query_string"])
-        route = route_of(asked, headers, keys, bearer=is_bearer(headers))
+        keys = keys_of(headers, scope["path"].encode("utf-8", "replace"), scope["query_string"])
+        route = route_of(asked, headers, keys.owners, bearer=is_bearer(headers))
         if not route.known and self.config.other_paths is not None:
             route = OTHER[self.config.other_paths]
         own = _ASKED.get(scope["path"])
@@ -171,7 +191,7 @@ class App:
             if own is not None:
                 await own(self, scope, receive, send, visit)
             else:
-                destination = Destination(route=route, model=asked.model, keys=keys)
+                destination = Destination(route=route, model=asked.model, keys=keys.owners)
                 await forward(self.forwarder, scope, receive, send, destination, visit)
         finally:
             visit.leave()
@@ -195,19 +215,22 @@ class App:
 
     def _visit(self, scope: Scope) -> Visit:
         headers = scope["headers"]
-        if scope["path"] == COMPRESS:
-            # Nothing goes on from there: a bearer token can only be the gateway's own.
-            headers = [*headers, *bearer_as_token(headers)]
-        client = self.gate.client_of(headers)
+        asked_here = scope["path"] in _ASKED
+        client = self._client(headers) if asked_here else self.gate.client_of(headers)
         if client is not None:
             tenant = client.name
         else:
             tenant = tenant_of(scope["headers"], self.config.tenants, self.forwarder.secret)
         return Visit(self.gate, tenant, (scope.get("client") or ("",))[0], client)
 
-    def _check_destination(
-        self, route: Route, keys: frozenset[Family], headers: list[Header]
-    ) -> None:
+    def _client(self, headers: list[Header]) -> ConfiguredClient | None:
+        """Return whose token a request shows that nothing is forwarded of.
+
+        A bearer token can only be the gateway's own there.
+        """
+        return self.gate.client_of([*headers, *bearer_as_token(headers)])
+
+    def _check_destination(self, route: Route, keys: Keys, headers: list[Header]) -> None:
         """Refuse what no upstream can be meant by, before anything of it is read."""
         if wants_websocket(headers):
             raise RefusedError(426, "websocket", "WebSockets are not supported; use HTTP")
@@ -218,8 +241,15 @@ class App:
                 "nothing says which provider this request is for: its path is no path of an API "
                 "that is known here, or its headers and its key do not tell whose",
             )
-        if not any(upstream.takes(route.family, keys) for upstream in self.config.upstreams):
-            raise no_upstream(route.family, keys)
+        if keys.stray and ALL not in self.forwarder.also:
+            raise RefusedError(
+                400,
+                "stray_key",
+                f"{keys.stray}; nothing says whose key it is, so it is not forwarded: send one key "
+                "the way its provider's own clients do",
+            )
+        if not any(upstream.takes(route.family, keys.owners) for upstream in self.config.upstreams):
+            raise no_upstream(route.family, keys.owners)
 
     async def _livez(self, send: Send) -> None:
         await _plain(send, 200, b"ok\n")
@@ -240,42 +270,69 @@ class App:
 
     async def _score(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
         """Judge the steps in a body; nothing is sent on."""
-        began = time.monotonic()
-        judged, reason = Judged(), "judged"
+        began = time.time_ns()
+        judged, reason, status = Judged(), "judged", 200
         try:
             judged = await self._judged(scope, receive, visit)
             await _plain(send, 200, judged.body, b"application/json")
         except RefusedError as refused:
-            reason = refused.reason
+            reason, status = refused.reason, refused.status
             if refused.status != 499:
                 await say(send, UNKNOWN["openai"], refused)
         finally:
-            seconds = time.monotonic() - began
-            self.forwarder.meter.request("score", "", judged.rung, reason, seconds)
+            self._tell_own(
+                Exchange(
+                    route="score",
+                    tenant="",
+                    status=status,
+                    rung=judged.rung,
+                    reason=reason,
+                    started_ns=began,
+                )
+            )
 
     async def _compress(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
         """Compress the messages in a body and hand them back; nothing is sent on."""
-        began = time.monotonic()
-        compressed, reason = Compressed(), ""
+        began = time.time_ns()
+        compressed, reason, status = Compressed(), "", 200
         try:
             compressed = await self._compressed(scope, receive, visit)
             reason = compressed.reason
             await _plain(send, 200, compressed.body, b"application/json")
         except RefusedError as refused:
-            reason = refused.reason
+            reason, status = refused.reason, refused.status
             if refused.status != 499:
                 await say(send, UNKNOWN["openai"], refused)
         finally:
-            seconds = time.monotonic() - began
-            self.forwarder.meter.request(
-                "compress",
-                visit.tenant,
-                compressed.rung,
-                reason,
-                seconds,
-                compressed.tokens_before,
-                compressed.tokens_after,
+            self._tell_own(
+                Exchange(
+                    route="compress",
+                    tenant=visit.tenant,
+                    status=status,
+                    model=compressed.model,
+                    rung=compressed.rung,
+                    reason=reason,
+                    tokens_in=compressed.tokens_before,
+                    tokens_out=compressed.tokens_after,
+                    started_ns=began,
+                )
             )
+
+    def _tell_own(self, exchange: Exchange) -> None:
+        """Count a request that was answered here, and write its line."""
+        now = time.time_ns()
+        held_ms = (now - exchange.started_ns) / 1e6
+        self.forwarder.meter.request(
+            exchange.route,
+            exchange.tenant,
+            exchange.rung,
+            exchange.reason,
+            held_ms / 1e3,
+            exchange.tokens_in,
+            exchange.tokens_out,
+        )
+        if self.config.log.requests or self.forwarder.reporter is not None:
+            self.forwarder.tell(exchange._replace(held_ms=held_ms, ended_ns=now))
 
     async def _compressed(self, scope: Scope, receive: Receive, visit: Visit) -> Compressed:
         body = await self._body_of(scope, receive, visit, COMPRESS)
@@ -302,7 +359,7 @@ class App:
         if scope["method"] != "POST":
             raise RefusedError(405, "method", f"{path} takes POST, not {scope['method']}")
         headers, most = scope["headers"], self.config.limits.body_bytes
-        came = await read_body(headers, receive, self.forwarder.bodies, visit.address)
+        came = await read_body(headers, receive, self.forwarder.bodies, visit.address, visit.tenant)
         if came is None:
             raise RefusedError(499, "client_left", "")
         visit.take()
@@ -343,7 +400,7 @@ class App:
     async def start(self) -> None:
         """Make ready to serve; needs a running loop."""
         self.forwarder.reporter = reporter_for(self.config.telemetry)
-        self.forwarder.journal = journal_for(self.config.journal)
+        self.forwarder.journal = journal_for(self.config.journal, self.forwarder.meter.journal_lost)
         for pool in self.editing.pools:
             pool.start()
         await self.forwarder.client.start()

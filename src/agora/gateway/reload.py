@@ -13,7 +13,9 @@ from agora.gateway.watching.report import reporter_for
 
 AT_START_ONLY = frozenset(
     {
+        "listen.certificate",
         "listen.host",
+        "listen.key",
         "listen.port",
         "limits.connections",
         "limits.drain_seconds",
@@ -29,6 +31,9 @@ what it calls tenants."""
 _PLACES = {
     "listen_host": "listen.host",
     "listen_port": "listen.port",
+    "listen_open": "listen.open",
+    "listen_certificate": "listen.certificate",
+    "listen_key": "listen.key",
     "hosts": "listen.hosts",
     "sheets": "prices",
     "recall": "recall.enabled",
@@ -86,7 +91,7 @@ async def _replace_parts(app: App, old: Config, new: Config) -> None:
         reporter = await asyncio.to_thread(reporter_for, new.telemetry)
     journal = running.journal
     if old.journal != new.journal:
-        journal = await asyncio.to_thread(journal_for, new.journal)
+        journal = await asyncio.to_thread(journal_for, new.journal, running.meter.journal_lost)
     fresh = app_with(editing, new, running.meter, clock=running.clock)
     forwarder = fresh.forwarder
     forwarder.client, forwarder.secret = running.client, running.secret
@@ -139,7 +144,14 @@ def _with_start_settings(old: Config, new: Config) -> Config:
             if f"{name}.{setting.name}" in AT_START_ONLY
         }
         parts[name] = replace(after, **settled)
-    return replace(new, listen_host=old.listen_host, listen_port=old.listen_port, **parts)
+    return replace(
+        new,
+        listen_host=old.listen_host,
+        listen_port=old.listen_port,
+        listen_certificate=old.listen_certificate,
+        listen_key=old.listen_key,
+        **parts,
+    )
 
 
 def _differences(old: Config, new: Config) -> Iterator[str]:

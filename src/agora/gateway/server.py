@@ -26,7 +26,7 @@ except ImportError as error:
 
 from agora.gateway.app import App, make_app, uvicorn_settings
 from agora.gateway.reload import reload
-from agora.gateway.watching.logs import configure
+from agora.gateway.watching.logs import AUDIT, configure
 
 NOT_STARTED = 3
 """The exit code of a server that could not start, as uvicorn has it."""
@@ -91,6 +91,7 @@ class DrainingServer(uvicorn.Server):
 
     async def _reload(self) -> None:
         meter, log = self._app.forwarder.meter, self._app.config.log
+        before = self._app.config.digest
         try:
             reloaded = await reload(self._app, self._read())
         except ConfigError as error:
@@ -108,12 +109,24 @@ class DrainingServer(uvicorn.Server):
         else:
             if self._app.config.log != log:
                 configure(self._app.config.log, sys.stderr)
-            _log.info("configuration reloaded; changed: %s", _list(reloaded.changed) or "nothing")
+            self._renew_certificate()
+            AUDIT.info(
+                "configuration reloaded; changed: %s; from %s to %s",
+                _list(reloaded.changed) or "nothing",
+                before,
+                self._app.config.digest,
+            )
             if reloaded.waiting:
                 _log.warning(
                     "changed in the file, applied at the next restart: %s", _list(reloaded.waiting)
                 )
             meter.reloaded(done=True)
+
+    def _renew_certificate(self) -> None:
+        """Read the certificate's files again; connections from now on get what is in them."""
+        config = self._app.config
+        if config.listen_certificate is not None and self.config.ssl is not None:
+            self.config.ssl.load_cert_chain(config.listen_certificate, config.listen_key)
 
 
 def run_one(config: Config, socket: Socket, read: Read) -> None:
@@ -124,6 +137,7 @@ def run_one(config: Config, socket: Socket, read: Read) -> None:
         signal.signal(_RELOAD, lambda *_: wanted_early.set())
     disable_created_metrics()  # type: ignore[no-untyped-call]
     configure(config.log, sys.stderr)
+    AUDIT.info("started with configuration %s", config.digest)
     limits = config.limits
     settle = min(limits.settle_seconds, limits.drain_seconds)
     settings = uvicorn_settings(config) | {

@@ -1,6 +1,7 @@
 """Hosts and addresses, as far as a configuration is judged by them."""
 
 import ipaddress
+import re
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -44,12 +45,17 @@ def is_http_proxy(url: str) -> bool:
         return False
 
 
-def host_name(host: str) -> str:
-    """Return a Host header without its port, in small letters."""
-    host = host.strip().lower()
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0]
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]*)(?::[0-9]{1,5})?")
+
+
+def host_name(host: str) -> str | None:
+    """Return a Host header without its port, in small letters; None if it is no host and port.
+
+    >>> host_name("Localhost:8484"), host_name("localhost:1@evil.test")
+    ('localhost', None)
+    """
+    found = _HOST.fullmatch(host.strip().lower())
+    return None if found is None else found[1]
 
 
 def is_address(name: str) -> bool:

@@ -92,10 +92,14 @@ def config_of(data: dict[str, Any], *, file: str = "gateway.toml") -> Config:
     listen = top.table("listen")
     recall = top.table("recall")
     host = listen.text("host", "127.0.0.1")
+    certificate, key = _certificate(listen)
     config = Config(
         listen_host=host,
         listen_port=listen.integer("port", 8484, least=0, most=65_535),
         hosts=_hosts(listen, host),
+        listen_open=listen.flag("open", default=False),
+        listen_certificate=certificate,
+        listen_key=key,
         upstreams=_upstreams(top, sheets),
         limits=top.table("limits").section(Limits),
         compression=_compression(top.table("compression")),
@@ -189,7 +193,8 @@ def _proxy(table: Table) -> str | None:
 
 def _hosts(listen: Table, host: str) -> tuple[str, ...]:
     own = ("ip-address",) if host in ("0.0.0.0", "::") else ("127.0.0.1", "[::1]")  # noqa: S104
-    named = () if host in ("localhost", "0.0.0.0", "::", *own) else (host,)  # noqa: S104
+    shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    named = () if shown in ("localhost", "0.0.0.0", "[::]", *own) else (shown,)  # noqa: S104
     hosts = listen.texts("hosts", ("localhost", *own, *named))
     for name in hosts:
         bare = name.removeprefix("*.")
@@ -200,6 +205,14 @@ def _hosts(listen: Table, host: str) -> tuple[str, ...]:
                 'or "*.example.com"',
             )
     return tuple(name.lower() for name in hosts)
+
+
+def _certificate(listen: Table) -> tuple[str | None, str | None]:
+    certificate, key = listen.optional("certificate"), listen.optional("key")
+    if (certificate is None) != (key is None):
+        missing = "key" if key is None else "certificate"
+        listen.blame(missing, "is missing; a certificate and its key are two files in PEM")
+    return certificate, key
 
 
 def _compression(table: Table) -> Compression:

@@ -1,9 +1,11 @@
 """The whole configuration of the gateway: where a request goes, its prices, who is answered."""
 
 import os
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -56,6 +58,12 @@ class Config:
     """Names under which clients may call the gateway (the Host header, without its port).
     `*.example.com` takes all below example.com, `ip-address` any address in digits, which is how
     probes and scrapers call and what a rebound name cannot pretend to be, and `*` takes any."""
+    listen_open: bool = False
+    """Whether whoever reaches the port may use the gateway, where that is not only this machine."""
+    listen_certificate: str | None = None
+    """The file with the certificate to be shown to clients, and those behind it; None for http."""
+    listen_key: str | None = None
+    """The file with its key, without a password."""
     limits: Limits = field(default_factory=Limits)
     compression: Compression = field(default_factory=Compression)
     recall: bool = False
@@ -120,6 +128,8 @@ class Config:
         [True, True, False, False]
         """
         name = host_name(host)
+        if name is None:
+            return False
         for taken in self.hosts:
             if taken == "*" or (name and name == taken):
                 return True
@@ -128,6 +138,35 @@ class Config:
             if taken.startswith("*.") and name.endswith(taken[1:]) and len(name) > len(taken) - 1:
                 return True
         return False
+
+    @property
+    def digest(self) -> str:
+        """The beginning of a SHA-256 over all settings, by which two can be told apart."""
+        return sha256(repr(self).encode()).hexdigest()[:12]
+
+    def start_problems(self) -> tuple[str, ...]:
+        """Return what keeps a gateway from starting, though a filter with this file would.
+
+        >>> Config(upstreams=(), listen_host="0.0.0.0", listen_open=True).start_problems()
+        ()
+        """
+        problems: list[str] = []
+        if not (is_loopback(self.listen_host) or self.clients or self.listen_open):
+            problems.append(
+                f"listen.host is {self.listen_host!r}, which others can reach, and no client has a "
+                "token; write [[clients]] with name and sha256, or listen.open = true if whoever "
+                "reaches the port may use it"
+            )
+        if self.listen_certificate is not None and self.listen_key is not None:
+            try:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                context.load_cert_chain(self.listen_certificate, self.listen_key, lambda: "")
+            except OSError as error:
+                problems.append(
+                    "listen.certificate and listen.key are no certificate and its key in PEM, "
+                    f"without a password: {error.strerror or error}"
+                )
+        return tuple(problems)
 
     def notes(self) -> tuple[str, ...]:
         """Return what is allowed but worth a second look, for `--check-config` and the start."""

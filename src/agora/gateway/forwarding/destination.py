@@ -50,5 +50,6 @@ def no_upstream(family: Family, keys: frozenset[Family], *, model: bool = False)
         404,
         "no_upstream",
         f"no upstream of this gateway takes {family} requests{whose}"
-        f"{' for this model' if model else ''}; its configuration file names those it has",
+        f"{' for this model' if model else ''}; its configuration file names those it has, and by "
+        "credentials whose keys each takes",
     )

@@ -89,8 +89,8 @@ class InFlight:
 
     async def read_body(self) -> None:
         """Read what the client sends, and take a slot for it."""
-        headers, gateway = self.scope["headers"], self.gateway
-        came = await read_body(headers, self.receive, gateway.bodies, self.visit.address)
+        headers, gateway, visit = self.scope["headers"], self.gateway, self.visit
+        came = await read_body(headers, self.receive, gateway.bodies, visit.address, visit.tenant)
         if came is None:
             self.client_left = True
             self.error = "client_left"
@@ -115,7 +115,9 @@ class InFlight:
         """Return the headers to forward; with a body of ours there is no encoding."""
         gateway = self.gateway
         without = gateway.without | {b"content-encoding"} if plain else gateway.without
-        return request_headers(self.scope["headers"], gateway.also, without)
+        assert self.upstream is not None  # noqa: S101
+        families = (*self.upstream.formats, *self.upstream.credentials)
+        return request_headers(self.scope["headers"], gateway.also, without, families)
 
     async def refuse(self, refused: RefusedError) -> None:
         """Answer with a refusal of our own, if nothing was answered yet."""

@@ -32,6 +32,9 @@ async def decide(call: InFlight) -> None:
         outcome = await decided(call.prompt(), gateway.editing, config, call.reason)
         if isinstance(outcome, str):
             call.reason = outcome
+            # Nobody has looked: what is too deep is not forwarded for want of time.
+            if await asyncio.to_thread(deeper_than, call.body, config.limits.depth):
+                raise _too_deep(config.limits.depth)
         else:
             call.reason, model = outcome.reason, outcome.model
             if call.reason == TOO_DEEP:

@@ -17,7 +17,6 @@ async def pass_through(call: InFlight, target: str) -> None:
     scope, limits = call.scope, call.gateway.config.limits
     check_length(scope["headers"], limits.body_bytes)
     call.reason = "not_a_prompt"
-    headers = call.headers_to_send(plain=False)
     length = header(scope["headers"], b"content-length")
     chunked = bool(header(scope["headers"], b"transfer-encoding"))
     has_body = chunked or length not in (b"", b"0")
@@ -34,6 +33,7 @@ async def pass_through(call: InFlight, target: str) -> None:
         body, has_body = call.came, False
     if call.upstream is None:
         raise no_upstream(call.route.family, call.destination.keys, model=True)
+    headers = call.headers_to_send(plain=False)
     watch: asyncio.Future[None] | None = None
     if has_body:
         if length:
@@ -79,7 +79,7 @@ async def _upload(call: InFlight, task: "asyncio.Task[Any]") -> AsyncIterator[by
     loop, seconds = asyncio.get_running_loop(), call.gateway.config.limits.body_seconds
     timer = loop.call_later(seconds, give_way)
     try:
-        with call.gateway.bodies.one(call.visit.address, give_way) as body:
+        with call.gateway.bodies.one(call.visit.address, call.visit.tenant, give_way) as body:
             while True:
                 message = await call.receive()
                 if message["type"] == "http.disconnect":

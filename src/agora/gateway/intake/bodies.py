@@ -1,12 +1,13 @@
 """Bodies that are on their way: how many, how long and how large, so that slow ones harm nobody.
 
 A request takes a slot when its body is here. Until then it is only one of those being read, and
-when there are too many of these the oldest one of whoever has most of them gives way. A body that
+when there are too many of these the oldest one of whoever has most of them gives way. When they
+hold too many bytes the oldest gives way, of all or of the tenant that has too many. A body that
 comes at once is always read, however many others are kept open.
 """
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,8 +20,10 @@ from agora.gateway.routing.routes import Header
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 GiveWay = Callable[[], None]
-_BODIES = 16
+_BODIES = 8
 """So many bodies of the greatest length may be on their way at a time."""
+_BODIES_OF_A_TENANT = 4
+"""The same for one tenant."""
 _IN_A_THREAD = 4 << 10
 """A longer body is not decompressed on the loop: it may hold a thousand times as much."""
 
@@ -32,33 +35,63 @@ class Bodies:
     limits: Limits
     size: int = field(default=0, init=False)
     """Bytes of all of them so far."""
-    _count: int = field(default=0, init=False)
-    _by_address: dict[str, OrderedDict[object, GiveWay]] = field(default_factory=dict, init=False)
+    _waiting: dict["Body", GiveWay] = field(default_factory=dict, init=False)
+    """The oldest first."""
+    _addresses: Counter[str] = field(default_factory=Counter, init=False)
+    _sizes: Counter[str] = field(default_factory=Counter, init=False)
+    """Bytes of each tenant's."""
 
     @contextmanager
-    def one(self, address: str, give_way: GiveWay) -> Iterator["Body"]:
+    def one(self, address: str, tenant: str, give_way: GiveWay) -> Iterator["Body"]:
         """Count a body while it is read; `give_way` is called when it has to make room."""
-        if self._count >= self.limits.concurrent:
-            crowd = max(self._by_address, key=lambda address: len(self._by_address[address]))
-            oldest = next(iter(self._by_address[crowd]))
-            leave = self._by_address[crowd][oldest]
-            self._forget(crowd, oldest)
-            leave()
-        body = Body(self)
-        self._by_address.setdefault(address, OrderedDict())[body] = give_way
-        self._count += 1
+        if len(self._waiting) >= self.limits.concurrent:
+            crowd = max(self._addresses, key=lambda address: self._addresses[address])
+            self._send_off(next(body for body in self._waiting if body.address == crowd))
+        body = Body(self, address, tenant)
+        self._waiting[body] = give_way
+        self._addresses[address] += 1
         try:
             yield body
         finally:
-            self.size -= body.size
-            self._forget(address, body)
+            self._forget(body)
 
-    def _forget(self, address: str, body: object) -> None:
-        bodies = self._by_address.get(address)
-        if bodies is not None and bodies.pop(body, None) is not None:
-            self._count -= 1
-            if not bodies:
-                del self._by_address[address]
+    def take_in(self, body: "Body", size: int) -> None:
+        """Count so many bytes more, and make room where they are too many."""
+        if body not in self._waiting:
+            return  # it was sent off, and is about to hear of it
+        body.size += size
+        self.size += size
+        self._sizes[body.tenant] += size
+        most = self.limits.body_bytes
+        while self._sizes[body.tenant] > most * _BODIES_OF_A_TENANT:
+            self._send_off(self._oldest(body, body.tenant))
+        while self.size > most * _BODIES:
+            self._send_off(self._oldest(body))
+
+    def _oldest(self, but: "Body", tenant: str | None = None) -> "Body":
+        # There is one: a body alone is never longer than the room for several.
+        return next(
+            body
+            for body in self._waiting
+            if body.size and body is not but and tenant in (None, body.tenant)
+        )
+
+    def _send_off(self, body: "Body") -> None:
+        give_way = self._waiting[body]
+        self._forget(body)
+        give_way()
+
+    def _forget(self, body: "Body") -> None:
+        if self._waiting.pop(body, None) is None:
+            return
+        self.size -= body.size
+        for counts, name, count in (
+            (self._addresses, body.address, 1),
+            (self._sizes, body.tenant, body.size),
+        ):
+            counts[name] -= count
+            if not counts[name]:
+                del counts[name]
 
 
 @dataclass(slots=True, eq=False)
@@ -66,23 +99,22 @@ class Body:
     """One body on its way."""
 
     bodies: Bodies
+    address: str
+    tenant: str
     size: int = field(default=0, init=False)
     """Bytes of it that are kept."""
     _passed: int = field(default=0, init=False)
 
     def grow(self, size: int) -> None:
-        """Take in so many bytes more.
+        """Take in so many bytes more; others may have to make room for them.
 
         Raises:
-            RefusedError: the body is too long, or all bodies together are.
+            RefusedError: the body is too long.
         """
-        self.size += size
-        self.bodies.size += size
         most = self.bodies.limits.body_bytes
-        if self.size > most:
+        if self.size + size > most:
             raise too_long(most)
-        if self.bodies.size > most * _BODIES:
-            raise RefusedError(503, "overloaded", "too many large bodies at once")
+        self.bodies.take_in(self, size)
 
     def pass_on(self, size: int) -> None:
         """Take in so many bytes that are not kept.
@@ -96,7 +128,7 @@ class Body:
 
 
 async def read_body(
-    headers: list[Header], receive: Receive, bodies: Bodies, address: str
+    headers: list[Header], receive: Receive, bodies: Bodies, address: str, tenant: str
 ) -> bytes | None:
     """Return the whole body of a request; None when the client left before its end.
 
@@ -113,7 +145,7 @@ async def read_body(
                 with suppress(RuntimeError):  # it is late by itself
                     timer.reschedule(0)
 
-            with bodies.one(address, give_way) as body:
+            with bodies.one(address, tenant, give_way) as body:
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -160,4 +192,4 @@ def too_long(most: int) -> RefusedError:
 
 def too_slow() -> RefusedError:
     """Return the refusal of a body that does not come."""
-    return RefusedError(408, "slow_body", "the body did not arrive in time")
+    return RefusedError(408, "slow_body", "the body did not arrive in time, or had to make room")

@@ -1,8 +1,9 @@
 """Which headers of a request are forwarded to a provider, and which of an answer go back."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from functools import cache
 
-from agora.gateway.config import NEVER_FORWARDED
+from agora.gateway.config import FORMATS, NEVER_FORWARDED, Format
 from agora.gateway.routing.routes import OWN, Header
 
 FORWARDED = frozenset(
@@ -16,18 +17,33 @@ FORWARDED = frozenset(
         "idempotency-key x-request-id request-id x-client-request-id "
         # Sessions and versions of coding agents: Codex, Claude Code, opencode, Cline, aider.
         "session_id session-id conversation_id conversation-id thread-id originator version x-app "
-        "chatgpt-account-id x-session-id x-session-affinity x-parent-session-id x-initiator "
+        "x-session-id x-session-affinity x-parent-session-id x-initiator "
         # Who is asking, as OpenRouter counts it.
         "http-referer x-title"
     ).split()
 )
 """Headers forwarded by their full name."""
-FORWARDED_PREFIXES = tuple(
-    prefix.encode()
-    for prefix in (
-        "anthropic- x-anthropic- x-claude- openai- x-openai- x-codex- x-stainless- x-goog- "
-        "x-gemini- x-ms- x-amz- x-amzn- x-opencode- x-qwen- x-dashscope- x-responsesapi-"
-    ).split()
+VENDORS: tuple[tuple[bytes, tuple[Format, ...]], ...] = (
+    (b"anthropic-", ("anthropic",)),
+    (b"x-anthropic-", ("anthropic",)),
+    (b"x-claude-", ("anthropic",)),
+    # Azure serves OpenAI's API, and its clients are OpenAI's.
+    (b"openai-", ("openai", "azure")),
+    (b"x-openai-", ("openai", "azure")),
+    (b"x-codex-", ("openai", "azure")),
+    (b"x-responsesapi-", ("openai", "azure")),
+    (b"chatgpt-", ("openai",)),
+    (b"x-goog-", ("gemini",)),
+    (b"x-gemini-", ("gemini",)),
+    (b"x-ms-", ("azure",)),
+    (b"x-amz-", ("bedrock",)),
+    (b"x-amzn-", ("bedrock",)),
+)
+"""Providers' own headers by the prefix of their names, and whose upstreams get them; the first is
+who took the name."""
+FORWARDED_PREFIXES = (
+    *(prefix for prefix, _ in VENDORS),
+    *(prefix.encode() for prefix in "x-stainless- x-opencode- x-qwen- x-dashscope-".split()),
 )
 """Headers forwarded by the prefix of their names: the providers' and the agents' own."""
 _NEVER = frozenset(name.encode() for name in NEVER_FORWARDED)
@@ -38,29 +54,37 @@ ALL = b"*"
 
 
 def request_headers(
-    headers: Iterable[Header], also: frozenset[bytes] = _NONE, without: frozenset[bytes] = _NONE
+    headers: Iterable[Header],
+    also: frozenset[bytes] = _NONE,
+    without: frozenset[bytes] = _NONE,
+    families: Collection[Format] = FORMATS,
 ) -> list[Header]:
     """Return the request headers to forward, in order and as written.
 
     Only those on the list do, and those that the configuration adds: a cookie, an address of the
-    client's network or a tenant's name is nothing a provider should see.
+    client's network or a tenant's name is nothing a provider should see. What is one provider's by
+    its name goes to that provider's upstreams only.
 
     Args:
         headers: those of the request.
         also: names, in lower case, that are forwarded as well; `*` for all.
         without: names that are never forwarded.
+        families: whose requests or keys the upstream takes.
 
     >>> request_headers([(b"cookie", b"a=1"), (b"x-agora-bypass", b"1"), (b"anthropic-beta", b"b")])
     [(b'anthropic-beta', b'b')]
+    >>> request_headers([(b"anthropic-beta", b"b")], families=("openai",))
+    []
     """
     pairs = list(headers)
     dropped = _named_by_connection(pairs)
+    prefixes = _prefixes(frozenset(families))
     return [
         (name, value)
         for name, value in pairs
         if (
             (low := name.lower()) in FORWARDED
-            or low.startswith(FORWARDED_PREFIXES)
+            or low.startswith(prefixes)
             or low in also
             or ALL in also
         )
@@ -69,6 +93,12 @@ def request_headers(
         and low not in without
         and not low.startswith(OWN)
     ]
+
+
+@cache
+def _prefixes(families: frozenset[Format]) -> tuple[bytes, ...]:
+    others = {prefix for prefix, whose in VENDORS if families.isdisjoint(whose)}
+    return tuple(prefix for prefix in FORWARDED_PREFIXES if prefix not in others)
 
 
 def response_headers(headers: Iterable[Header]) -> list[Header]:

@@ -162,7 +162,8 @@ def _by_path(method: str, path: str) -> Asked:
     if found is not None:
         converses = method == "POST" and path.endswith(("/converse", "/converse-stream"))
         return Asked(CONVERSE if converses else OTHER["bedrock"], found[1])
-    first = short.split("/", 2)[1] if "/" in short else ""
+    # `/v1/messages;a=b` is Anthropic's, if anybody's.
+    first = short.split("/", 2)[1].partition(";")[0] if "/" in short else ""
     if first in _ANTHROPIC_ONLY:
         return Asked(OTHER["anthropic"])
     if first in _OPENAI_ONLY:

@@ -197,6 +197,9 @@ class Counters:
             agora.__version__
         ).set(1)
         self.reloads = self._counter("reloads", "Configuration reloads: done or failed.", "outcome")
+        self.journal_lost = self._counter(
+            "journal_lost", "Prompts that could not be written to the journal.", "why"
+        )
         self.config_stale = self._gauge(
             "config_stale", "1 while the file could not be taken over at SIGHUP.", "livemax"
         )

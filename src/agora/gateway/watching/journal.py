@@ -11,6 +11,7 @@ import os
 import queue
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from agora.errors import AgoraError
@@ -40,11 +41,11 @@ class Journal:
     """One file of this process, written by a thread of its own.
 
     Nothing waits for it, and nothing fails by it: what finds the queue full, the most megabytes
-    reached or the disk full is left out, which is said once in the log.
+    reached or the disk full is left out, which is said once in the log and counted each time.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        """Open a new file in the folder.
+    def __init__(self, settings: Settings, lost: Callable[[str], None]) -> None:
+        """Open a new file in the folder; `lost` hears why a prompt is not in it.
 
         Raises:
             CannotKeepError: that is not possible.
@@ -59,6 +60,8 @@ class Journal:
             raise CannotKeepError(str(folder), error.strerror or str(error)) from error
         self._room = settings.max_mb << 20
         self._said = False
+        self._torn = False
+        self._lost = lost
         self._lines: queue.Queue[bytes | None] = queue.Queue(_WAITING_MOST)
         self._thread = threading.Thread(target=self._write, name="agora-journal", daemon=True)
         self._thread.start()
@@ -68,7 +71,7 @@ class Journal:
         try:
             self._lines.put_nowait(line_of(exchange, body))
         except queue.Full:
-            self._say("prompts come faster than they can be written")
+            self._say("too_fast", "prompts come faster than they can be written")
 
     def close(self) -> None:
         """Write what waits, and close the file."""
@@ -80,21 +83,26 @@ class Journal:
         while (line := self._lines.get()) is not None:
             if len(line) > self._room:
                 self._room = 0
-                self._say("journal.max_mb is reached")
+                self._say("max_mb", "journal.max_mb is reached")
                 continue
             try:
                 self._room -= len(line)
+                if self._torn:
+                    line = b"\n" + line
                 while line:
                     line = line[os.write(self._file, line) :]
+                self._torn = False
             except OSError as error:
-                # A part of a line may be there; whoever reads it counts it as unreadable.
-                self._room = 0
-                self._say(f"writing failed with {type(error).__name__}")
+                # A part of a line may be there; whoever reads it counts it as unreadable. The next
+                # is tried again: a disk that was full may have room by then.
+                self._torn = True
+                self._say("write_failed", f"writing failed with {type(error).__name__}")
 
-    def _say(self, why: str) -> None:
+    def _say(self, why: str, words: str) -> None:
+        self._lost(why)
         if not self._said:
             self._said = True
-            _log.warning("prompts are missing from the journal: %s", why)
+            _log.warning("prompts are missing from the journal: %s", words)
 
 
 def line_of(exchange: Exchange, body: bytes) -> bytes:
@@ -118,10 +126,10 @@ def line_of(exchange: Exchange, body: bytes) -> bytes:
     return said[:-1].encode("ascii") + b',"request":' + request + b"}\n"
 
 
-def journal_for(settings: Settings) -> Journal | None:
+def journal_for(settings: Settings, lost: Callable[[str], None]) -> Journal | None:
     """Return the journal that is configured, or None where none is.
 
     Raises:
         CannotKeepError: its folder cannot be written to.
     """
-    return None if settings.folder is None else Journal(settings)
+    return None if settings.folder is None else Journal(settings, lost)

@@ -20,6 +20,8 @@ from agora.gateway.watching.exchange import Exchange
 from agora.gateway.watching.redaction import REDACTED, redacted, without_keys
 
 _requests = logging.getLogger("agora.gateway.requests")
+AUDIT = logging.getLogger("agora.gateway.audit")
+"""What an auditor asks for: which settings are in force since when. Written at every level."""
 _ID_HEADERS = frozenset({"x-request-id", "request-id"})
 _LIFECYCLE = frozenset({"uvicorn.error"})
 """Foreign loggers whose message, without its arguments, says something to an operator."""
@@ -137,6 +139,7 @@ def configure(settings: Log, stream: TextIO) -> logging.Handler:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.level.upper())
+    AUDIT.setLevel(logging.INFO)
     # Nobody reads these, and to find them out takes a third of the time of a line.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     # The access log of the server has paths and queries in it; ours has routes.

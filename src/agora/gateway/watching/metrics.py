@@ -299,6 +299,10 @@ class Meter:
         self._of(self._all.reloads, "done" if done else "failed").inc()
         self._all.config_stale.set(0 if done else 1)
 
+    def journal_lost(self, why: str) -> None:
+        """Count a prompt that is missing from the journal; `why` is one of our own words."""
+        self._of(self._all.journal_lost, why).inc()
+
     def name_tenants(self, most: int) -> None:
         """Set how many tenants have a label of their own; those that have one keep it."""
         self._tenants.most = most

