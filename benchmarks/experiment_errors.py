@@ -1,6 +1,6 @@
 """How often the intervals of an experiment are wrong, looked at after every conversation.
 
-    python -m benchmarks.experiment_errors --experiments 10000 --out docs/results/experiment-errors.json
+    python -m benchmarks.experiment_errors --experiments 10000 --out FILE
 
 Each experiment draws figures with heavy tails, a mean that drifts, and conversations that go up and
 down together. An interval that leaves out the truth at any look is wrong for good; where nothing
@@ -105,7 +105,8 @@ def rejected(values: Figures, treated: NDArray[np.bool_], undone: Figures) -> ND
     mixture = (threshold(0.0, 1.0, ALPHA) / (2 * math.log(1 / ALPHA))) * scale[:, None]
     total = squares + mixture
     bound = total * (2 * math.log(1 / ALPHA) + np.log(total / mixture))
-    return (off**2 >= bound) & counted
+    found: NDArray[np.bool_] = (off**2 >= bound) & counted
+    return found
 
 
 def by_product(values: Figures, treated: NDArray[np.bool_], ratio: float) -> list[bool]:
@@ -184,9 +185,10 @@ def main() -> None:
         print(json.dumps(rows[-1]), flush=True)
     left_out = ("left_out_the_truth", "typical_left_out_the_truth")
     worst = max(row[name] for row in rows for name in left_out)
+    took = time.monotonic() - began
     print(
         f"{chosen.experiments:,} experiments of each of {len(rows)} kinds, boundary tightest at "
-        f"{TIGHTEST}: at most {worst:.2%} ever left out the truth ({time.monotonic() - began:.0f} s)"
+        f"{TIGHTEST}: at most {worst:.2%} ever left out the truth ({took:.0f} s)"
     )
     if chosen.out:
         chosen.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")

@@ -46,23 +46,23 @@ def test_three_processes_give_none_of_ten_thousand_conversations_another_arm() -
 
 
 @given(ids, shares, shares)
-def test_a_ramp_moves_conversations_from_waiting_only(id: str, one: float, other: float) -> None:
-    before, after = arm_of(id, min(one, other)), arm_of(id, max(one, other))
+def test_a_ramp_moves_conversations_from_waiting_only(drawn: str, one: float, other: float) -> None:
+    before, after = arm_of(drawn, min(one, other)), arm_of(drawn, max(one, other))
 
     assert after is before or before is Arm.WAITING
 
 
 def test_no_conversation_goes_from_one_arm_to_the_other_while_the_share_is_raised() -> None:
-    ids = [DRAW.id_of("t-1", each) for each in MANY]
-    seen = [{arm_of(id, share) for share in (0.01, 0.05, 0.1, 0.25, 0.5)} for id in ids]
+    drawn = [DRAW.id_of("t-1", each) for each in MANY]
+    seen = [{arm_of(each, share) for share in (0.01, 0.05, 0.1, 0.25, 0.5)} for each in drawn]
 
     assert sum({Arm.AGORA, Arm.EVERYTHING} <= arms for arms in seen) == 0
 
 
 @given(ids)
-def test_nobody_waits_where_each_arm_has_half(id: str) -> None:
-    assert arm_of(id, 0.5) is not Arm.WAITING
-    assert arm_of(id, 0.0) is Arm.WAITING
+def test_nobody_waits_where_each_arm_has_half(drawn: str) -> None:
+    assert arm_of(drawn, 0.5) is not Arm.WAITING
+    assert arm_of(drawn, 0.0) is Arm.WAITING
 
 
 @given(st.text(), st.binary(), st.text(), st.binary())

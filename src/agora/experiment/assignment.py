@@ -53,13 +53,13 @@ class Draw:
         return blake2b(self.name.encode(), key=blake2b(self.secret).digest()).digest()
 
 
-def arm_of(id: str, share: float) -> Arm:
+def arm_of(conversation_id: str, share: float) -> Arm:
     """Return the arm of a conversation by its id, each arm with a share of all.
 
     >>> [arm_of(first + "0" * 23, 0.25).value for first in "048c"]
     ['agora', 'waiting', 'waiting', 'everything']
     """
-    number = int(id[:16], 16)
+    number = int(conversation_id[:16], 16)
     if number < share * _STEPS:
         return Arm.AGORA
     # Counted from the other end, so that the two arms grow towards each other.

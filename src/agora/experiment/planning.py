@@ -1,5 +1,7 @@
 """How many conversations an experiment takes."""
 
+import math
+
 from agora.experiment.sequences import WARM_UP, threshold
 
 POWER_Z = 0.8416
@@ -23,7 +25,7 @@ def conversations_needed(effect: float, spread: float, alpha: float) -> int | No
 
     def shows(count: int) -> bool:
         squares = count * spread * spread
-        off = count * abs(effect) / 2 - POWER_Z * squares**0.5
+        off = count * abs(effect) / 2 - POWER_Z * math.sqrt(squares)
         return off > 0 and off * off >= threshold(squares, spread * spread, alpha)
 
     low, high = 1, 2
