@@ -84,6 +84,11 @@ FILES = {
         "LiteLLM's released proxy with the gateway as its compressor",
         "python -m benchmarks.litellm_proxy --out docs/results/litellm-proxy.json",
     ),
+    "experiment-errors.json": (
+        "how often intervals of an experiment are wrong, looked at after every conversation",
+        "python -m benchmarks.experiment_errors --experiments 10000 "
+        "--out docs/results/experiment-errors.json",
+    ),
     "shadow.json": (
         "bodies that go on byte for byte in shadow mode",
         "python -m benchmarks.shadow --out docs/results/shadow.json",

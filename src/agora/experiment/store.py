@@ -62,14 +62,18 @@ class Account:
         for conversation_id, calls in part.items():
             self.open.setdefault(conversation_id, Conversation()).add(calls)
 
-    def close_idle(self, now: float, idle_seconds: float) -> None:
-        """Count the conversations that are over: those of which nothing was heard for so long."""
+    def close_idle(self, now: float, idle_seconds: float) -> int:
+        """Count the conversations that are over, and return how many.
+
+        They are those of which nothing was heard for so long.
+        """
         by_time = sorted(self.open.items(), key=lambda each: each[1].seen_at)
         too_many = len(by_time) - _MOST_OPEN
         for at, (conversation_id, conversation) in enumerate(by_time):
             if conversation.seen_at + idle_seconds > now and at >= too_many:
-                break
+                return at
             self.tally.add(self.open.pop(conversation_id), now)
+        return len(by_time)
 
 
 class Store:
@@ -118,7 +122,9 @@ class Store:
         for file in files:
             if file.name not in account.taken:
                 account.take(_read_part(file))
-        account.close_idle(now, idle_seconds)
+        closed = account.close_idle(now, idle_seconds)
+        if not files and not closed and account.written_at:
+            return account
         account.taken, account.written_at = [file.name for file in files], now
         write(self._folder / TALLY, _told(account))
         for file in files:
