@@ -164,6 +164,13 @@ def test_harm_beyond_a_bound_is_seen_and_less_is_cleared() -> None:
     assert alpha_each(2) == 0.025
 
 
+def test_no_errors_at_all_clear_a_bound_on_errors() -> None:
+    rule = parse_rule("errors > +0.02")
+
+    assert rule.verdict(played(1_000, 1.0).compared["errors"], 0.01) is Verdict.CLEARED
+    assert rule.verdict(played(50, 1.0).compared["errors"], 0.01) is Verdict.OPEN
+
+
 def test_an_idle_conversation_is_counted_and_a_living_one_is_not(tmp_path: Path) -> None:
     store = Store(tmp_path, "ours")
     store.hand_in({"a": ended(Arm.AGORA, 2, seen_at=100.0), "b": ended(Arm.AGORA, 1, seen_at=50.0)})

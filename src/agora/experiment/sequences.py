@@ -51,7 +51,8 @@ class Comparison:
     warm_mean: float = 0.0
     warm_squares: float = 0.0
     scale: float = 0.0
-    """The variance that the first conversations had; 0 until they are there."""
+    """The variance that the first conversations had; 0 until they are there. One that is given
+    beforehand holds, and then nothing is warmed up."""
     scaled_at: float = 0.0
     """When that was fixed, in seconds since 1970."""
     untreated: int = 0

@@ -11,6 +11,9 @@ from agora.experiment.sequences import Comparison, merged
 _MOST_MODELS = 20
 OTHER = "other"
 ARMS = (Arm.AGORA, Arm.EVERYTHING)
+_SCALES = {"errors": 0.01}
+"""Of figures whose range is known, so that one that is always 0 says something too: any scale that
+is fixed beforehand is right, and this is that of one call in a hundred failing."""
 
 
 @dataclass(slots=True)
@@ -58,7 +61,8 @@ class Tally:
         treated = conversation.arm == Arm.AGORA
         for compared in (self.compared, self.by_model.setdefault(model, {})):
             for name, value in found.items():
-                compared.setdefault(name, Comparison()).observe(value, treated=treated, now=now)
+                pair = compared.setdefault(name, Comparison(scale=_SCALES.get(name, 0.0)))
+                pair.observe(value, treated=treated, now=now)
 
     @property
     def conversations(self) -> int:
