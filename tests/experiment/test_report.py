@@ -89,6 +89,15 @@ def test_an_experiment_goes_from_start_to_stop(config: Path, tmp_path: Path) -> 
     assert dollars["difference"]["high"] < 0
     assert set(found["by_model"]) == {"gpt-5", "claude-opus-5"}
 
+    page = tmp_path / "page.html"
+    assert run("report", config, "--html", page).exit_code == 0
+    inside = re.search(r'id="data">(.*?)</script>', page.read_text())
+    assert inside is not None
+    assert json.loads(inside[1]) == found
+    assert "http" not in page.read_text().replace("http://www.w3.org/2000/svg", "").replace(
+        "http-equiv", ""
+    )
+
     assert "running; " in run("status", config).output
     assert run("stop", config, "--reason", "enough seen").exit_code == 0
     assert stopped(folder) == "enough seen"

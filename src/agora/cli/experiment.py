@@ -14,6 +14,7 @@ from agora.experiment.planning import conversations_needed
 from agora.experiment.report import lines, report
 from agora.experiment.rules import alpha_each, parse_rule
 from agora.gateway.config import Config, load_config, parse_config
+from agora.pages import write_page
 
 _MODE = re.compile(r"^mode\s*=.*$", re.MULTILINE)
 _COMPRESSION = re.compile(r"^\[compression\][^\n]*\n", re.MULTILINE)
@@ -125,10 +126,21 @@ def status(config: Path) -> None:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The folder of another replica, counted in. Give it once for each.",
 )
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the report as one page of HTML that fetches nothing.",
+)
 @json_option("the report")
-def report_command(config: Path, *, folders: tuple[Path, ...], json_out: str | None) -> None:
+def report_command(
+    config: Path, *, folders: tuple[Path, ...], html: Path | None, json_out: str | None
+) -> None:
     """Show both arms, figure by figure, with intervals that hold however often you look."""
     found = _report(config, folders)
+    if html is not None:
+        page = write_page("agora.cli", "experiment_page.html", found)
+        html.write_text(page, encoding="utf-8")
     taken = write_json(json_out, found)
     for line in lines(found):
         click.echo(line, err=taken)
