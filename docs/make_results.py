@@ -88,6 +88,10 @@ FILES = {
         "whether conversations stay in their arm: three replicas, kills, a rising share",
         "python -m benchmarks.experiment_arms --out docs/results/experiment-arms.json",
     ),
+    "experiment-drawn.json": (
+        "experiments drawn from played episodes: harm stopped, no harm cleared",
+        "python -m benchmarks.experiment_drawn --out docs/results/experiment-drawn.json",
+    ),
     "experiment-errors.json": (
         "how often intervals of an experiment are wrong, looked at after every conversation",
         "python -m benchmarks.experiment_errors --out docs/results/experiment-errors.json",

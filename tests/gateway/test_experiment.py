@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
@@ -20,7 +20,7 @@ from agora.experiment.assignment import Arm, Draw, arm_of
 from agora.experiment.store import read_account, resume, stop
 from agora.gateway.app import App, make_app
 from agora.gateway.config import Compression, Config, ConfigError, Experiment, Tenants, parse_config
-from agora.gateway.forwarding.arms import NoSecretError, opening, trial_for
+from agora.gateway.forwarding.arms import NoSecretError, is_first_call, opening, trial_for
 from agora.gateway.reload import reload
 from agora.gateway.routing.tenants import tenant_of
 from agora.gateway.watching.metrics import Meter
@@ -287,37 +287,64 @@ later = st.lists(
 )
 
 
-@given(said, later, st.sampled_from(["messages", "input", "contents"]), st.booleans())
+@given(
+    said,
+    later,
+    st.sampled_from(["messages", "input", "contents"]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([1, 40, 9_000]),
+)
 def test_what_a_conversation_is_known_by_stays_while_it_grows(
-    first: list[tuple[str, str]], more: list[tuple[str, str]], field: str, in_blocks: bool
+    first: list[tuple[str, str]],
+    more: list[tuple[str, str]],
+    field: str,
+    in_blocks: bool,
+    role_first: bool,
+    times: int,
 ) -> None:
     def message(role: str, text: str, mark: bool = False) -> dict[str, Any]:
-        block = {"type": "text", "text": text, **({"cache_control": {}} if mark else {})}
+        block = {"type": "text", "text": text, **({"cache_control": {"a": 1}} if mark else {})}
         name = "parts" if field == "contents" else "content"
-        return {name: [block] if in_blocks else text, "role": role}
+        content = {name: [block] if in_blocks else text}
+        return {"role": role, **content} if role_first else {**content, "role": role}
 
+    assume(any(role == "user" for role, _ in first))
+    first = [(role, text * (times if role == "user" else 1)) for role, text in first]
     begun = [message(*each, mark=True) for each in first]
     whole = [message(*each) for each in first]
     whole += [message("assistant", "I look"), *(message(*each) for each in more)]
+    one = json.dumps({"model": "m", field: begun}).encode()
+    other = json.dumps({field: whole, "model": "m"}).encode()
+
+    assert opening(one, field) == opening(other, field)
+    assert is_first_call(one)
+    assert not is_first_call(other)
     wanted = "\0".join(text for role, text in first if role == "user")
-
-    for pad in ("", " "):
-        one = json.dumps({"model": "m", field: begun}, separators=("," + pad, ":" + pad)).encode()
-        other = json.dumps({field: whole, "model": "m"}, ensure_ascii=False).encode(
-            "utf-8", "surrogatepass"
-        )
+    if len(one) < 4_000:
         assert opening(one, field) == wanted.encode("utf-8", "surrogatepass")
-        if not any(0xD800 <= ord(c) <= 0xDFFF for c in wanted):
-            assert opening(other, field) == opening(one, field)
 
 
-def test_what_cannot_be_read_has_no_opening() -> None:
+def test_a_long_system_text_does_not_hide_the_user() -> None:
+    def body(said: str, name: str) -> bytes:
+        system = {"role": "system", "content": 'Say "user" or \n"role": "user". ' * 5_000}
+        user = {"role": "user", "content": f"{said} " * 10_000}
+        turns = [system, user] if name == "role" else [user]
+        return json.dumps({"messages": turns}).encode()
+
+    for name in ("role", "no system"):
+        assert opening(body("this", name), "messages") != opening(body("that", name), "messages")
+        assert 7_000 < len(opening(body("this", name), "messages")) <= 8_192
+
+
+def test_what_cannot_be_read_has_no_opening_or_the_bytes_it_has() -> None:
     assert opening(b"", "messages") == b""
     assert opening(b'{"messages": [1, 2', "messages") == b""
-    assert opening(b'{"messages": [{"role": "user"', "messages") == b""
+    assert opening(b'{"messages": []}', "messages") == b""
+    assert opening(b'{"messages": [{"role": "user"', "messages") == b'{"role": "user"'
     assert opening(b'{"input": "do it"}', "input") == b"do it"
-    long = json.dumps({"messages": [{"role": "user", "content": "x" * 100_000}]}).encode()
-    assert len(opening(long, "messages")) == 100_000
+    assert is_first_call(b'{"input": "do it", "model": "m"}')
+    assert not is_first_call(b'{"input": [{"type": "function_call"}], "model": "m"}')
 
 
 def test_draws_of_the_gateway_are_those_of_the_library(

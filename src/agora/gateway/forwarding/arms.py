@@ -31,14 +31,22 @@ OUTCOME = "/v1/agora/outcome"
 ID_HEADER = b"x-agora-conversation"
 """In an answer: what its conversation is called, for posting an outcome."""
 _OUTCOME_HEADER = b"x-agora-outcome"
-WAITING, STOPPED = "experiment_waiting", "experiment_stopped"
-"""Why a body goes on as it came: its conversation is in no arm; nothing is edited any more."""
-_MODEL_SPOKE = re.compile(
-    rb'"role"\s*:\s*"(?:assistant|model)"|"type"\s*:\s*"(?:function_call|reasoning)"'
+WAITING = "experiment_waiting"
+"""The reason of a body that goes on as it came because its conversation is in no arm."""
+_ROLE = rb'"role"\s*:\s*$'
+_ROLE_FIRST = re.compile(rb'\{\s*(?:"type"\s*:\s*"message"\s*,\s*)?' + _ROLE)
+_MODEL_SPOKE = (
+    (b'"assistant"', re.compile(_ROLE)),
+    (b'"model"', re.compile(_ROLE)),
+    (b'"function_call"', re.compile(rb'"type"\s*:\s*$')),
 )
-_SPACE = re.compile(r"[\s,]*")
-_FIRST_CHARACTERS = 32 << 10
-_MOST_CHARACTERS = 4 << 20
+"""What only messages of the model have, and what stands before it."""
+_CACHE = rb'"cache_control"\s*:\s*\{[^{}]*\}'
+_MARKER = re.compile(rb",\s*" + _CACHE + rb"|" + _CACHE + rb"\s*,\s*")
+_BETWEEN = re.compile(r"[\s,]*")
+_LOOK_BACK = 512
+_WINDOW = 8 << 10
+"""Characters by which a conversation is known at most."""
 _decoder = json.JSONDecoder()
 
 
@@ -127,7 +135,7 @@ def take_seat(
     outcome = _number(told.get(_OUTCOME_HEADER, b"").decode("latin-1"))
     if outcome is not None:
         trial.post(tenant, conversation_id, outcome)
-    return Seat(conversation_id, arm, _MODEL_SPOKE.search(body) is None)
+    return Seat(conversation_id, arm, is_first_call(body))
 
 
 def note_call(trial: Trial, seat: Seat, exchange: Exchange, *, affected: bool) -> None:
@@ -181,7 +189,8 @@ def posted(trial: Trial | None, tenant: str, body: bytes) -> bytes:
 def opening(body: bytes, field: str) -> bytes:
     """Return what a user said before the model first spoke; nothing where that is not found.
 
-    Only texts: markers for the cache wander from message to message. Nothing behind them is read.
+    Of a long text only the beginning, and nothing behind it is read: this is done for every call.
+    Markers for the cache are left out, since they wander from message to message.
 
     >>> opening(b'{"messages": [{"role": "user", "content": "hi"}]}', "messages")
     b'hi'
@@ -189,29 +198,68 @@ def opening(body: bytes, field: str) -> bytes:
     found = re.search(rb'"%b"\s*:\s*(?=["\[])' % field.encode(), body)
     if found is None:
         return b""
-    for most in (_FIRST_CHARACTERS, _MOST_CHARACTERS):
-        text = body[found.end() : found.end() + most].decode("utf-8", "replace")
-        try:
-            said = _said_first(text)
-        except (ValueError, RecursionError):
-            # Cut off within a message: more of it is needed.
-            continue
-        return "\0".join(said).encode("utf-8", "surrogatepass")
-    return b""
+    start = found.end()
+    if body[start : start + 1] == b"[":
+        start = _first_user(body, start)
+    window = body[start : start + _WINDOW + _LOOK_BACK]
+    if b"cache_control" in window:
+        window = _MARKER.sub(b"", window)
+    # Cut to the same length with markers and without, so that both are cut or neither is.
+    said = _said_first(window[:_WINDOW].decode("utf-8", "ignore"))
+    return "\0".join(said).encode("utf-8", "surrogatepass")
+
+
+def is_first_call(body: bytes) -> bool:
+    r"""Tell whether the model has said nothing yet.
+
+    >>> is_first_call(b'{"messages": [{"role": "user", "content": "\\"role\\":\\"assistant\\""}]}')
+    True
+    """
+    # Quotes within a text are escaped, so that what is found is never a part of one.
+    return not any(_placed(body, name, before) for name, before in _MODEL_SPOKE)
+
+
+def _first_user(body: bytes, start: int) -> int:
+    """Return where the first message of the user begins, or else the first of all.
+
+    A long system text before it is passed over without being read.
+    """
+    at = body.find(b'"user"', start)
+    while at >= 0:
+        found = _ROLE_FIRST.search(body, max(start, at - _LOOK_BACK), at)
+        if found is not None:
+            return found.start()
+        at = body.find(b'"user"', at + 1)
+    # The role stands behind the content; then messages are read from the first one on.
+    return start + 1
+
+
+def _placed(body: bytes, name: bytes, before: re.Pattern[bytes]) -> bool:
+    """Tell whether a word stands somewhere behind what has to be before it."""
+    at = body.find(name)
+    while at >= 0:
+        if before.search(body, max(0, at - _LOOK_BACK), at):
+            return True
+        at = body.find(name, at + 1)
+    return False
 
 
 def _said_first(text: str) -> list[str]:
-    if text.startswith('"'):
-        return [_decoder.raw_decode(text)[0]]
+    """Return what users say in messages that may be cut off."""
     said: list[str] = []
-    at = 1
-    while not text.startswith("]", at := _SPACE.match(text, at).end()):  # type: ignore[union-attr]
-        message, at = _decoder.raw_decode(text, at)
-        role = message.get("role") if isinstance(message, dict) else None
+    at = _BETWEEN.match(text).end()  # type: ignore[union-attr]
+    while at < len(text) and text[at] in '{"':
+        try:
+            message, end = _decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            # Cut off: its beginning says enough.
+            return [*said, text[at:]]
+        role = message.get("role") if isinstance(message, dict) else "user"
         if role == "user":
             said += _texts(message)
         elif role not in ("system", "developer"):
             break
+        at = _BETWEEN.match(text, end).end()  # type: ignore[union-attr]
     return said
 
 

@@ -7,6 +7,7 @@ from agora.core.compression import Reason
 from agora.gateway.body import deeper_than, model_before, model_behind, model_of
 from agora.gateway.editing.deciding import (
     BYTES_PER_TOKEN,
+    EXPERIMENT_STOPPED,
     RULE_BREAKER,
     STAND_DOWN,
     decided,
@@ -16,7 +17,7 @@ from agora.gateway.editing.job import TOO_DEEP, Edited
 from agora.gateway.editing.pool import Missed
 from agora.gateway.forwarding.accounts import account
 from agora.gateway.forwarding.answers import converse
-from agora.gateway.forwarding.arms import STOPPED, WAITING, take_seat
+from agora.gateway.forwarding.arms import WAITING, take_seat
 from agora.gateway.forwarding.in_flight import InFlight
 from agora.gateway.intake.refused import RefusedError
 
@@ -121,7 +122,7 @@ def _why_not(call: InFlight) -> str:
     """Return why the body is not even read, or nothing."""
     config, trial = call.gateway.config, call.gateway.trial
     if trial is not None and call.seat is None:
-        return STOPPED if trial.stopped else WAITING
+        return EXPERIMENT_STOPPED if trial.stopped else WAITING
     reason = untouched_by_head(config, call.route, call.scope["headers"])
     if reason:
         return reason
