@@ -125,7 +125,7 @@ def library(settings: Compression) -> Compressor:
         budget=Budget(keep_ratio=settings.keep_ratio),
         k_recent=settings.k_recent,
         schedule=settings.schedule,
-        least_tokens=settings.min_tokens,
+        min_tokens=settings.min_tokens,
         forms=base.forms if settings.lines else None,
     )
 

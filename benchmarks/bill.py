@@ -24,7 +24,7 @@ from typing import Any, Literal
 from agora.core.budget import Budget
 from agora.core.prefix_cache import Bill, PrefixCache, Segment
 from agora.core.prices import PriceSheet, shipped_sheets
-from agora.core.schedule import LEAST_TOKENS, MARKER_TOKENS, RentOrBuy, Sizes
+from agora.core.schedule import MARKER_TOKENS, MIN_TOKENS, RentOrBuy, Sizes
 
 K_RECENT = 2
 KEEP_RATIO = 0.25
@@ -193,7 +193,7 @@ class Edit:
     skeleton_share: float = 0.0
 
 
-PAPER = Edit(Budget(keep_ratio=KEEP_RATIO, least_ratio=0.0))
+PAPER = Edit(Budget(keep_ratio=KEEP_RATIO, min_ratio=0.0))
 FLOOR = Edit(Budget(limit=0))
 
 
@@ -384,7 +384,7 @@ def classes() -> dict[str, PriceSheet]:
 
 def agora_edit(schedule: RentOrBuy) -> Edit:
     """Return how the schedule's edits are filled."""
-    return Edit(replace(schedule.budget, least_ratio=schedule.least_ratio), SKELETON_SHARE)
+    return Edit(replace(schedule.budget, min_ratio=schedule.min_ratio), SKELETON_SHARE)
 
 
 def measure(
@@ -392,7 +392,7 @@ def measure(
     budget: Budget,
     ceilings: Sequence[float] = (CEILING,),
     sheets: Sequence[str] = (),
-    least_tokens: int = LEAST_TOKENS,
+    min_tokens: int = MIN_TOKENS,
 ) -> list[dict[str, Any]]:
     """Return one row of figures per sheet."""
     prompts = Prompts(recording)
@@ -422,14 +422,14 @@ def measure(
             "calls": len(prompts.calls),
             "tokens": prompts.calls[-1].total,
         }
-        kind = agora_edit(RentOrBuy(sheet, budget, K_RECENT, least_tokens=least_tokens))
+        kind = agora_edit(RentOrBuy(sheet, budget, K_RECENT, min_tokens=min_tokens))
         schedules = {
             "offline": offline(prompts, sheet, kind, math.inf),
             "offline within ceiling": offline(prompts, sheet, kind, CEILING),
         }
         rooms: dict[str, tuple[int, ...]] = {}
         for ceiling in (*ceilings, math.inf):
-            rent = RentOrBuy(sheet, budget, K_RECENT, ceiling=ceiling, least_tokens=least_tokens)
+            rent = RentOrBuy(sheet, budget, K_RECENT, ceiling=ceiling, min_tokens=min_tokens)
             label = {CEILING: "agora", math.inf: "rent or buy"}.get(ceiling, f"agora {ceiling}")
             planned = rent.edit(sizes).by_call(len(sizes.steps))
             schedules[label] = tuple(edit.epoch for edit in planned)
@@ -599,8 +599,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", default="", help="only sources that begin so")
     parser.add_argument("--sheets", nargs="*", default=[], help="only these, by family")
-    parser.add_argument("--least-ratio", type=float, default=Budget().least_ratio)
-    parser.add_argument("--least-tokens", type=int, default=LEAST_TOKENS)
+    parser.add_argument("--least-ratio", type=float, default=Budget().min_ratio)
+    parser.add_argument("--min-tokens", type=int, default=MIN_TOKENS)
     parser.add_argument("--ceilings", type=float, nargs="*", default=[CEILING])
     options = parser.parse_args()
     data = options.data or Path(os.environ.get("AGORA_DATA", root.parent / "shared" / "data"))
@@ -609,13 +609,13 @@ def main() -> None:
         for recording in (*recorded(data), *generated())
         if recording.steps and recording.source.startswith(options.only)
     ]
-    budget = Budget(keep_ratio=KEEP_RATIO, least_ratio=options.least_ratio)
+    budget = Budget(keep_ratio=KEEP_RATIO, min_ratio=options.min_ratio)
     work = partial(
         measure,
         budget=budget,
         ceilings=tuple(options.ceilings),
         sheets=tuple(options.sheets),
-        least_tokens=options.least_tokens,
+        min_tokens=options.min_tokens,
     )
     rows: list[dict[str, Any]] = []
     with ProcessPoolExecutor(options.jobs) as pool:

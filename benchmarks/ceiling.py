@@ -140,7 +140,7 @@ def hindsight(sizes: Sizes, schedule: RentOrBuy) -> float:
             old += sizes.steps[place] - sizes.residues[place]
         room = max(
             (schedule.budget.keep_ratio or 0.0) * totals[-1],
-            totals[-1] - (1 - schedule.least_ratio) * max(0, old - schedule.marker_tokens),
+            totals[-1] - (1 - schedule.min_ratio) * max(0, old - schedule.marker_tokens),
         )
         left.append(min(totals[-1], round(room)))
 

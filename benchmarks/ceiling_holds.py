@@ -30,7 +30,7 @@ from rich.progress import track
 
 from agora.core.prefix_cache import PrefixCache, Segment
 from agora.core.prices import PriceSheet, sheet_for, shipped_sheets
-from agora.core.schedule import LEAST_TOKENS, Change, RentOrBuy, Sizes
+from agora.core.schedule import MIN_TOKENS, Change, RentOrBuy, Sizes
 
 SHEETS = (
     "gemini-3-pro",
@@ -139,9 +139,9 @@ def rules(sheet: PriceSheet) -> dict[str, PriceSheet]:
     }
 
 
-def follow(sizes: Sizes, sheet: PriceSheet, ceiling: float, least_tokens: int) -> Found:
+def follow(sizes: Sizes, sheet: PriceSheet, ceiling: float, min_tokens: int) -> Found:
     """Return what a run costs at every call, as a ratio to its ceiling."""
-    schedule = RentOrBuy(sheet, ceiling=ceiling, least_tokens=least_tokens)
+    schedule = RentOrBuy(sheet, ceiling=ceiling, min_tokens=min_tokens)
     changes = schedule.edit(sizes).by_call(len(sizes.steps))
     prompts = Prompts(sizes, schedule)
     mine, never = PrefixCache(sheet), PrefixCache(sheet)
@@ -174,7 +174,7 @@ def follow(sizes: Sizes, sheet: PriceSheet, ceiling: float, least_tokens: int) -
 def run(seed: int, sheets: Sequence[str]) -> dict[tuple[str, str], Found]:
     """Return what one run shows by sheet and rule."""
     sizes, lots = drawn(seed), random.Random(seed)
-    ceiling, least = lots.choice(CEILINGS), lots.choice((0, LEAST_TOKENS))
+    ceiling, least = lots.choice(CEILINGS), lots.choice((0, MIN_TOKENS))
     found = {}
     for name in sheets:
         # Ratios do not depend on the price of input, and one's own server has none.

@@ -284,7 +284,7 @@ def rule(quick: bool) -> Figures:
     trajectory = parse(json.loads(whole)["messages"], format="openai")
     scorer = FeaturesScorer()
     times: dict[str, list[float]] = {"scores": [], "choice": [], "choice without lines": []}
-    with_lines = Compressor(scorer=scorer, schedule="every_call", least_tokens=0)
+    with_lines = Compressor(scorer=scorer, schedule="every_call", min_tokens=0)
     without = replace(with_lines, forms=None)
     for epoch in range(first, first + calls):
         past = Past.of(trajectory, epoch, newest=True)

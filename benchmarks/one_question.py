@@ -39,7 +39,7 @@ from harness.one_question import Asked, ask, ask_log, drawn, recorded, spread
 DATA = Path(os.environ.get("AGORA_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SETTINGS = {
     "as shipped": Compressor(scorer=RecencyScorer()),
-    "eager": Compressor(scorer=RecencyScorer(), least_tokens=0, ceiling=math.inf),
+    "eager": Compressor(scorer=RecencyScorer(), min_tokens=0, ceiling=math.inf),
 }
 """How recorded ones are compressed; the second is for short ones, which the first leaves alone."""
 _LONG = 60

@@ -151,7 +151,7 @@ def _settings() -> dict[str, Compress]:
     import agora
     from agora import Budget, Compressor
 
-    small = Compressor(least_tokens=0)
+    small = Compressor(min_tokens=0)
     found: dict[str, Compress] = {
         "default": _default,
         "every call": Compressor(schedule="every_call").compress,

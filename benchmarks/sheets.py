@@ -14,7 +14,7 @@ from statistics import mean
 
 from agora.core.budget import Budget
 from agora.core.prices import PriceSheet, sheet_for
-from agora.core.schedule import LEAST_TOKENS, RentOrBuy
+from agora.core.schedule import MIN_TOKENS, RentOrBuy
 from benchmarks.bill import K_RECENT, PAPER, Prompts, Recording, agora_edit, bill, generated
 
 HOUR = ("claude-opus-5", "claude-sonnet-5-5", "claude-fable-5-2")
@@ -25,7 +25,7 @@ def ratios(recording: Recording, decided: PriceSheet, billed: PriceSheet) -> tup
     """Return the bill relative to sending everything: at the end, and at its worst call."""
     prompts = Prompts(recording)
     sizes = recording.sizes()
-    schedule = RentOrBuy(decided, Budget(), K_RECENT, least_tokens=LEAST_TOKENS)
+    schedule = RentOrBuy(decided, Budget(), K_RECENT, min_tokens=MIN_TOKENS)
     edits = schedule.edit(sizes).by_call(len(sizes.steps))
     epochs, rooms = [edit.epoch for edit in edits], [edit.room for edit in edits]
     kind = agora_edit(schedule)

@@ -24,9 +24,7 @@ FOLDERS = ("swe-bench-gemini", "swe-agent", "whowhen", "knowagent", "intercode",
 
 def chats_that_lose(count: int) -> tuple[int, int]:
     """Return how many of so many chats of people lose one of their messages, and have steps."""
-    compressor = Compressor(
-        schedule="every_call", budget=Budget(limit=1), k_recent=0, least_tokens=0
-    )
+    compressor = Compressor(schedule="every_call", budget=Budget(limit=1), k_recent=0, min_tokens=0)
     losing = stepping = 0
     for seed in range(count):
         chat = human_chat(random.Random(seed))

@@ -105,9 +105,9 @@ FILES = {
         "forms of labels, compared",
         f"python -m lab.benchmarks.label_forms at {LAST}",
     ),
-    "least-tokens.json": (
+    "min-tokens.json": (
         "bills by where editing begins",
-        "python -m benchmarks.least_tokens LOG --work FOLDER --out docs/results/least-tokens.json",
+        "python -m benchmarks.min_tokens LOG --work FOLDER --out docs/results/min-tokens.json",
     ),
     "worth.json": (
         "what the trained worth keeps, kind by kind left out",
@@ -623,12 +623,12 @@ def _kept(row: dict[str, Any]) -> str:
 
 
 def _least() -> Iterator[str]:
-    rows = json.loads(_read("least-tokens.json"))
+    rows = json.loads(_read("min-tokens.json"))
     sheets = list(rows[0]["generated"])
     yield "### Where editing begins"
     yield ""
     yield (
-        f"`least_tokens`, by price: {rows[0]['recorded']['runs']} recorded coding runs (bill and "
+        f"`min_tokens`, by price: {rows[0]['recorded']['runs']} recorded coding runs (bill and "
         "tokens as a ratio to sending everything, calls all of whose names from earlier steps are "
         "still in the prompt), and the mean bill of 73 generated runs of 30 to 500 steps by price "
         "sheet."
@@ -639,7 +639,7 @@ def _least() -> Iterator[str]:
     yield "|---" * len(heads) + "|"
     for row in rows:
         own = row["recorded"]
-        cells = [f"{row['least_tokens']:,}", f"{own['bill']:.3f}", f"{own['tokens']:.3f}"]
+        cells = [f"{row['min_tokens']:,}", f"{own['bill']:.3f}", f"{own['tokens']:.3f}"]
         cells += [f"{own['edits']}", f"{own['calls_with_all_names']:.1%}"]
         cells += [f"{row['generated'][sheet]:.3f}" for sheet in sheets]
         yield f"| {' | '.join(cells)} |"

@@ -11,18 +11,18 @@ from harness.mutation import Mutant, mutants_of
 ROOT = Path(__file__).parents[1]
 SOURCES = ("agora/core", "agora/adapters")
 _CORE = "tests/core"
-_SAID = ("truth", "truth_lists", "deeds", "forms", "renditions", "records", "observation")
+_SAID = ("truth", "truth_lists", "short_action", "forms", "renditions", "records", "observation")
 NEAR = {
-    "agora/core/reading/outcome": ("observation", "deeds", "truth_lists", "truth"),
-    "agora/core/reading/observation": ("observation", "deeds", "truth"),
-    "agora/core/reading/actions": ("actions", "deeds", "truth_lists", "forms"),
-    "agora/core/reading/shell": ("deeds", "truth_lists"),
+    "agora/core/reading/outcome": ("observation", "short_action", "truth_lists", "truth"),
+    "agora/core/reading/observation": ("observation", "short_action", "truth"),
+    "agora/core/reading/actions": ("actions", "short_action", "truth_lists", "forms"),
+    "agora/core/reading/shell": ("short_action", "truth_lists"),
     "agora/core/reading/records": ("records", "observation", "truth"),
     "agora/core/reading/values": ("records", "observation", "truth"),
     "agora/core/reading/literals": ("literals", "records"),
     "agora/core/reading/names": ("names", "names_reference", "records"),
     "agora/core/reading/": ("mentions", "actions", *_SAID),
-    "agora/core/renditions/": ("deeds", "renditions", "forms", "records", "truth"),
+    "agora/core/renditions/": ("short_action", "renditions", "forms", "records", "truth"),
     "agora/core/selection/": ("forms", "whole_or_gone", "renditions", "truth"),
     "agora/core/schedule": ("schedule", "prefix_cache"),
     "agora/core/prices": ("prices", "schedule"),

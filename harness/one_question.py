@@ -211,7 +211,7 @@ def by_gateway(conversation: Conversation) -> Iterator[int]:
         EditorSettings(
             scorer=compressor.scorer,
             k_recent=compressor.k_recent,
-            min_tokens=compressor.least_tokens,
+            min_tokens=compressor.min_tokens,
             ceiling=compressor.ceiling,
             observations=conversation.observations,
         )
@@ -300,7 +300,7 @@ def _odd(source: random.Random, seed: int) -> Conversation:
         compressor=Compressor(
             scorer=RecencyScorer(),
             sheet=source.choice(_SHEETS),
-            least_tokens=source.choice((0, 0, 400)),
+            min_tokens=source.choice((0, 0, 400)),
             ceiling=source.choice(_CEILINGS),
             k_recent=source.choice((2, 2, 0, 4)),
         ),

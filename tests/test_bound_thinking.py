@@ -103,7 +103,7 @@ def test_the_play_notices_thinking_that_is_lost_without_need(
 
 
 def test_an_edit_takes_out_older_thinking_and_leaves_what_came_after_it() -> None:
-    compressor = Compressor(schedule=EveryNth(6), budget=Budget(limit=500), least_tokens=0)
+    compressor = Compressor(schedule=EveryNth(6), budget=Budget(limit=500), min_tokens=0)
     messages = conversation(8)
 
     compression = compressor.compress(messages, model=MODEL)
@@ -114,12 +114,12 @@ def test_an_edit_takes_out_older_thinking_and_leaves_what_came_after_it() -> Non
     assert compression.thinking.blocks == 6
     assert compression.thinking.tokens > 0
     assert "6 thinking blocks taken out" in compression.summary()
-    again = Compressor(schedule=EveryNth(6), budget=Budget(limit=500), least_tokens=0)
+    again = Compressor(schedule=EveryNth(6), budget=Budget(limit=500), min_tokens=0)
     assert again.compress(copy.deepcopy(messages), model=MODEL).messages == compression.messages
 
 
 def test_a_step_that_lost_its_thinking_may_be_removed_and_not_only_masked() -> None:
-    compressor = Compressor(schedule="every_call", budget=Budget(limit=0), least_tokens=0)
+    compressor = Compressor(schedule="every_call", budget=Budget(limit=0), min_tokens=0)
     messages = conversation(12)
 
     bound_to_prefix = compressor.compress(messages, model=MODEL)
@@ -147,7 +147,7 @@ def test_where_nothing_is_edited_the_callers_own_object_comes_back() -> None:
 
 
 def test_the_caller_may_say_that_a_model_does_or_does_not_bind() -> None:
-    every = Compressor(schedule="every_call", budget=Budget(limit=0), least_tokens=0)
+    every = Compressor(schedule="every_call", budget=Budget(limit=0), min_tokens=0)
     messages = conversation(8)
 
     free = replace(every, binds_thinking=False).compress(messages, model=MODEL)
@@ -158,7 +158,7 @@ def test_the_caller_may_say_that_a_model_does_or_does_not_bind() -> None:
 
 
 def test_a_scorer_that_fails_once_costs_the_thinking_made_until_then_and_no_more() -> None:
-    works = Compressor(schedule=EveryNth(6), budget=Budget(limit=900), least_tokens=0)
+    works = Compressor(schedule=EveryNth(6), budget=Budget(limit=900), min_tokens=0)
     fails = replace(works, scorer=FailingScorer(RuntimeError("no weights")))
 
     first = works.compress(conversation(7), model=MODEL)
@@ -213,7 +213,7 @@ def test_an_illegal_history_is_handed_on_as_it_is() -> None:
 
 
 def test_shadow_mode_switched_on_gives_up_what_was_thought_under_the_edit() -> None:
-    on = Compressor(schedule=EveryNth(6), budget=Budget(limit=500), least_tokens=0)
+    on = Compressor(schedule=EveryNth(6), budget=Budget(limit=500), min_tokens=0)
     shadow = replace(on, shadow=True)
 
     on.compress(conversation(7), model=MODEL)
@@ -226,7 +226,7 @@ def test_shadow_mode_switched_on_gives_up_what_was_thought_under_the_edit() -> N
 
 
 def test_a_refusal_gives_up_all_thinking_until_then() -> None:
-    compressor = Compressor(schedule=EveryNth(6), budget=Budget(limit=500), least_tokens=0)
+    compressor = Compressor(schedule=EveryNth(6), budget=Budget(limit=500), min_tokens=0)
     messages = conversation(8)
     sent = compressor.compress(messages, model=MODEL)
     assert blocks_in(sent.messages) == ["signature 007", "signature 008"]

@@ -44,7 +44,7 @@ scorers = st.sampled_from((LexicalScorer(), RecencyScorer(), RandomScorer(7)))
 
 def prompts(history: History, sheet: PriceSheet, scorer: Scorer) -> Iterator[tuple[Any, Any]]:
     """Yield the edit and the prompt of each call that was made."""
-    compressor = Compressor(sheet=sheet, scorer=scorer, least_tokens=0)
+    compressor = Compressor(sheet=sheet, scorer=scorer, min_tokens=0)
     schedule = RentOrBuy(sheet)
     for call in history.calls:
         messages = history.upto(call)
@@ -133,7 +133,7 @@ def test_fresh_processes_agree_on_every_byte_of_every_prompt(format_name: str) -
 def test_a_budget_is_what_an_edit_by_price_leaves_at_most() -> None:
     sheet = PriceSheet(name="s", input=1.0, read=0.5, write=1.0, output=1.0)
     compressor = Compressor(
-        sheet=sheet, budget=Budget(keep_ratio=0.25, least_ratio=0.0), least_tokens=0
+        sheet=sheet, budget=Budget(keep_ratio=0.25, min_ratio=0.0), min_tokens=0
     )
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Find the key."}]
     for number in range(40):

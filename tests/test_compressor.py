@@ -215,7 +215,7 @@ def test_where_reading_again_costs_nothing_an_edit_never_pays() -> None:
 
 def test_without_a_cache_every_call_is_an_edit() -> None:
     sheet = PriceSheet.no_cache(sheet_for("gpt-5-mini"))
-    by_price = Compressor(sheet=sheet, k_recent=1, least_tokens=0).compress(history(9))
+    by_price = Compressor(sheet=sheet, k_recent=1, min_tokens=0).compress(history(9))
 
     assert by_price.messages == every_call(k_recent=1).compress(history(9)).messages
     assert by_price.reason is Reason.COMPRESSED
@@ -408,8 +408,8 @@ def test_every_error_of_this_package_is_an_agora_error() -> None:
 
 def test_in_shadow_the_messages_stay_and_the_account_says_what_would_go() -> None:
     messages = history(30)
-    plain = Compressor(schedule="every_call", least_tokens=0).compress(messages)
-    shadow = Compressor(schedule="every_call", least_tokens=0, shadow=True).compress(messages)
+    plain = Compressor(schedule="every_call", min_tokens=0).compress(messages)
+    shadow = Compressor(schedule="every_call", min_tokens=0, shadow=True).compress(messages)
 
     assert plain.changed
     assert not shadow.changed
@@ -464,3 +464,13 @@ def test_what_was_compressed_may_come_back_as_a_conversation_of_its_own(format: 
         # Markers are text like any other: none of them is taken for a step.
         assert len(again.decisions) <= len(compression.decisions)
     assert changed > 5
+
+
+def test_the_name_of_the_smallest_prompt_before_0_3_is_read_with_a_warning() -> None:
+    [history] = sample("openai", 1)
+    with pytest.warns(DeprecationWarning, match="least_tokens is called min_tokens now"):
+        old = Compressor(least_tokens=7)
+    assert old == Compressor(min_tokens=7)
+    with pytest.warns(DeprecationWarning, match="min_tokens"):
+        found = agora.compress(history.messages, least_tokens=7)
+    assert found == agora.compress(history.messages, min_tokens=7)

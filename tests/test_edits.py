@@ -20,7 +20,7 @@ EXAMPLES = int(os.environ.get("AGORA_EXAMPLES", "100"))
 SHEET = replace(sheet_for("claude-opus-4-8"), minimum_prefix=0)
 SCHEDULES: tuple[Schedule, ...] = (
     EveryCall(),
-    EveryCall(least_tokens=300),
+    EveryCall(min_tokens=300),
     Never(),
     EveryNth(2),
     RentOrBuy(SHEET),

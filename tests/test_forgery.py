@@ -283,7 +283,7 @@ def _compress(door: Door, text: str, *, forms: Forms | None) -> Compression:
     # Characters and recency: only structure is left to make a difference.
     compressor = Compressor(
         scorer=RecencyScorer(),
-        budget=Budget(keep_ratio=0.6, least_ratio=0.0, unit="characters"),
+        budget=Budget(keep_ratio=0.6, min_ratio=0.0, unit="characters"),
         k_recent=1,
         forms=forms,
         schedule="every_call",

@@ -1,20 +1,25 @@
 """Forms from end to end: what is left of steps in the messages that are sent."""
 
 import json
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import agora
 from agora import Budget, Compressor, Forms, StepWorth
 from agora.core.compression import Rung
 from agora.core.past import Past
+from agora.core.renditions.markers import code_of
 from agora.core.trajectory import Anchor, Step
 from agora.errors import SettingError
 from agora.testing import EveryNth
+from tests.forgeries import forgeries
 
 Message = dict[str, Any]
 
@@ -46,7 +51,7 @@ def compressor(**changed: Any) -> Compressor:
     settings: dict[str, Any] = {
         "forms": Forms(),
         "schedule": "every_call",
-        "budget": Budget(keep_ratio=0.25, least_ratio=0.25),
+        "budget": Budget(keep_ratio=0.25, min_ratio=0.25),
         "strict": True,
     }
     return Compressor(**{**settings, **changed})
@@ -94,8 +99,11 @@ def test_a_step_in_the_form_of_its_action_has_a_note_in_place_of_its_result() ->
     assert noted
     at = found.positions.index(2 * noted[0])
     assert found.messages[at - 1] is messages[2 * noted[0] - 1]
+    assert found.trajectory is not None
+    code = code_of("Sort it out.", found.trajectory.steps[0])
     assert found.messages[at]["content"] == (
-        f"[step {noted[0]}: result elided by the context compressor] item_id=I-{noted[0]}77"
+        f"[step {noted[0]}: result elided by the context compressor; it signs all it writes "
+        f"#{code}] item_id=I-{noted[0]}77"
     )
     assert found.recall(noted[0]).endswith(messages[2 * noted[0]]["content"])
 
@@ -135,7 +143,7 @@ def test_steps_of_tools_to_keep_stay_whole() -> None:
 
 def test_the_function_takes_tools_to_keep() -> None:
     messages = chat("read_policy", *["get_order"] * 30, size=400)
-    found = agora.compress(messages, model="gpt-5.2", keep_tools=["read_policy"], least_tokens=0)
+    found = agora.compress(messages, model="gpt-5.2", keep_tools=["read_policy"], min_tokens=0)
 
     assert found.decisions[0].outcome != "elided"
 
@@ -198,7 +206,7 @@ def test_instructions_that_a_tool_of_ones_own_reads_stay_once_it_is_said_to_read
 
 
 def test_the_function_takes_tools_that_change_and_read() -> None:
-    asked: dict[str, Any] = {"model": "gpt-5.2", "least_tokens": 0}
+    asked: dict[str, Any] = {"model": "gpt-5.2", "min_tokens": 0}
 
     found = agora.compress(instructed(), **asked, reading_tools=["frobnicate"])
     assert found.decisions[0].reason == "instructions"
@@ -273,7 +281,7 @@ def test_of_a_database_the_names_of_its_tables_stay() -> None:
     ):
         messages += [{"role": "assistant", "content": said}, {"role": "user", "content": seen}]
 
-    found = compressor(least_tokens=0).compress(messages, observations="user")
+    found = compressor(min_tokens=0).compress(messages, observations="user")
 
     assert found.changed
     assert "car_names" in str(found.messages)
@@ -290,3 +298,53 @@ def test_every_code_that_was_given_stands_in_the_prompt_whatever_else_is_worth_m
 
     assert found.changed
     assert all(f"CR-{n}00" in str(found.messages) for n in range(4, len(messages), 4))
+
+
+_OURS = re.compile(r"\[steps? [0-9-]+(?:: result)? elided[^\]\n]*#([0-9a-f]{4})[\];,]")
+
+
+def signed_with(messages: Any) -> list[str]:
+    return _OURS.findall(json.dumps(messages))
+
+
+@settings(deadline=None)
+@given(
+    forged=st.lists(st.sampled_from(forgeries(400)), min_size=1, max_size=8),
+    spoke=st.booleans(),
+    more=st.integers(1, 4),
+)
+def test_what_a_tool_writes_neither_tells_nor_changes_the_code_of_our_markers(
+    forged: list[str], spoke: bool, more: int
+) -> None:
+    whole = spoken(14 + more) if spoke else chat(*["get_order"] * (14 + more))
+    attacked = whole[:1]
+    for at, message in enumerate(whole[1:]):
+        frame, output, said = message["content"].rpartition("<output>\n") if at % 2 else ("",) * 3
+        forgery = f"{frame}{output}{forged[at % len(forged)]}\n{said}"
+        attacked.append({**message, "content": forgery} if at % 2 else message)
+    calls = (whole, attacked, attacked[: -2 * more])
+    prompts = [compressor().compress(messages) for messages in calls]
+
+    codes = [signed_with(prompt.messages) for prompt in prompts]
+    assert all(codes)
+    assert len({code for found in codes for code in found}) == 1
+    for prompt in prompts:
+        assert json.dumps(prompt.messages).count("it signs all it writes") == 1
+        elided = [decision for decision in prompt.decisions if decision.form == "action"]
+        assert len(signed_with(prompt.messages)) >= len(elided)
+
+
+def test_another_task_or_another_beginning_has_another_code() -> None:
+    asked = chat(*["get_order"] * 14)
+    other = [{"role": "user", "content": "Sort it out!"}, *asked[1:]]
+    began = chat("get_user", *["get_order"] * 13)
+
+    codes = [set(signed_with(compressor().compress(m).messages)) for m in (asked, other, began)]
+    assert [len(found) for found in codes] == [1, 1, 1]
+    assert len(set.union(*codes)) == 3
+
+
+def test_markers_of_forms_that_are_not_signed_have_no_code() -> None:
+    found = compressor(forms=Forms(signed=False)).compress(chat(*["get_order"] * 14))
+    assert found.changed
+    assert not signed_with(found.messages)

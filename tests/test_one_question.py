@@ -33,7 +33,7 @@ def test_everybody_names_the_same_edit_at_every_call(seed: int) -> None:
 
 def test_a_pinned_read_is_known_to_everybody() -> None:
     seeds = (n for n in range(0, 400, 2) if "AGENTS.md" in str(drawn(n).messages))
-    conversation = replace(drawn(next(seeds)), compressor=compressor(ceiling=1.2, least_tokens=0))
+    conversation = replace(drawn(next(seeds)), compressor=compressor(ceiling=1.2, min_tokens=0))
 
     assert ask(conversation).differences == []
 

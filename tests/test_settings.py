@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import agora
 from agora import Budget, Compressor
-from agora.core.schedule import LEAST_TOKENS, EveryCall, Never
+from agora.core.schedule import MIN_TOKENS, EveryCall, Never
 from agora.errors import AgoraError, BudgetError, BundleError, SettingError
 from agora.scorers.built_in import DEFAULT, NAMES
 from agora.scorers.load import load_scorer
@@ -23,7 +23,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"budget": 0.25}, r"budget is 0.25; it must be a Budget"),
     ({"k_recent": -1}, "k_recent is -1; it must be a whole number, 0 or more"),
     ({"k_recent": 1.5}, "k_recent is 1.5"),
-    ({"least_tokens": -1}, "least_tokens is -1"),
+    ({"min_tokens": -1}, "min_tokens is -1"),
     ({"ceiling": 0.98}, "ceiling is 0.98"),
     ({"ceiling": "none"}, "ceiling is 'none'"),
     ({"skeleton_share": 0.6}, r"skeleton_share is 0.6; it must be left out.* Forms\(\) shortens"),
@@ -55,7 +55,7 @@ def test_a_setting_that_cannot_be_meant_is_told_when_the_compressor_is_made(
     [
         {"keep_ratio": 1.5},
         {"keep_ratio": "a quarter"},
-        {"least_ratio": -0.1},
+        {"min_ratio": -0.1},
         {"limit": -1},
         {"limit": 0.25},
         {"unit": "words"},
@@ -78,15 +78,15 @@ def test_both_spellings_of_a_schedule_are_read() -> None:
 
 @given(
     k_recent=st.integers(0, 10**6),
-    least_tokens=st.integers(0, 10**9),
+    min_tokens=st.integers(0, 10**9),
     theta_hi=st.none() | st.floats(0, 1),
 )
 def test_every_setting_within_its_range_is_taken(
-    k_recent: int, least_tokens: int, theta_hi: float | None
+    k_recent: int, min_tokens: int, theta_hi: float | None
 ) -> None:
-    made = Compressor(k_recent=k_recent, least_tokens=least_tokens, theta_hi=theta_hi)
+    made = Compressor(k_recent=k_recent, min_tokens=min_tokens, theta_hi=theta_hi)
 
-    assert (made.k_recent, made.least_tokens) == (k_recent, least_tokens)
+    assert (made.k_recent, made.min_tokens) == (k_recent, min_tokens)
 
 
 def test_one_scorer_is_the_default_of_the_library_and_of_its_name() -> None:
@@ -110,8 +110,8 @@ def test_the_threshold_can_be_set_for_one_call() -> None:
         chat.append({"role": "tool", "tool_call_id": f"c{n}", "content": f"box {n} " * 20})
 
     assert not agora.compress(chat, model="llama-3").changed
-    assert not agora.compress(chat, model="llama-3", least_tokens=LEAST_TOKENS).changed
-    small = agora.compress(chat, least_tokens=0)
-    assert small == Compressor(least_tokens=0).compress(chat)
+    assert not agora.compress(chat, model="llama-3", min_tokens=MIN_TOKENS).changed
+    small = agora.compress(chat, min_tokens=0)
+    assert small == Compressor(min_tokens=0).compress(chat)
     with pytest.raises(SettingError):
-        agora.compress(chat, least_tokens=-1)
+        agora.compress(chat, min_tokens=-1)

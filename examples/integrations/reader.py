@@ -50,7 +50,7 @@ def arguments(about: str | None) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=Path(__file__).parents[2] / "docs/concepts")
     parser.add_argument("--files", type=int, default=12, help="at most")
     parser.add_argument("--keep-ratio", type=float, default=0.25)
-    parser.add_argument("--least-tokens", type=int, default=1_000)
+    parser.add_argument("--min-tokens", type=int, default=1_000)
     parser.add_argument("--plain", action="store_true", help="elide nothing, for comparison")
     return parser.parse_args()
 
@@ -61,7 +61,7 @@ def compressor_for(asked: argparse.Namespace) -> Compressor:
         budget=Budget(keep_ratio=asked.keep_ratio),
         schedule="never" if asked.plain else "by_price",
         sheet=sheet_for("self-hosted"),
-        least_tokens=asked.least_tokens,
+        min_tokens=asked.min_tokens,
     )
 
 

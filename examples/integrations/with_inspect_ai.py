@@ -34,7 +34,7 @@ def reader():
 
 
 # Inspect asks for a compaction once its own count is above the threshold.
-threshold = 1_000_000 if asked.plain else 4 * asked.least_tokens
+threshold = 1_000_000 if asked.plain else 4 * asked.min_tokens
 compaction = AgoraCompaction(compressor_for(asked), threshold=threshold)
 samples = [Sample(input=task(asked.folder, asked.files))]
 logs = evaluate(

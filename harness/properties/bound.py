@@ -124,7 +124,7 @@ class _Library:
             budget=Budget(keep_ratio=play.keep_ratio),
             k_recent=play.k_recent,
             schedule=play.schedule,
-            least_tokens=0,
+            min_tokens=0,
             sheet=play.sheet,
             counter=_Crashing() if event == "crash" else EstimatedTokens(),
             shadow=play.shadow,

@@ -15,13 +15,14 @@ TEXT_FORMATS = ("transcript", "react")
 _HINT = rf"(?:; {TOOL_NAME} shows one by its number)?"
 _SIGNED = rf"(?:{re.escape(SIGNATURE)})?"
 _LINE = r"\n\d+ [^\n]+"
-_BY = rf"(?: by the context compressor(?:{NOT_THE_USER})?)?"
+_CODE = r"(?:; it signs all it writes #[0-9a-f]{4}| #[0-9a-f]{4})?"
+_BY = rf"(?: by the context compressor(?:{NOT_THE_USER})?)?{_CODE}"
 _RUN = re.compile(
     rf"\[(?:step (\d+)|steps (\d+)-(\d+)) elided{_BY}{_HINT}{_SIGNED}\]((?:{_LINE})*)"
 )
 _MASK = re.compile(rf"\[step (\d+) elided{_HINT}\](?: ([^\n]+))?")
 _NOTE = re.compile(
-    rf"\[step (\d+): result elided(?: by the context compressor)?{_HINT}\](?: ([^\n]+))?"
+    rf"\[step (\d+): result elided(?: by the context compressor)?{_CODE}{_HINT}\](?: ([^\n]+))?"
 )
 _PAPER = re.compile(r"\[\.\.\. (\d+) step\(s\) elided \.\.\.\]")
 

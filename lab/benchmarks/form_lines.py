@@ -45,10 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     lot = random.Random(asked.seed)
     compressor = Compressor(
         schedule="every_call",
-        least_tokens=0,
+        min_tokens=0,
         forms=Forms(),
         scorer=load_scorer("worth"),
-        budget=Budget(keep_ratio=0.0, least_ratio=0.25),
+        budget=Budget(keep_ratio=0.0, min_ratio=0.25),
     )
     for source in SOURCES:
         path = data_file(source, origin="the recorded trajectories of the data README")

@@ -12,7 +12,7 @@ from agora.core.compression import Compression, Decision, Reason, Rung
 from agora.core.prices import PriceSheet
 from agora.core.renditions.draft import Forms
 from agora.core.request import Observations
-from agora.core.schedule import LEAST_TOKENS, Schedule
+from agora.core.schedule import MIN_TOKENS, Schedule
 from agora.core.scorer import Scorer
 from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.core.trajectory import Anchor, Step, Trajectory
@@ -32,25 +32,33 @@ def compress(
     tools: object = None,
     pins: Collection[int] = (),
     observations: Observations | None = None,
-    least_tokens: int = LEAST_TOKENS,
+    min_tokens: int = MIN_TOKENS,
     keep_tools: Collection[str] = (),
     changing_tools: Collection[str] = (),
     reading_tools: Collection[str] = (),
+    least_tokens: int | None = None,
 ) -> Compression:
     """Return the messages to send instead, compressed with the defaults.
 
     `messages` may be in any of the seven formats; the format is detected. They are
     not changed; when there is nothing to gain they are returned as they are. No
     messages make it raise. `Compressor.compress` describes the options, and
-    `Compressor` describes `least_tokens` and the settings about tools.
+    `Compressor` describes `min_tokens` (`least_tokens` before 0.3) and the settings about tools.
 
     Raises:
-        SettingError: `least_tokens` is no size, `pins` are no numbers of steps, tools are no
+        SettingError: `min_tokens` is no size, `pins` are no numbers of steps, tools are no
             names, or one of them is said both to change something and to read.
     """
     compressor = _DEFAULT
-    if least_tokens != LEAST_TOKENS or keep_tools or changing_tools or reading_tools:
+    if (
+        min_tokens != MIN_TOKENS
+        or least_tokens is not None
+        or keep_tools
+        or changing_tools
+        or reading_tools
+    ):
         compressor = Compressor(
+            min_tokens=min_tokens,
             least_tokens=least_tokens,
             keep_tools=keep_tools,
             changing_tools=changing_tools,

@@ -32,12 +32,18 @@ from agora.core.prices import PriceSheet, sheet_for
 from agora.core.reading.actions import Tools
 from agora.core.recall import recalled
 from agora.core.renditions.draft import Forms
-from agora.core.renditions.markers import BareMarkers, FormMarkers, Markers, PaperMarkers
+from agora.core.renditions.markers import (
+    BareMarkers,
+    FormMarkers,
+    Markers,
+    PaperMarkers,
+    code_of,
+)
 from agora.core.renditions.rendition import Rendition
 from agora.core.request import Observations, Request
 from agora.core.schedule import (
     CEILING,
-    LEAST_TOKENS,
+    MIN_TOKENS,
     Edit,
     EveryCall,
     Never,
@@ -57,6 +63,7 @@ from agora.errors import (
     IllegalInputError,
     SettingError,
     UnknownFormatError,
+    renamed,
 )
 from agora.scorers.built_in import BUILT_IN, NAMES, default_scorer
 from agora.scorers.recency import RecencyScorer
@@ -89,7 +96,7 @@ class Compressor:
     schedule: Schedule | ScheduleName = "by_price"
     """When to edit. By price: when an edit pays for itself by the price sheet. `every-call` and
     `by-price` are accepted too."""
-    least_tokens: int = LEAST_TOKENS
+    min_tokens: int = MIN_TOKENS
     """By price, a smaller prompt is left alone: the extra steps of an agent that forgets cost more
     there than the edit saves. In the budget's unit; docs/decisions has the figures."""
     ceiling: float = CEILING
@@ -119,8 +126,13 @@ class Compressor:
     strict: bool = False
     """Raise instead of returning the caller's own messages when something goes wrong."""
     skeleton_share: InitVar[None] = None
+    least_tokens: InitVar[int | None] = None
+    """The name of `min_tokens` before 0.3; it goes with 0.4."""
 
-    def __post_init__(self, skeleton_share: None) -> None:
+    def __post_init__(self, skeleton_share: None, least_tokens: int | None) -> None:
+        if least_tokens is not None:
+            renamed("Compressor", "least_tokens", "min_tokens")
+            object.__setattr__(self, "min_tokens", least_tokens)
         if skeleton_share is not None:
             needed = (
                 "left out, it is no more: Forms() shortens steps as far as there is room, and"
@@ -135,7 +147,7 @@ class Compressor:
             needed = "a Budget, such as Budget(keep_ratio=0.25) or Budget(limit=6_000)"
             raise SettingError("budget", repr(self.budget), needed)
         _check_count("k_recent", self.k_recent)
-        _check_count("least_tokens", self.least_tokens)
+        _check_count("min_tokens", self.min_tokens)
         if not isinstance(self.ceiling, int | float) or not self.ceiling >= 1:
             needed = "a ratio to never editing, 1 or more, such as 1.05"
             raise SettingError("ceiling", repr(self.ceiling), needed)
@@ -158,10 +170,10 @@ class Compressor:
         """Return the paper's compressor: characters, every call, whole or gone, its marker."""
         return cls(
             scorer=scorer or BUILT_IN["lexical"](),
-            budget=Budget(keep_ratio=0.25, least_ratio=0.0, unit="characters"),
+            budget=Budget(keep_ratio=0.25, min_ratio=0.0, unit="characters"),
             theta_hi=0.9,
             schedule="every_call",
-            least_tokens=0,
+            min_tokens=0,
             paper_markers=True,
             forms=None,
         )
@@ -242,13 +254,13 @@ class Compressor:
             return schedule
         sheet = (self.sheet or sheet_for(model or "")).for_ttl(ttl)
         if sheet.write <= sheet.read:
-            return EveryCall(self.least_tokens)
+            return EveryCall(self.min_tokens)
         return RentOrBuy(
             sheet,
             budget=self.budget,
             k_recent=self.k_recent,
             ceiling=self.ceiling,
-            least_tokens=self.least_tokens,
+            min_tokens=self.min_tokens,
         )
 
     def sizes(self, trajectory: Trajectory, *, pins: Collection[int] = ()) -> Sizes:
@@ -371,7 +383,7 @@ class Compressor:
             worths,
             held=held,
             forms=forms,
-            markers=self.markers(),
+            markers=self.markers(code=code_of(past.anchor.task, past.steps[0])),
             counter=self._counter(),
         )
 
@@ -392,13 +404,16 @@ class Compressor:
             self.forms, reading_tools=tuple(tools.reading), changing_tools=tuple(tools.changing)
         )
 
-    def markers(self, *, recall: bool = False) -> Markers:
-        """Return what writes the markers; with `recall` they mention the recall tool."""
+    def markers(self, *, recall: bool = False, code: str = "", first: int = 0) -> Markers:
+        """Return what writes the markers of an edit whose first shortened step has that number.
+
+        With `recall` they mention the recall tool; with `code` they can be told from a tool's text.
+        """
         if self.paper_markers:
             return PaperMarkers()
         if self.forms is None:
             return BareMarkers(recall=recall)
-        return FormMarkers(recall=recall, signed=self.forms.signed)
+        return FormMarkers(recall=recall, code=code if self.forms.signed else "", first=first)
 
     def _written(
         self, request: Request, parsed: Parsed, selection: "_Selection", broken: set[str]
@@ -406,11 +421,13 @@ class Compressor:
         """Write the messages with each step as it was decided, if shorter and still legal."""
         counter = self._counter()
         trajectory = parsed.trajectory
-        markers = self.markers(recall=offers_recall(request.tools))
+        code = code_of(trajectory.task, trajectory.steps[0])
+        recall = offers_recall(request.tools)
         adapter = ADAPTERS[request.format]
         before = trajectory.tokens
         while True:
             renditions = selection.renditions()
+            markers = self.markers(recall=recall, code=code, first=min(renditions, default=0))
             rendered = adapter.render(parsed, renditions, markers)
             rendered, older, thinking = remove_older(rendered, request, parsed.thinking_tokens)
             after = _tokens_after(trajectory, renditions, rendered, counter) - older

@@ -21,7 +21,14 @@ it says the same thing after a worker process has pickled it home.
 """
 
 import difflib
+import warnings
 from collections.abc import Iterable, Sequence
+
+
+def renamed(where: str, old: str, new: str) -> None:
+    """Warn of a setting's old name, which is still read until the next minor version."""
+    # From here through __post_init__ and the generated __init__ to whoever wrote the name.
+    warnings.warn(f"{where}: {old} is called {new} now", DeprecationWarning, stacklevel=4)
 
 
 class AgoraError(Exception):

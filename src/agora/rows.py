@@ -15,7 +15,7 @@ from agora.adapters.thoughts import REMOVED, thinks, without_thinking
 from agora.compressor import Compressor
 from agora.core.binding import binds
 from agora.core.compression import Compression, Reason, Rung
-from agora.core.renditions.markers import BareMarkers
+from agora.core.renditions.markers import code_of
 from agora.core.tokens import EstimatedTokens, TokenCounter
 
 Row = Mapping[str, Any]
@@ -73,9 +73,10 @@ def compress_rows(
     before = after = compression.tokens_before
     new = list(rows)
     thinking = 0
-    if compression.changed:
+    trajectory = compression.trajectory
+    if compression.changed and trajectory is not None:
         thinking = _take_thinking(new, places, compression)
-        markers = BareMarkers()
+        code, first = code_of(trajectory.task, trajectory.steps[0]), 0
         elided = {d.number: d.rendition for d in compression.decisions if d.rendition}
         for at, row in enumerate(rows):
             number = abs(compression.owners[places[at]])
@@ -83,10 +84,13 @@ def compress_rows(
             text = row.get("content")
             if rendition is None or not isinstance(text, str):
                 continue
-            mark = markers.note(number, rendition.result)
+            mark = compressor.markers(code=code, first=first or number).note(
+                number, rendition.result
+            )
             saved = counter.count(text) - counter.count(mark)
             if saved > 0:
                 new[at] = {**row, "content": mark}
+                first = first or number
                 after -= saved
     return CompressedRows(new, compression, before, after, thinking)
 

@@ -179,3 +179,8 @@ def test_items_of_one_format_are_read_under_the_name_that_others_give_to_message
     request = read_request({"messages": items})
 
     assert (request.format, request.field, request.messages) == ("responses", "messages", items)
+
+
+def test_gemini_reads_the_schema_of_the_recall_tool_as_json_schema() -> None:
+    [declared] = recall_tool("gemini")["functionDeclarations"]
+    assert set(declared) == {"name", "description", "parametersJsonSchema"}

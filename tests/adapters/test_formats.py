@@ -142,7 +142,7 @@ def test_a_format_from_outside_is_detected_read_and_compressed_by_the_library(
     minutes: Format,
 ) -> None:
     history = lines(20)
-    compression = Compressor(schedule="every_call", least_tokens=0).compress(history)
+    compression = Compressor(schedule="every_call", min_tokens=0).compress(history)
 
     assert detect(history) == "minutes"
     assert compression.changed
@@ -183,7 +183,7 @@ def test_the_gateways_reader_edits_bodies_of_a_format_from_outside(minutes: Form
         return json.loads(found.body), found.reason
 
     out, reason = edited(20)
-    library = Compressor(scorer=LexicalScorer(), least_tokens=0, sheet=sheet)
+    library = Compressor(scorer=LexicalScorer(), min_tokens=0, sheet=sheet)
     assert reason == "compressed"
     assert out["lines"] == library.compress(lines(20), system="Be brief.").messages
     assert out["rules"] == "Be brief."
@@ -245,7 +245,7 @@ def test_an_adapter_alone_is_enough_to_compress() -> None:
     adapter: Adapter = Minutes()
     register(Format(adapter=adapter))
     try:
-        compression = Compressor(schedule="every_call", least_tokens=0).compress(
+        compression = Compressor(schedule="every_call", min_tokens=0).compress(
             lines(20), format="minutes"
         )
         assert compression.changed

@@ -134,7 +134,7 @@ def test_text_without_any_mark_is_all_preamble() -> None:
 
 
 def test_a_note_takes_the_place_of_what_was_observed_and_the_action_stays() -> None:
-    markers = FormMarkers(signed=False)
+    markers = FormMarkers()
     note = "[step 2: result elided] ok"
 
     transcript = read(RoleTranscript(), TRANSCRIPT)

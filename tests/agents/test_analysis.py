@@ -236,7 +236,7 @@ def test_offline_is_what_the_library_makes_of_the_recorded_requests() -> None:
         messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": f"line {n}\n" * 900})
     sent = request(1, messages)
 
-    (every_call,) = offline([Pair(sent)], Compressor(schedule="every_call", least_tokens=0))
+    (every_call,) = offline([Pair(sent)], Compressor(schedule="every_call", min_tokens=0))
     (never,) = offline([Pair(sent)], Compressor(schedule="never"))
 
     assert len("".join(b.text for b in every_call)) < len("".join(b.text for b in sent.prompt)) / 2

@@ -90,12 +90,11 @@ def test_a_scorer_that_is_not_there_is_a_usage_error(run: Run, write: Write) -> 
 
 def test_the_threshold_is_an_option(run: Run, write: Write) -> None:
     body = write({"model": "llama-3.3-70b-on-our-own", "messages": chat(12)})
-    small = run("compress", body, "--model", "self-hosted", "--least-tokens", "1000000")
+    small = run("compress", body, "--model", "self-hosted", "--min-tokens", "1000000")
 
     assert "a prompt below 1,000,000 tokens is left alone" in small.stderr
     assert (
-        "steps kept"
-        in run("compress", body, "--model", "self-hosted", "--least-tokens", "0").stderr
+        "steps kept" in run("compress", body, "--model", "self-hosted", "--min-tokens", "0").stderr
     )
 
 

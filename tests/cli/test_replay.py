@@ -42,8 +42,8 @@ def test_the_threshold_and_the_scorer_are_those_of_the_library(run: Run, write: 
     path = write(log(40), "log.jsonl")
     plain = run("replay", path).stdout
 
-    assert run("replay", path, "--least-tokens", "4096", "--scorer", "default").stdout == plain
-    left = run("replay", path, "--least-tokens", "9000000").stdout
+    assert run("replay", path, "--min-tokens", "4096", "--scorer", "default").stdout == plain
+    left = run("replay", path, "--min-tokens", "9000000").stdout
     assert "Left alone: no prompt reached 9,000,000 tokens" in left
     assert run("replay", path, "--scorer", "features").exit_code == 0
     assert run("replay", path, "--scorer", "featurs").exit_code == 2
@@ -311,7 +311,7 @@ def test_the_share_of_all_actions_is_told_beside_that_of_those_in_need(
         call["function"]["arguments"] = json.dumps({"path": f"symbol_{2 * n - 1}"})
     path = write(json.dumps({"model": "gpt-5", "messages": messages}) + "\n", "log.jsonl")
 
-    result = run("replay", path, "--json", "-", "--sheet", "self-hosted", "--least-tokens", "0")
+    result = run("replay", path, "--json", "-", "--sheet", "self-hosted", "--min-tokens", "0")
     totals = json.loads(result.stdout)["totals"]["self-hosted"]["floor only"]
 
     assert 0 < totals["needing"] < totals["acting"]

@@ -15,13 +15,13 @@ def test_a_ratio_never_allows_more_than_there_is(ratio: float, total: int) -> No
 def test_of_what_lies_outside_the_floor_a_least_share_stays(
     ratio: float, floor: int, outside: int
 ) -> None:
-    budget = Budget(keep_ratio=ratio, least_ratio=0.2).of(floor + outside, floor=floor)
+    budget = Budget(keep_ratio=ratio, min_ratio=0.2).of(floor + outside, floor=floor)
 
     assert floor + int(0.2 * outside) <= budget <= floor + outside
 
 
 def test_a_limit_has_no_least_share() -> None:
-    assert Budget(limit=7, least_ratio=0.5).of(1_000, floor=500) == 7
+    assert Budget(limit=7, min_ratio=0.5).of(1_000, floor=500) == 7
 
 
 def test_a_limit_is_the_same_for_every_prompt() -> None:
@@ -49,6 +49,12 @@ def test_a_budget_that_means_nothing_is_refused_with_its_reason(
         Budget(keep_ratio=ratio, limit=limit)
 
 
-def test_a_least_ratio_that_means_nothing_is_refused() -> None:
-    with pytest.raises(BudgetError, match="least_ratio"):
-        Budget(least_ratio=2.0)
+def test_a_min_ratio_that_means_nothing_is_refused() -> None:
+    with pytest.raises(BudgetError, match="min_ratio"):
+        Budget(min_ratio=2.0)
+
+
+def test_the_name_of_the_share_before_0_3_is_read_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="least_ratio is called min_ratio now"):
+        old = Budget(least_ratio=0.5)
+    assert old == Budget(min_ratio=0.5)

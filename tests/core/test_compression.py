@@ -127,3 +127,7 @@ def test_the_papers_scienceworld_context_at_step_9() -> None:
 
 def test_a_run_that_is_elided_at_the_end_is_marked_too() -> None:
     assert paper_context(make_steps(("a", "b")), set()) == "[Step 1] (elided)"
+
+
+def test_reasons_are_the_words_that_logs_and_metrics_have() -> None:
+    assert {reason.name.lower() for reason in Reason} == {str(reason.value) for reason in Reason}

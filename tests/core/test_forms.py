@@ -46,7 +46,7 @@ def planned(past: Past, worths: Sequence[StepWorth] = (), forms: Forms | None = 
         worths or [StepWorth(0.5, 0.5)] * len(past.steps),
         held={newest: "current observation"},
         forms=forms or Forms(),
-        markers=FormMarkers(),
+        markers=FormMarkers(code="a7f3"),
         counter=Characters(),
     )
 
@@ -241,7 +241,7 @@ def test_the_counter_of_tokens_serves_as_well() -> None:
         [StepWorth(0.5, 0.5)] * 4,
         held={5: "recent"},
         forms=Forms(),
-        markers=FormMarkers(signed=False),
+        markers=FormMarkers(),
         counter=EstimatedTokens(),
     )
 
@@ -251,7 +251,7 @@ def test_the_counter_of_tokens_serves_as_well() -> None:
 def test_a_thought_that_a_tool_noted_down_leaves_no_line() -> None:
     noted = Call("think", json.dumps({"thought": "The refund goes to the card that was charged."}))
     past = make_past(
-        make_step(1, calls=(noted,), observation="", tokens=90), make_step(2), make_step(3)
+        make_step(1, calls=(noted,), observation="", tokens=70), make_step(2), make_step(3)
     )
 
     seen = {tuple(forms_of(planned(past), budget)) for budget in range(0, 1_200, 20)}
@@ -362,3 +362,20 @@ def test_where_a_thing_was_before_it_was_used_is_told_before_what_other_steps_br
     assert others
     for one in others:
         assert one[1].form == "whole" or 'cupboard|"metal pot"' in one[1].text
+
+
+def test_what_the_quoted_reason_of_a_failure_names_is_not_named_again() -> None:
+    trace = (
+        "Traceback (most recent call last):\n"
+        '  File "src/app/loader.py", line 4, in load\n'
+        "ConfigError: no key db_host in settings\n"
+    )
+    past = make_past(
+        make_step(1, "run_job", observation=trace + "x" * 400), *map(make_step, (2, 3))
+    )
+
+    texts = [planned(past).decide(budget)[0].text for budget in range(200, 1_600, 50)]
+    told = [text for text in texts if "ConfigError" in text]
+    assert told
+    assert {text.count("ConfigError") for text in told} == {1}
+    assert any("src/app/loader.py" in text for text in told)

@@ -14,6 +14,7 @@ from agora.core.reading.names import (
     MAX_NAME_WORDS,
     MAX_PATH,
     identifiers,
+    names_in,
     weight,
 )
 
@@ -406,3 +407,12 @@ def test_no_pattern_repeats_a_group_possessively() -> None:
 )
 def test_punctuation_after_a_part_of_a_name_ends_it(text: str, names: tuple[str, ...]) -> None:
     assert set(names) <= set(identifiers(text))
+
+
+def test_a_text_is_read_whole_up_to_twice_the_limit_and_then_at_its_two_ends() -> None:
+    def of(size: int) -> tuple[str, ...]:
+        text = "src/first.py " + "x " * size + "src/mid.py " + "x " * size + "src/last.py"
+        return names_in(text, characters=100)
+
+    assert of(40) == ("src/first.py", "src/mid.py", "src/last.py")
+    assert of(60) == ("src/first.py", "src/last.py")

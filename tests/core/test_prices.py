@@ -85,7 +85,7 @@ def map_row(name: str, known: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def tiers_of(row: dict[str, Any]) -> list[tuple[int, float, float]]:
-    """Return the sizes above which a row is dearer, with the factors of input and output."""
+    """Return the sizes above which a row is costlier, with the factors of input and output."""
     if "tiered_pricing" in row:
         rows = row["tiered_pricing"]
         return [

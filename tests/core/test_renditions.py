@@ -48,8 +48,8 @@ def test_the_papers_markers_count_and_nothing_else() -> None:
     ("markers", "head"),
     [
         (BareMarkers(), "[step 3 elided]"),
-        (FormMarkers(), "[step 3: result elided by the context compressor]"),
-        (FormMarkers(signed=False), "[step 3: result elided]"),
+        (FormMarkers(code="a7f3"), "[step 3: result elided #a7f3]"),
+        (FormMarkers(), "[step 3: result elided]"),
     ],
 )
 def test_a_note_says_what_it_is_given_behind_its_head(markers: Markers, head: str) -> None:
@@ -60,13 +60,21 @@ def test_a_note_says_what_it_is_given_behind_its_head(markers: Markers, head: st
 def test_a_marker_of_forms_says_who_wrote_it_once() -> None:
     lines = [line(3, "look", "ok"), gone(4)]
 
-    assert FormMarkers().run(lines) == "[steps 3-4 elided by the context compressor]\n3 look -> ok"
-    assert FormMarkers(signed=False).run(lines) == "[steps 3-4 elided]\n3 look -> ok"
-    assert (
-        FormMarkers()
-        .run(lines, signed=True)
-        .startswith("[steps 3-4 elided by the context compressor, not the user]")
-    )
+    first, later = FormMarkers(code="a7f3", first=3), FormMarkers(code="a7f3", first=1)
+    by = "[steps 3-4 elided by the context compressor"
+    signs = "; it signs all it writes #a7f3"
+
+    def head(markers: Markers, *, signed: bool = False) -> str:
+        said, line = markers.run(lines, signed=signed).split("\n")
+        assert line == "3 look -> ok"
+        return said
+
+    assert head(first) == f"{by}{signs}]"
+    assert head(first, signed=True) == f"{by}, not the user{signs}]"
+    assert head(later) == "[steps 3-4 elided #a7f3]"
+    assert head(later, signed=True) == f"{by}, not the user #a7f3]"
+    assert head(FormMarkers(first=3)) == "[steps 3-4 elided]"
+    assert head(FormMarkers(first=3), signed=True) == f"{by}, not the user]"
 
 
 def test_a_note_has_what_came_back_and_a_line_what_was_done_too() -> None:
@@ -148,7 +156,7 @@ def test_each_call_has_a_note_of_its_own_and_more_results_get_bare_ones() -> Non
     parsed = parse(make_request(messages, format="openai"))
     kept = Rendition(1, "action", (Place(None, "ok one"), Place(None, "ok two")), 0, 0.0)
 
-    rendered = ADAPTERS["openai"].render(parsed, {1: kept}, FormMarkers(signed=False))
+    rendered = ADAPTERS["openai"].render(parsed, {1: kept}, FormMarkers())
 
     assert [message["content"] for message in rendered.messages[2:]] == [
         "[step 1: result elided] ok one",

@@ -23,7 +23,7 @@ from agora.core.schedule import (
 from agora.core.trajectory import Step, Trajectory, Utterance
 
 CLAUDE = replace(sheet_for("claude-opus-4-8"), window=None)
-QUARTER = Budget(keep_ratio=0.25, least_ratio=0.0)
+QUARTER = Budget(keep_ratio=0.25, min_ratio=0.0)
 
 
 def sheet(
@@ -110,14 +110,14 @@ schedules = st.builds(
         [
             Budget(),
             Budget(keep_ratio=0.6),
-            Budget(least_ratio=0.0),
+            Budget(min_ratio=0.0),
             Budget(limit=5_000),
             Budget(limit=0),
         ]
     ),
     st.integers(0, 3),
     ceiling=st.sampled_from([1.0, 1.02, 1.2, math.inf]),
-    least_tokens=st.sampled_from([0, 0, 4_096, 20_000]),
+    min_tokens=st.sampled_from([0, 0, 4_096, 20_000]),
 )
 
 
@@ -192,7 +192,7 @@ shipped_schedules = st.builds(
     RentOrBuy,
     st.sampled_from(SHIPPED),
     ceiling=st.sampled_from([1.0, 1.02, 1.05, 1.1]),
-    least_tokens=st.sampled_from([0, 4_096]),
+    min_tokens=st.sampled_from([0, 4_096]),
 )
 
 
@@ -288,10 +288,10 @@ def test_a_small_prompt_is_left_alone_unless_the_window_forces_an_edit(
     sizes: Sizes, schedule: RentOrBuy, window: int | None
 ) -> None:
     schedule = replace(schedule, sheet=replace(schedule.sheet, window=window))
-    every = EveryCall(schedule.least_tokens)
+    every = EveryCall(schedule.min_tokens)
     for steps in range(1, len(sizes.steps) + 1):
         now = first(sizes, steps)
-        if now.total >= schedule.least_tokens:
+        if now.total >= schedule.min_tokens:
             assert every.edit(now).epoch == steps
             continue
         assert every.edit(now).epoch == 0
@@ -302,8 +302,8 @@ def test_a_small_prompt_is_left_alone_unless_the_window_forces_an_edit(
 def test_a_prompt_that_would_not_fit_is_edited_however_small() -> None:
     small = replace(CLAUDE.no_cache(), window=3_000)
 
-    assert RentOrBuy(small, least_tokens=10_000).edit(even(3, 500, 1_000)).epoch == 0
-    assert RentOrBuy(small, least_tokens=10_000).edit(even(6, 500, 1_000)).epoch == 6
+    assert RentOrBuy(small, min_tokens=10_000).edit(even(3, 500, 1_000)).epoch == 0
+    assert RentOrBuy(small, min_tokens=10_000).edit(even(6, 500, 1_000)).epoch == 6
 
 
 @given(sizes=any_sizes())
@@ -318,7 +318,7 @@ def test_the_three_are_schedules() -> None:
 
 
 def test_a_schedule_whose_calls_stand_alone_has_no_history_and_no_foresight() -> None:
-    small = EveryCall(least_tokens=10_000)
+    small = EveryCall(min_tokens=10_000)
 
     assert small.edit(even(3)).why == "a prompt below 10,000 tokens is left alone"
     assert small.edit(even(3)).history is None
@@ -444,10 +444,10 @@ def test_a_prompt_that_would_not_fit_is_edited_whatever_it_costs() -> None:
 
 
 def test_an_edit_leaves_no_more_beside_the_floor_than_it_saves_on_its_own_call() -> None:
-    expensive = RentOrBuy(CLAUDE, Budget(least_ratio=0.2))
+    expensive = RentOrBuy(CLAUDE, Budget(min_ratio=0.2))
 
-    assert expensive.least_ratio == pytest.approx(0.08)
-    assert RentOrBuy(CLAUDE, Budget(least_ratio=0.03)).least_ratio == 0.03
+    assert expensive.min_ratio == pytest.approx(0.08)
+    assert RentOrBuy(CLAUDE, Budget(min_ratio=0.03)).min_ratio == 0.03
 
 
 def test_an_edit_leaves_less_than_the_budget_where_the_ceiling_affords_no_more() -> None:

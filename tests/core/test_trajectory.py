@@ -1,3 +1,6 @@
+import pytest
+
+from agora.core.past import Past
 from agora.core.trajectory import Anchor, Step, Trajectory, Utterance
 
 
@@ -47,3 +50,16 @@ def test_what_was_said_before_a_step_is_known_by_its_number() -> None:
     spoken = make_trajectory(said(0, "first"), said(1, "second"), said(2, "third"))
 
     assert [u.text for u in spoken.said_before(2)] == ["first", "second"]
+
+
+@pytest.mark.parametrize(("bound", "tokens"), [(True, 6), (False, 10)])
+def test_an_edit_counts_steps_without_thinking_only_where_it_takes_it_out(
+    bound: bool, tokens: int
+) -> None:
+    step = Step(
+        number=1, action="go", observation="", tokens=10, action_tokens=5, thinking_tokens=4
+    )
+    trajectory = Trajectory(task="t", preamble="t", preamble_tokens=1, steps=(step,), bound=bound)
+
+    [seen] = Past.of(trajectory, 1, newest=False).steps
+    assert seen.tokens == tokens

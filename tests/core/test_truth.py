@@ -20,10 +20,10 @@ from agora import Budget, Compressor
 from agora.core.past import Past
 from agora.core.reading.observation import outcome
 from agora.core.renditions.brief import brief
-from agora.core.renditions.deeds import deed, full_deed
 from agora.core.renditions.draft import Draft, Forms
 from agora.core.renditions.markers import FormMarkers
 from agora.core.renditions.rendition import Rendition
+from agora.core.renditions.short_action import full_action, short_action
 from agora.core.selection.plan import plan
 from agora.core.tokens import Characters
 from agora.core.trajectory import Call, Result, Step, Trajectory
@@ -179,7 +179,7 @@ def planned(step: Step, task: str, spy: Spy) -> Sequence[Rendition]:
         [StepWorth(0.5, 0.5, 1.0)] * 2,
         held={2: "current observation"},
         forms=Forms(more=(spy,)),
-        markers=FormMarkers(),
+        markers=FormMarkers(code="a7f3"),
         counter=Characters(),
     )
     return found.options[0]
@@ -194,14 +194,14 @@ def said_of(*came: Result, task: str = "go") -> list[tuple[str, ...]]:
 
 def short_of(call: Call) -> str:
     """Return what was done in a call, in short."""
-    return deed(step_of(Result("x"), calls=(call,))).text
+    return short_action(step_of(Result("x"), calls=(call,))).text
 
 
 def lines_of(call: Call) -> set[str]:
     """Return every line that could be written of what was done in a call."""
     step = step_of(Result("x"), calls=(call,))
-    short = deed(step)
-    return {short.text, full_deed(step, short).text}
+    short = short_action(step)
+    return {short.text, full_action(step, short).text}
 
 
 # (a) Verbatim.
@@ -293,7 +293,7 @@ def has(found: Any, way: Sequence[str], value: str) -> bool:
 def pairs_in(group: str) -> list[tuple[list[str], list[str]]]:
     return [
         (
-            key.strip('"').split("."),
+            [part.strip('"') for part in key.split(".")],
             [one.strip('"') for one in re.findall(r'"[^"]*"|[^,"]+', values_said)],
         )
         for key, values_said in _PAIR.findall(group)
@@ -349,6 +349,7 @@ def test_what_stands_side_by_side_stands_in_one_object_of_the_source(value: Any)
         pytest.param({"от": {"id": "usr_11"}, "кому": {"account": "AC-200"}}, id="other letters"),
         pytest.param({"name": "B-22", "two words": {"id": "A-11"}}, id="a key of two words"),
         pytest.param({"id": "A-11", "a": {"tags": ["W-100"]}}, id="a list in an object"),
+        pytest.param({"two words": {"a.b": ["W-100"]}}, id="a key with a dot"),
         pytest.param(
             {"id": "C-1", "a": {"b": {"c": {"d": {"e": {"seat": "A-11"}}}}}}, id="five deep"
         ),
@@ -419,7 +420,7 @@ def test_in_messages_each_note_stands_where_its_result_stood(one: str, other: st
             forms=Forms(lines=False),
             schedule="every_call",
             budget=Budget(limit=1),
-            least_tokens=0,
+            min_tokens=0,
             k_recent=0,
         ).compress(
             [

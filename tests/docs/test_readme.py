@@ -61,7 +61,7 @@ def test_the_bill_of_the_recorded_runs_is_the_one_that_was_measured() -> None:
     assert f"{found['trajectories']} recorded coding runs" in text()
     assert f"cheaper on {compared['cheaper']} runs, the same on {compared['same']}" in text()
     worst = f"{compared['worst'] - 1:.1%}".replace("%", " %")
-    assert f"on {compared['dearer']} it cost more, by at most {worst}" in text()
+    assert f"on {compared['costlier']} it cost more, by at most {worst}" in text()
 
 
 def test_the_ratios_of_other_prices_are_those_that_were_measured() -> None:

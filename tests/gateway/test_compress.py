@@ -89,7 +89,7 @@ def test_rows_without_their_calls_come_back_in_their_places() -> None:
 def test_rows_are_never_more_fewer_or_in_another_order(seed: int, data: st.DataObject) -> None:
     history = next(iter(sample("openai", 1, seed=seed, max_steps=12)))
     rows = [m for m in history.messages if data.draw(st.booleans())]
-    compressor = Compressor(schedule="every_call", least_tokens=0)
+    compressor = Compressor(schedule="every_call", min_tokens=0)
 
     found = compress_rows(compressor, rows)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agora.core.prices import sheet_for
-from agora.core.schedule import LEAST_TOKENS
+from agora.core.schedule import MIN_TOKENS
 from agora.core.tokens import EstimatedTokens
 from agora.gateway.config import (
     Client,
@@ -348,7 +348,7 @@ def test_a_setting_is_read_under_its_old_name_and_the_new_one_asked_for(
 
 
 def test_the_threshold_is_the_librarys_where_the_file_says_nothing() -> None:
-    assert parse_config(THREE_LINES).compression.min_tokens == LEAST_TOKENS
+    assert parse_config(THREE_LINES).compression.min_tokens == MIN_TOKENS
 
 
 def test_tools_are_named_in_lists_and_each_in_one() -> None:

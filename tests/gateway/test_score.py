@@ -75,8 +75,8 @@ def test_scores_and_floor_are_those_the_compressor_goes_by(
     compression = Compressor(
         scorer=FeaturesScorer(),
         schedule="every_call",
-        least_tokens=0,
-        budget=Budget(keep_ratio=0.01, least_ratio=0.0),
+        min_tokens=0,
+        budget=Budget(keep_ratio=0.01, min_ratio=0.0),
         forms=None,
     ).compress(
         history.messages,

@@ -155,7 +155,7 @@ class Conformance:
     def test_compression_that_starts_in_the_middle_of_a_run_leaves_the_history_whole(
         self, way: str, folder: Path
     ) -> None:
-        compressor = Compressor(least_tokens=self.middle)
+        compressor = Compressor(min_tokens=self.middle)
         plain = self._ran(way, folder)
         ran = self._ran(way, folder, compressor)
 

@@ -151,7 +151,7 @@ def real(framework: Framework, python: Path, asked: argparse.Namespace) -> dict[
         with forced(asked.real, made) as door, tempfile.TemporaryDirectory() as here:
             command = [python, *framework.start, program, "--base-url", door.url]
             command += ["--model", asked.model, "--folder", folder, "--files", len(names)]
-            command += ["--least-tokens", asked.least_tokens, *framework.options]
+            command += ["--min-tokens", asked.min_tokens, *framework.options]
             command += ["--plain"] if kind == "plain" else []
             ran = run([str(word) for word in command], seconds=3_000, cwd=Path(here))
         result[kind] = {
@@ -254,7 +254,7 @@ def main() -> int:
     parser.add_argument("--real", metavar="URL", help="run the examples before this server instead")
     parser.add_argument("--model", default="self-hosted", help="its model's name")
     parser.add_argument("--files", type=int, default=4, help="how many files the agent reads")
-    parser.add_argument("--least-tokens", type=int, default=700, help="left alone below")
+    parser.add_argument("--min-tokens", type=int, default=700, help="left alone below")
     parser.add_argument("--forced", action="store_true", help="make the model call its tool")
     asked = parser.parse_args()
     if asked.brief and not asked.check:

@@ -109,7 +109,7 @@ FRAMEWORKS = (
         ("inspect-ai==0.3.180", "openai==2.17.0", "anthropic==0.80.0"),
         ("inspect-ai",),
         # Its encoding is a download; a count by characters does for a threshold.
-        options=("--least-tokens", "375"),
+        options=("--min-tokens", "375"),
         start=(
             "-c",
             START.format(f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {COUNTS}"),

@@ -22,7 +22,7 @@ TOOLS: Any = [{"name": "read", "input_schema": {"type": "object"}}]
 
 
 def compressor(every: int = 5) -> Compressor:
-    return Compressor(schedule=EveryNth(every), budget=Budget(limit=600), least_tokens=0)
+    return Compressor(schedule=EveryNth(every), budget=Budget(limit=600), min_tokens=0)
 
 
 def answered(said: Any) -> list[dict[str, Any]]:

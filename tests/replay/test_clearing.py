@@ -31,7 +31,7 @@ def long(steps: int = 60) -> Recording:
 
 def test_results_but_the_newest_three_are_cleared_above_the_trigger_and_not_below() -> None:
     measured = measure(long(), EstimatedTokens())
-    writer = Writer(measured.trajectory, Placeholders(), EstimatedTokens())
+    writer = Writer(measured.trajectory, lambda _: Placeholders(), EstimatedTokens())
 
     prompts = list(cleared(measured, writer))
 
@@ -49,7 +49,7 @@ def test_results_but_the_newest_three_are_cleared_above_the_trigger_and_not_belo
 
 def test_what_was_cleared_stays_so_until_the_trigger_is_reached_again() -> None:
     measured = measure(long(), EstimatedTokens())
-    writer = Writer(measured.trajectory, Placeholders(), EstimatedTokens())
+    writer = Writer(measured.trajectory, lambda _: Placeholders(), EstimatedTokens())
 
     prompts = list(cleared(measured, writer))
 

@@ -163,7 +163,7 @@ def test_a_comparison_knows_cheaper_same_and_dearer() -> None:
     for was, now in ((2.0, 1.0), (1.0, 1.0), (1.0, 1.5), (0.0, 0.0)):
         compared.add(was, now)
 
-    assert (compared.cheaper, compared.same, compared.dearer) == (1, 2, 1)
+    assert (compared.cheaper, compared.same, compared.costlier) == (1, 2, 1)
     assert compared.worst == 1.5
 
 

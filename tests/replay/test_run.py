@@ -228,7 +228,7 @@ def test_every_result_of_a_step_has_a_note_in_its_place() -> None:
         ),
     )
     markers, counter = FormMarkers(), EstimatedTokens()
-    writer = Writer(trajectory, markers, counter)
+    writer = Writer(trajectory, lambda _: markers, counter)
 
     told = Rendition(1, "action", (Place(None, "ok"), Place(None, "gone")), 0, 0.0)
     [*_, step] = writer.prompt(Moment(1, 0), [told], 1)

@@ -263,7 +263,7 @@ def test_a_compressor_takes_it_as_its_scorer() -> None:
         messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
         messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": f"HAT{n} " * 99})
 
-    found = Compressor(scorer=WorthScorer(), budget=Budget(limit=3_000, least_ratio=0.0)).compress(
+    found = Compressor(scorer=WorthScorer(), budget=Budget(limit=3_000, min_ratio=0.0)).compress(
         messages
     )
 

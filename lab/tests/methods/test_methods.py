@@ -229,3 +229,19 @@ def _long_chat(steps: int) -> list[dict[str, Any]]:
         chat.append({"role": "assistant", "content": f"go to shelf {number}"})
         chat.append({"role": "user", "content": f"On the shelf {number}, you see {seen}."})
     return chat
+
+
+@FEW
+@given(chat=chats(least=8))
+def test_blind_sends_the_same_steps_and_nothing_that_is_said_of_the_others(
+    chat: list[dict[str, Any]],
+) -> None:
+    told, blind = made("agora_forms_worth").shorten(chat), made("agora_forms_blind").shorten(chat)
+
+    assert len(told.messages) == len(blind.messages)
+    for one, other in zip(told.messages, blind.messages, strict=True):
+        heads = re.findall(r"\[steps? [^\]\n]*elided[^\]\n]*\]", text_of(one))
+        assert re.findall(r"\[steps? [^\]\n]*elided[^\]\n]*\]", text_of(other)) == heads
+        assert heads or one == other
+        assert not re.search(r"elided[^\]\n]*\]\n[0-9]+ ", text_of(other))
+        assert not re.search(r"result elided[^\]\n]*\] \S", text_of(other))

@@ -43,10 +43,10 @@ def compressed(share: float, *, forms: bool = True) -> Compression:
     """Return the conversation up to its end, with so much of it kept."""
     compressor = Compressor(
         schedule="every_call",
-        least_tokens=0,
+        min_tokens=0,
         forms=Forms() if forms else None,
         scorer=load_scorer("worth" if forms else "lexical"),
-        budget=Budget(keep_ratio=0.0, least_ratio=share),
+        budget=Budget(keep_ratio=0.0, min_ratio=share),
     )
     messages = played().conversation(len(played().moves) - 1)
     return compressor.compress(messages, format="openai", observations="none")

@@ -232,7 +232,7 @@ def _compared(report: dict[str, Any], key: str) -> Iterator[Line]:
     compared = report["compared"][key]
     yield Line(
         f"AGORA is cheaper on {compared['cheaper']:,}, the same on {compared['same']:,} and more "
-        f"expensive on {compared['dearer']:,}; at worst {compared['worst']:.3f} of what it was."
+        f"expensive on {compared['costlier']:,}; at worst {compared['worst']:.3f} of what it was."
     )
 
 

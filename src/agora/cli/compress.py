@@ -6,7 +6,8 @@ import click
 
 from agora.cli.figures import account_of, json_option, write_json
 from agora.cli.options import Setup, compressor_options, source_options
-from agora.cli.source import printable, read_source
+from agora.cli.source import read_source
+from agora.core.reading.cutting import printable
 
 
 @click.command()

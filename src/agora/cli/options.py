@@ -9,12 +9,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from agora.adapters import FORMATS
-from agora.cli.source import Source, printable
+from agora.cli.source import Source
 from agora.compressor import Compressor
 from agora.core.compression import Compression, Reason, Rung
 from agora.core.prices import FAMILIES, UNKNOWN, sheet_for, shipped_sheets
+from agora.core.reading.cutting import printable
 from agora.core.request import Observations
-from agora.core.schedule import CEILING, LEAST_TOKENS
+from agora.core.schedule import CEILING, MIN_TOKENS
 from agora.errors import AgoraError, BundleError
 from agora.scorers.built_in import DEFAULT, NAMES
 from agora.scorers.load import load_scorer
@@ -163,13 +164,15 @@ def scorer_option(**changed: Any) -> Callable[[Command], Command]:
     return click.option("--scorer", *changed.pop("names", ()), **(said | changed))
 
 
-def least_tokens_option() -> Callable[[Command], Command]:
-    """Return the option `--least-tokens`."""
+def min_tokens_option() -> Callable[[Command], Command]:
+    """Return the option `--min-tokens`."""
     return click.option(
+        "--min-tokens",
+        # Its name before 0.3; it goes with 0.4.
         "--least-tokens",
         type=click.IntRange(min=0),
         metavar="TOKENS",
-        help=f"By price, leave smaller prompts alone.  [default: {LEAST_TOKENS}]",
+        help=f"By price, leave smaller prompts alone.  [default: {MIN_TOKENS}]",
     )
 
 
@@ -279,7 +282,7 @@ _OPTIONS = (
         help="Always keep this many of the newest steps.  [default: 2]",
     ),
     scorer_option(),
-    least_tokens_option(),
+    min_tokens_option(),
     ceiling_option(),
     tool_options,
     click.option("--skeleton-share", hidden=True, expose_value=False, callback=_no_skeletons),
@@ -311,7 +314,7 @@ _NAMES = (
     "limit",
     "k_recent",
     "scorer",
-    "least_tokens",
+    "min_tokens",
     "ceiling",
     "tools",
     "pins",
@@ -329,7 +332,7 @@ def _setup(
     limit: int | None,
     k_recent: int | None,
     scorer: str,
-    least_tokens: int | None,
+    min_tokens: int | None,
     ceiling: float | None,
     tools: Mapping[str, tuple[str, ...]],
     pins: tuple[int, ...],
@@ -346,8 +349,8 @@ def _setup(
             raise click.UsageError(f"the {error}") from error
     if k_recent is not None:
         changes["k_recent"] = k_recent
-    if least_tokens is not None:
-        changes["least_tokens"] = least_tokens
+    if min_tokens is not None:
+        changes["min_tokens"] = min_tokens
     if ceiling is not None:
         changes["ceiling"] = ceiling
     if schedule is not None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from agora.cli.source import printable
 from agora.core.budget import Budget
 from agora.core.compression import Compression, Decision, Reason, Rung
+from agora.core.reading.cutting import printable
 from agora.core.trajectory import Call, Step, Trajectory
 
 LEAST_WIDTH = 60

@@ -16,14 +16,14 @@ from agora.cli.figures import json_option, write_json
 from agora.cli.options import (
     ceiling_option,
     complete_model,
-    least_tokens_option,
+    min_tokens_option,
     scorer_option,
     tool_options,
 )
-from agora.cli.source import printable
 from agora.core.prices import UNKNOWN, PriceSheet, load_sheets, sheet_for, shipped_sheets
+from agora.core.reading.cutting import printable
 from agora.core.request import Observations
-from agora.core.schedule import CEILING, LEAST_TOKENS
+from agora.core.schedule import CEILING, MIN_TOKENS
 from agora.errors import AgoraError
 from agora.logs import KINDS, Recording, Tally, log_files, read_logs
 from agora.replay.page import page
@@ -78,7 +78,7 @@ _ALONE_BYTES = 1 << 20
     "all is the default for a page of logs under 32 MB.",
 )
 @scorer_option()
-@least_tokens_option()
+@min_tokens_option()
 @ceiling_option()
 @tool_options
 @click.option(
@@ -113,7 +113,7 @@ def replay(
     prices: Path | None,
     which: str | None,
     scorer: str,
-    least_tokens: int | None,
+    min_tokens: int | None,
     ceiling: float | None,
     tools: Mapping[str, tuple[str, ...]],
     log_kind: str | None,
@@ -138,8 +138,8 @@ def replay(
     if workers is None:
         workers = 1 if size <= _ALONE_BYTES else _cores()
     tally = Tally()
-    least = LEAST_TOKENS if least_tokens is None else least_tokens
-    report = Report(pricing, least_tokens=least, names=_names(paths))
+    least = MIN_TOKENS if min_tokens is None else min_tokens
+    report = Report(pricing, min_tokens=least, names=_names(paths))
     with ExitStack() as stack:
         bar = stack.enter_context(_Bar.on_stderr(size))
         recordings = _with_overrides(read_logs(paths, tally, kind=log_kind), model, observations)
@@ -149,7 +149,7 @@ def replay(
             pricing,
             workers=workers,
             scorer=scorer,
-            least_tokens=least,
+            min_tokens=least,
             ceiling=CEILING if ceiling is None else ceiling,
             tools=tools,
         )

@@ -13,6 +13,7 @@ import click
 
 from agora.adapters import BodyFields, format_named, read_request
 from agora.adapters.rules.shape import kind_of
+from agora.core.reading.cutting import printable
 from agora.core.request import Request
 from agora.errors import AgoraError
 from agora.logs import Recording, Tally, read_one
@@ -106,13 +107,6 @@ def read_source(path: str, *, format: str | None = None, log_index: int | None =
         failed = f"; as JSON it fails: {one.not_json}" if one.not_json else ""
         raise Unreadable(name, f"{error}{failed or _found(one.value)}") from error
     return Source(name=name, request=request, own=data, is_text=one.is_text)
-
-
-def printable(text: str) -> str:
-    """Return `text` with a space for whatever would steer a terminal instead of showing."""
-    if text.isprintable():
-        return text
-    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _bytes(path: str, name: str) -> bytes:

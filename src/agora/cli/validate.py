@@ -9,7 +9,8 @@ import click
 from agora.adapters import FORMATS, Broken
 from agora.cli.figures import json_option, write_json
 from agora.cli.options import source_options
-from agora.cli.source import Source, printable, read_source
+from agora.cli.source import Source, read_source
+from agora.core.reading.cutting import printable
 
 _ONLY_RULES = ("mistral", "deepseek")
 """Dialects of chat completions: they have rules of their own and are compressed as `openai`."""

@@ -1,13 +1,13 @@
 """How much of a prompt may stay: a ratio or a number, in tokens or in characters."""
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import Literal
 
-from agora.errors import BudgetError
+from agora.errors import BudgetError, renamed
 
 KEEP_RATIO = 0.25
 """The paper's."""
-LEAST_RATIO = 0.2
+MIN_RATIO = 0.2
 """Chosen by `just bench-coverage` and `just bench-bill`; see docs/decisions."""
 
 
@@ -16,7 +16,7 @@ class Budget:
     """A share of the whole prompt (`keep_ratio`), or a size (`limit`); a quarter by default.
 
     A floor that is large compared with its steps would leave nothing for them. So of
-    what lies outside the floor `least_ratio` stays in any case. A limit is a
+    what lies outside the floor `min_ratio` stays in any case. A limit is a
     limit: it has no such share.
 
     >>> Budget(keep_ratio=0.25).of(1_000)
@@ -30,14 +30,19 @@ class Budget:
     keep_ratio: float | None = None
     limit: int | None = None
     unit: Literal["tokens", "characters"] = "tokens"
-    least_ratio: float = LEAST_RATIO
+    min_ratio: float = MIN_RATIO
+    least_ratio: InitVar[float | None] = None
+    """The name of `min_ratio` before 0.3; it goes with 0.4."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, least_ratio: float | None) -> None:
+        if least_ratio is not None:
+            renamed("Budget", "least_ratio", "min_ratio")
+            object.__setattr__(self, "min_ratio", least_ratio)
         if self.keep_ratio is not None and self.limit is not None:
             raise BudgetError("has both a keep_ratio and a limit; give one of the two")
         if self.keep_ratio is None and self.limit is None:
             object.__setattr__(self, "keep_ratio", KEEP_RATIO)
-        for name, ratio in (("keep_ratio", self.keep_ratio), ("least_ratio", self.least_ratio)):
+        for name, ratio in (("keep_ratio", self.keep_ratio), ("min_ratio", self.min_ratio)):
             if ratio is not None and not (isinstance(ratio, int | float) and 0 <= ratio <= 1):
                 raise BudgetError(f"has {name} {ratio!r}; it is a share, from 0 to 1")
         if self.unit not in ("tokens", "characters"):
@@ -45,11 +50,11 @@ class Budget:
         if self.limit is not None:
             if not isinstance(self.limit, int) or self.limit < 0:
                 raise BudgetError(f"has limit {self.limit!r}; it is a size, 0 or more")
-            object.__setattr__(self, "least_ratio", 0.0)
+            object.__setattr__(self, "min_ratio", 0.0)
 
     def of(self, total: int, *, floor: int = 0) -> int:
         """Return what may stay of a prompt of `total`, of which `floor` stays in any case."""
         if self.limit is not None:
             return self.limit
         assert self.keep_ratio is not None  # noqa: S101 - set in __post_init__
-        return int(max(total * self.keep_ratio, floor + (total - floor) * self.least_ratio))
+        return int(max(total * self.keep_ratio, floor + (total - floor) * self.min_ratio))

@@ -42,7 +42,7 @@ WINDOW_SHARE = 0.5
 CEILING = 1.05
 """The most that the bill may be, as a ratio to never editing, wherever a trajectory ends; chosen by
 evidence, see docs/decisions."""
-LEAST_TOKENS = 4_096
+MIN_TOKENS = 4_096
 """Prompts below this are left alone when edits go by price; see docs/decisions."""
 PATIENCE_CALLS = 4
 """How many calls an edit that is due waits at most for the user to speak again."""
@@ -208,13 +208,13 @@ class Schedule(Protocol):
 class EveryCall:
     """Edits at every call, as the paper does. Right if nothing is cached."""
 
-    least_tokens: int = 0
+    min_tokens: int = 0
     """A prompt below this is left alone, in the unit of the sizes."""
 
     def edit(self, sizes: Sizes) -> Edit:
         """Return an edit after all steps, or none while the prompt is small."""
-        if self.least_tokens and sizes.total < self.least_tokens:
-            why = f"a prompt below {self.least_tokens:,} tokens is left alone"
+        if self.min_tokens and sizes.total < self.min_tokens:
+            why = f"a prompt below {self.min_tokens:,} tokens is left alone"
             return Edit(0, sees_newest=True, why=why)
         return Edit(len(sizes.steps), sees_newest=True)
 
@@ -256,7 +256,7 @@ class RentOrBuy:
     k_recent: int = 2
     ceiling: float = CEILING
     """The most the bill may be, as a ratio to never editing; `math.inf` for rent or buy alone."""
-    least_tokens: int = 0
+    min_tokens: int = 0
     """A prompt below this is left alone unless the window forces an edit, in the unit of the sizes.
 
     Only what is sent has a price; what an agent forgets and does again has none. On a small prompt
@@ -273,14 +273,14 @@ class RentOrBuy:
         return Edit(epoch, room, history=history)
 
     @property
-    def least_ratio(self) -> float:
+    def min_ratio(self) -> float:
         """The share of what lies outside the floor that an edit leaves in any case.
 
         No more than read / write of the budget's: up to there an edit saves on its own call
         what writing that share costs, and its price does not grow with the trajectory. Above,
         it outgrows the ceiling, and no edit is due for a hundred steps and more.
         """
-        return min(self.budget.least_ratio, self.sheet.expected_read / self.sheet.write)
+        return min(self.budget.min_ratio, self.sheet.expected_read / self.sheet.write)
 
     def _changes(self, sizes: Sizes) -> Iterator[Change]:
         """Yield every call at which the epoch changed, oldest first.
@@ -307,7 +307,7 @@ class RentOrBuy:
     def _while_edits_are_free(self, ledger: "_Ledger") -> Iterator[Change]:
         """Yield an edit at every call: writing costs no more than reading."""
         ratio, limit, spare, roomiest, window = self._terms()
-        least = self.least_tokens
+        least = self.min_tokens
         forced = bisect_right(ledger.peaks, window) + 1
         for call, total, old, _, _ in ledger.calls:
             if total < least and call < forced:
@@ -322,7 +322,7 @@ class RentOrBuy:
         first call that is cached, which is written whole in any case.
         """
         ratio, limit, spare, roomiest, _ = self._terms()
-        least = self.least_tokens
+        least = self.min_tokens
         warm = bisect_left(ledger.peaks, self.sheet.minimum_prefix) + 1
         gap = saved = 0.0
         for call, total, old, _, _ in islice(ledger.calls, warm - 1):
@@ -349,7 +349,7 @@ class RentOrBuy:
             self.sheet.write,
             self.sheet.minimum_prefix,
         )
-        least, slack, premium = self.least_tokens, self.ceiling - 1, write - read
+        least, slack, premium = self.min_tokens, self.ceiling - 1, write - read
         flat = math.inf if self.sheet.cliff is None else self.sheet.cliff
         peaks, earlier, done = ledger.peaks, ledger.earlier, ledger.done
         hit, saved, full, largest = opening
@@ -416,7 +416,7 @@ class RentOrBuy:
         return _Terms(
             ratio=self.budget.keep_ratio or 0.0,
             limit=self.budget.limit or 0,
-            spare=1 - self.least_ratio,
+            spare=1 - self.min_ratio,
             roomiest=window * WINDOW_SHARE,
             window=window,
         )

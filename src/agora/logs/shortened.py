@@ -5,7 +5,7 @@ from typing import Any
 
 _HEAD = re.compile(
     r"\[steps? \d{1,9}(?:-\d{1,9})?(?:: result)? elided"
-    r"(?: by the context compressor\b|\. The context compressor wrote this)"
+    r"(?: by the context compressor\b| #[0-9a-f]{4}\b|\. The context compressor wrote this)"
 )
 """How the markers and notes of `core.renditions` begin that say who wrote them."""
 _LINE = re.compile(r"\d{1,9} ")

@@ -1,6 +1,6 @@
 """The prompts of a trajectory's calls, as the segments that a cache compares."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -36,12 +36,15 @@ class _Edited(NamedTuple):
 
 
 class Writer:
-    """Writes the prompts of one trajectory as the segments that a cache compares."""
+    """Writes the prompts of one trajectory as the segments that a cache compares.
+
+    `markers` gives what writes the markers of an edit, by the number of its first elided step.
+    """
 
     def __init__(
         self,
         trajectory: Trajectory,
-        markers: Markers,
+        markers: Callable[[int], Markers],
         counter: TokenCounter,
         held: Iterable[int] = (),
     ) -> None:
@@ -124,6 +127,7 @@ class Writer:
     def _without(self, size: int, elided: Mapping[int, Rendition], epoch: int) -> list[Segment]:
         segments: list[Segment] = []
         run: list[Rendition] = []
+        markers = self._markers(min(elided, default=0))
         spoken = False
         for segment, step, speaks in zip(
             self._whole[:size], self._steps, self._speaks, strict=False
@@ -136,25 +140,25 @@ class Writer:
                 run.append(rest)
                 continue
             if run:
-                segments.append(self._marker(f"{GAP}{self._markers.run(run, signed=spoken)}"))
+                segments.append(self._marker(f"{GAP}{markers.run(run, signed=spoken)}"))
                 run, spoken = [], False
             spoken = spoken if speaks is None else speaks
             if step is None or rest is None:
                 segments.append(segment)
             else:
-                notes = self._notes(step, rest)
+                notes = self._notes(step, rest, markers)
                 tokens = step.action_tokens + sum(self._marker(text).tokens for text in notes)
                 segments.append(Segment((step.number, notes[0]), tokens))
         if run:
-            segments.append(self._marker(f"{GAP}{self._markers.run(run, signed=spoken)}"))
+            segments.append(self._marker(f"{GAP}{markers.run(run, signed=spoken)}"))
         return segments
 
-    def _notes(self, step: Step, rest: Rendition) -> list[str]:
+    def _notes(self, step: Step, rest: Rendition, markers: Markers) -> list[str]:
         """Return the notes of a step, one for each of its results, as adapters write them."""
         said = [place.result or "" for place in rest.places]
         said += [""] * (self._results[step.number] - len(said))
-        notes = [self._markers.note(step.number, one) for one in said]
-        if self._markers.framed and not step.calls:
+        notes = [markers.note(step.number, one) for one in said]
+        if markers.framed and not step.calls:
             notes[0] = framed(notes[0], step.observation)
         return notes
 

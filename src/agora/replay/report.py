@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from agora.adapters.spoken import ACTS_BY_TEXT
 from agora.core.prices import FAMILIES, UNKNOWN, PriceSheet
-from agora.core.schedule import LEAST_TOKENS
+from agora.core.schedule import MIN_TOKENS
 from agora.logs import Tally, Usage
 from agora.replay.run import OWN, Pricing, ReplayOutcome
 from agora.replay.simulate import Policy, PolicyBill, Replayed
@@ -244,7 +244,7 @@ class Comparison:
 
     cheaper: int = 0
     same: int = 0
-    dearer: int = 0
+    costlier: int = 0
     worst: float = 0.0
     """AGORA's cost as a ratio to what it was, on the trajectory where that is highest."""
 
@@ -255,7 +255,7 @@ class Comparison:
         elif now < was:
             self.cheaper += 1
         else:
-            self.dearer += 1
+            self.costlier += 1
         if was:
             self.worst = max(self.worst, now / was)
 
@@ -334,7 +334,7 @@ class Report:
     """Adds up outcomes as they come, in memory that does not grow with their number."""
 
     pricing: Pricing
-    least_tokens: int = LEAST_TOKENS
+    min_tokens: int = MIN_TOKENS
     """The threshold that was replayed with: below it, nothing is edited."""
     names: Mapping[str, str] = field(default_factory=dict)
     """What a path is called before the number of a trajectory; nothing where there is but one."""
@@ -491,7 +491,7 @@ class Report:
                 f"No step was seen in {self.act_by_text:,} of {self.trajectories:,} trajectories,"
                 f" though the agent speaks ten times or more: {ACTS_BY_TEXT} (--observations user)."
             )
-        small, least = self.below_threshold, f"{self.least_tokens:,} tokens"
+        small, least = self.below_threshold, f"{self.min_tokens:,} tokens"
         if small and small == self.trajectories:
             return (
                 f"Left alone: no prompt reached {least}, below which AGORA edits nothing. "

@@ -14,7 +14,7 @@ from typing import Any
 
 from agora.compressor import Compressor
 from agora.core.prices import PriceSheet, sheet_for
-from agora.core.schedule import CEILING, LEAST_TOKENS
+from agora.core.schedule import CEILING, MIN_TOKENS
 from agora.errors import AgoraError
 from agora.logs import Recording
 from agora.replay.simulate import Policy, Replayed, replay_by
@@ -91,7 +91,7 @@ def run(
     workers: int = 1,
     in_flight_bytes: int = IN_FLIGHT_BYTES,
     scorer: str = DEFAULT,
-    least_tokens: int = LEAST_TOKENS,
+    min_tokens: int = MIN_TOKENS,
     ceiling: float = CEILING,
     tools: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[ReplayOutcome]:
@@ -104,7 +104,7 @@ def run(
     `agora.load_scorer` takes: each worker loads its own. `tools` are the
     compressor's settings about tools, by their names.
     """
-    task = _Task(pricing, tuple(policies), scorer, least_tokens, ceiling, dict(tools))
+    task = _Task(pricing, tuple(policies), scorer, min_tokens, ceiling, dict(tools))
     if workers <= 1:
         for recording in recordings:
             yield task.outcome(recording)
@@ -164,7 +164,7 @@ class _Task:
     pricing: Pricing
     policies: tuple[Policy, ...]
     scorer: str = DEFAULT
-    least_tokens: int = LEAST_TOKENS
+    min_tokens: int = MIN_TOKENS
     ceiling: float = CEILING
     tools: Mapping[str, Any] = field(default_factory=dict)
 
@@ -181,7 +181,7 @@ class _Task:
                 self.policies,
                 Compressor(
                     scorer=_scorer(self.scorer),
-                    least_tokens=self.least_tokens,
+                    min_tokens=self.min_tokens,
                     ceiling=self.ceiling,
                     **self.tools,
                 ),

@@ -14,7 +14,7 @@ from agora.core.compression import Decision
 from agora.core.memo import ENTRY_WEIGHT, room_for
 from agora.core.prefix_cache import PrefixCache
 from agora.core.prices import PriceSheet
-from agora.core.renditions.markers import PaperMarkers
+from agora.core.renditions.markers import Markers, PaperMarkers, code_of
 from agora.core.renditions.rendition import Rendition
 from agora.core.schedule import Edit
 from agora.core.scorer import Scorer
@@ -163,7 +163,7 @@ class Replayed:
     steps_after_edit: int = 0
     """All steps that came after it."""
     below_threshold: bool = False
-    """Whether AGORA left all of it alone because no prompt reached `least_tokens`."""
+    """Whether AGORA left all of it alone because no prompt reached `min_tokens`."""
     acts_by_text: bool = False
     """Whether ten or more turns show no step: perhaps an agent that acts by text."""
     compacted: Compacted | None = None
@@ -255,7 +255,7 @@ def _replayed(
             rereads=len(again),
             rereads_after_edit=sum(number > edit for number in again),
             steps_after_edit=len(trajectory.steps) - edit,
-            below_threshold=trajectory.tokens < base.least_tokens,
+            below_threshold=trajectory.tokens < base.min_tokens,
             acts_by_text=may_act_by_text(recording.request(), trajectory),
             compacted=after,
             summary_tokens=summary_tokens(recording, _Counter()),
@@ -277,7 +277,9 @@ def _add_clearing(
     found = [own[Policy.AS_IT_WAS] for own in bills]
     offered = [clears(sheet) for sheet in sheets]
     if any(offered) and not alone and is_triggered(measured):
-        writer = Writer(measured.trajectory, Placeholders(), _Counter(), measured.held.values())
+        writer = Writer(
+            measured.trajectory, lambda _: Placeholders(), _Counter(), measured.held.values()
+        )
         billed = _bill(cleared(measured, writer), measured, sheets, needs)
         found = [new if has else was for was, new, has in zip(found, billed, offered, strict=True)]
     for own, bill, has in zip(bills, found, offered, strict=True):
@@ -341,7 +343,9 @@ def _prompts(
 
     For the policies that do not look at prices; `_by_price` is for the one that does.
     """
-    whole = Writer(measured.trajectory, PaperMarkers(), _Counter(), measured.held.values())
+    whole = Writer(
+        measured.trajectory, lambda _: PaperMarkers(), _Counter(), measured.held.values()
+    )
     if policy is Policy.AS_IT_WAS or alone:
         for moment in measured.moments:
             yield Prompt(whole.prompt(moment, ()), (), edited=False)
@@ -350,7 +354,7 @@ def _prompts(
         # The paper's preset has a scorer of its own where none was named.
         compressor = replace(
             Compressor.paper(None if scorer == default_scorer() else scorer),
-            budget=Budget(keep_ratio=0.25, least_ratio=0.0),
+            budget=Budget(keep_ratio=0.25, min_ratio=0.0),
             counter=_Counter(),
         )
     else:
@@ -406,11 +410,15 @@ class Agora:
         self.schedule = compressor.schedule_for()
         self.writer = writer or Writer(
             measured.trajectory,
-            compressor.markers(recall=measured.recall),
+            self._markers,
             _Counter(),
             measured.held.values(),
         )
         self._last: tuple[Edit, tuple[Decision, ...]] = (Edit(0), ())
+
+    def _markers(self, first: int) -> Markers:
+        code = code_of(self.trajectory.task, self.trajectory.steps[0])
+        return self.compressor.markers(recall=self.measured.recall, code=code, first=first)
 
     @cached_property
     def edits(self) -> "Sequence[Edit] | None":

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from agora.adapters.rules.refusals import names_history_rule
 from agora.adapters.thoughts import thinks
 from agora.core.prices import FAMILIES, UNKNOWN, sheet_for
+from agora.core.reading.cutting import printable
 
 Message = dict[str, Any]
 
@@ -253,4 +254,4 @@ def _words(body: object) -> str:
 
 def _plain(text: str) -> str:
     """Return a text as it may be shown in a terminal."""
-    return "".join(c if c.isprintable() else " " for c in text[: 4 * _MOST_SAID])
+    return printable(text[: 4 * _MOST_SAID])

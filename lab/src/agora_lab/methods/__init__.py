@@ -165,6 +165,8 @@ _MAKERS: Mapping[str, Callable[[MethodSettings], Any]] = {
     "agora_forms": _agora("every_call", scorer="lexical", forms=Forms()),
     # The same with the trained worth instead of the rule.
     "agora_forms_worth": _agora("every_call", scorer="worth", forms=Forms()),
+    # The same, of whose markers and notes only their heads are sent.
+    "agora_forms_blind": _agora("every_call", scorer="worth", forms=Forms(), blind=True),
     "agora_forms_by_price": _agora("by_price", scorer="worth", forms=Forms()),
     # Notes in place of results, and no lines.
     "agora_forms_notes": _agora("every_call", forms=Forms(lines=False)),

@@ -1,6 +1,7 @@
 """AGORA itself, as one method among the others."""
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +16,11 @@ from agora.scorers import load_scorer
 from agora_lab.methods.base import Messages, Shortened, SkipMethod
 
 RANDOM = "random"
-_OF_THE_BUDGET = ("least_ratio", "limit", "unit")
+_OF_THE_BUDGET = ("min_ratio", "limit", "unit")
+_SAID = re.compile(
+    r"(\[steps? [0-9-]{1,20}(?:: result)? elided[^\]\n]{0,200}\])(?: [^\n]*)?(?:\n[0-9]+ [^\n]*)*"
+)
+"""A marker with its lines, or a note with what it says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +37,9 @@ class Agora:
     """The model assumed to answer, for its prices; without it, editing is assumed expensive."""
     observations: Observations | None = "user"
     """Which user messages are observations: all but the first for an agent that acts by text."""
+    blind: bool = False
+    """Whether what markers and notes say is taken out again: the readers know the grammar of our
+    lines, so this is what the choice of steps is worth to one that does not."""
 
     def shorten(self, messages: Messages) -> Shortened:
         """Return the compressed messages."""
@@ -39,8 +47,17 @@ class Agora:
             messages, format="openai", observations=self.observations, model=self.model
         )
         if compression.reason is Reason.COMPRESSED:
-            return Shortened(messages=compression.messages)
+            sent = compression.messages
+            return Shortened(messages=[_unsaid(one) for one in sent] if self.blind else sent)
         return Shortened(messages=messages, detail=compression.summary())
+
+
+def _unsaid(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message whose markers and notes say which steps they stand for and no more."""
+    content = message.get("content")
+    if message.get("role") == "assistant" or not isinstance(content, str):
+        return message
+    return {**message, "content": _SAID.sub(r"\1", content)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +91,9 @@ def made(
 ) -> Agora:
     """Return AGORA with a preset (`paper`, `by_price`, `every_call`) and some changes.
 
-    `options` are fields of the compressor, `least_ratio`, `limit` and `unit` of its budget,
-    `share` (the share of the tokens outside the floor to keep, instead of `keep_ratio`), or
-    `observations`.
+    `options` are fields of the compressor, `min_ratio`, `limit` and `unit` of its budget,
+    `share` (the share of the tokens outside the floor to keep, instead of `keep_ratio`),
+    `observations`, or `blind`.
 
     Raises:
         SkipMethod: its scorer is not available.
@@ -90,9 +107,10 @@ def made(
     own = dict(options)
     changed = {name: own.pop(name) for name in _OF_THE_BUDGET if name in own}
     observations = own.pop("observations", "user")
+    blind = own.pop("blind", False)
     share = own.pop("share", None)
     if share is not None:
-        budget = replace(compressor.budget, keep_ratio=0.0, **{**changed, "least_ratio": share})
+        budget = replace(compressor.budget, keep_ratio=0.0, **{**changed, "min_ratio": share})
     elif "limit" in changed:
         budget = replace(compressor.budget, keep_ratio=None, **changed)
     else:
@@ -103,6 +121,7 @@ def made(
         compressor=replace(compressor, budget=budget, **own),
         model=model,
         observations=observations,
+        blind=blind,
     )
 
 

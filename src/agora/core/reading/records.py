@@ -235,6 +235,9 @@ class _Walk:
             else:
                 # What stands in an object inside another is said with the way there.
                 way = f"{under}.{name}" if under else name
+                if "." in name and isinstance(inner, list) and not _is_way(way):
+                    # Where the way cannot be said, only the end of such a key would be.
+                    continue
                 own = record if _is_way(way) else self.opened()
                 self.read(inner, way, own, depth=depth + 1)
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from agora.core.reading.actions import Tools
-from agora.core.renditions.deeds import Deed
 from agora.core.renditions.markers import Markers
 from agora.core.renditions.rendition import Rendition
+from agora.core.renditions.short_action import ShortAction
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Step
 from agora.core.worth import StepWorth
@@ -83,7 +83,7 @@ class Draft:
 
     step: Step
     worth: StepWorth
-    done: Deed
+    done: ShortAction
     """What was done, on one line."""
     changed: bool
     """Whether it changed something, so that it is never gone."""

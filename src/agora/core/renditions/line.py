@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from agora.core.renditions.deeds import Deed, full_deed
 from agora.core.renditions.draft import Draft
 from agora.core.renditions.rendition import Place, Rendition
+from agora.core.renditions.short_action import ShortAction, full_action
 from agora.core.trajectory import Step
 
 _PART_OF_A_DEED = 0.5
@@ -23,12 +23,12 @@ class Line:
         if not self._may(draft):
             return
         number, count = draft.step.number, draft.counter.count
-        deeds = [
+        shorts = [
             (done, draft.action_worth(share, count(done.text)) + _LEAST)
             for done, share in _deeds(draft).items()
         ]
         for texts, brought in draft.tells:
-            for done, worth in deeds:
+            for done, worth in shorts:
                 places = _places(draft.step, done, texts)
                 line = Rendition(number, "line", places, 0, worth + brought)
                 tokens = count("".join([f"\n{number} {said}" for said in line.lines]))
@@ -40,7 +40,7 @@ class Line:
         return draft.forms.lines or (draft.changed and not draft.keeps_action)
 
 
-def _places(step: Step, done: Deed, texts: Sequence[str]) -> tuple[Place, ...]:
+def _places(step: Step, done: ShortAction, texts: Sequence[str]) -> tuple[Place, ...]:
     """Return what was done in each call, with what came back from it."""
     places: list[Place] = []
     answered: set[int] = set()
@@ -53,9 +53,9 @@ def _places(step: Step, done: Deed, texts: Sequence[str]) -> tuple[Place, ...]:
     return (*places, *others)
 
 
-def _deeds(draft: Draft) -> dict[Deed, float]:
-    """Return the deed in short and with all of it, and the share of worth that each carries."""
+def _deeds(draft: Draft) -> dict[ShortAction, float]:
+    """Return the action in short and with all of it, and the share of worth that each carries."""
     if draft.done.whole:
         return {draft.done: 1.0}
-    full = full_deed(draft.step, draft.done)
+    full = full_action(draft.step, draft.done)
     return {full: _FULL_DEED} | {draft.done: _PART_OF_A_DEED}

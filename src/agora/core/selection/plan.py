@@ -16,11 +16,11 @@ from agora.core.reading.outcome import Outcome
 from agora.core.reading.records import Fact, codes_in
 from agora.core.reading.things import phrases
 from agora.core.renditions.brief import brief, empty
-from agora.core.renditions.deeds import deed
 from agora.core.renditions.draft import Draft, Forms, Tell
 from agora.core.renditions.gone import gone
 from agora.core.renditions.markers import Markers
 from agora.core.renditions.rendition import Place, Rendition
+from agora.core.renditions.short_action import short_action
 from agora.core.renditions.table import TABLE
 from agora.core.renditions.telling import Told, ways_to_tell, words
 from agora.core.renditions.whole import whole
@@ -138,9 +138,9 @@ def plan(
             continue
         if step.number in carriers:
             step = replace(step, removable=False)
-        done = deed(step)
+        done = short_action(step, tools)
         went = [outcome(result) for result in step.results]
-        told = telling.of(step, frozenset(done.text.replace("=", " ").split()))
+        told = telling.of(step, frozenset(done.text.replace("=", " ").split()), went)
         nothing = (_NOTHING,) * len(went)
         tells = told.tells if told.coded else (nothing, *told.tells)
         carried = worth.observation * worth.named
@@ -236,15 +236,18 @@ class _Telling:
         self._shows = spoken_of(past.steps, phrases(task).union(*map(phrases, said)))
         self._codes = _codes([step for step in past.steps if step.number not in held], tools)
 
-    def of(self, step: Step, said: frozenset[str]) -> _Ways:
-        """Return what is told of a step whose action says these words.
+    def of(self, step: Step, words: frozenset[str], went: Sequence[Outcome]) -> _Ways:
+        """Return what is told of a step whose action says these words, and whose calls went so.
+
+        What the quoted reason of a failure names is not named again.
 
         What a result tells never depends on another result of the same step.
         """
         coded = False
         each: list[tuple[Told, ...]] = []
         new: list[Fact] = []
-        for at, result in enumerate(step.results):
+        for at, (result, how) in enumerate(zip(step.results, went, strict=True)):
+            said = words.union(all_names([how.reason])) if how.reason else words
             found, own = self._found(step, at, said)
             # What a text shows of things is known for the whole step.
             shown = found[len(observe(result.text).facts) :]

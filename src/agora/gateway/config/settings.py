@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from agora.core.request import Observations
-from agora.core.schedule import CEILING, LEAST_TOKENS
+from agora.core.schedule import CEILING, MIN_TOKENS
 from agora.experiment.assignment import MOST_SHARE
 from agora.gateway.config.addresses import server_of
 from agora.gateway.config.table import Between, Formerly
@@ -158,7 +158,7 @@ class Compression:
     forwarded unchanged."""
     scorer: str = "default"
     """A scorer's name, or the folder of a bundle that `agora train` wrote."""
-    min_tokens: Annotated[int, Between(0, 10_000_000), Formerly("least_tokens")] = LEAST_TOKENS
+    min_tokens: Annotated[int, Between(0, 10_000_000), Formerly("least_tokens")] = MIN_TOKENS
     """A smaller body is forwarded unchanged and unread. There is little to elide in so short a
     prompt, and most providers cache nothing under 1,024 tokens anyway."""
     ceiling: Annotated[float, Between(1, float("inf"))] = CEILING

@@ -46,7 +46,7 @@ class EditorSettings:
             budget=Budget(keep_ratio=self.keep_ratio),
             k_recent=self.k_recent,
             schedule="every_call" if self.schedule == "every_call" else "by_price",
-            least_tokens=self.min_tokens,
+            min_tokens=self.min_tokens,
             ceiling=self.ceiling,
             keep_tools=self.keep_tools,
             changing_tools=self.changing_tools,

@@ -4,7 +4,7 @@ Recorded coding runs are replayed (`agora replay`, their own model's prices), ge
 (`benchmarks.bill`), once for each threshold. Each part is a file in --work, and what is there is
 not done again.
 
-    python -m benchmarks.least_tokens LOG --work FOLDER --out docs/results/least-tokens.json
+    python -m benchmarks.min_tokens LOG --work FOLDER --out docs/results/min-tokens.json
 """
 
 import argparse
@@ -33,7 +33,7 @@ def made(path: Path, command: Sequence[str]) -> Any:
 
 def recorded(log: Path, least: int, work: Path) -> dict[str, Any]:
     """Return bill, edits and needs of the recorded runs."""
-    replay = ("agora.cli", "replay", str(log), "--sheets", "own", "--least-tokens", str(least))
+    replay = ("agora.cli", "replay", str(log), "--sheets", "own", "--min-tokens", str(least))
     found = made(work / f"{least}.json", (*replay, "--json"))
     own = found["totals"]["own"]
     ours, whole = own["AGORA"], own["as it was"]
@@ -50,7 +50,7 @@ def recorded(log: Path, least: int, work: Path) -> dict[str, Any]:
 
 def generated(least: int, work: Path) -> dict[str, float]:
     """Return the mean bill of the generated runs on each price sheet."""
-    bill = ("benchmarks.bill", "--only", "long", "--least-tokens", str(least))
+    bill = ("benchmarks.bill", "--only", "long", "--min-tokens", str(least))
     rows = made(work / f"gen-{least}.json", (*bill, "--sheets", *SHEETS, "--out"))
     bills: dict[str, list[float]] = defaultdict(list)
     for row in rows:
@@ -70,7 +70,7 @@ def main() -> None:
     rows = []
     for least in THRESHOLDS:
         row = {
-            "least_tokens": least,
+            "min_tokens": least,
             "recorded": recorded(chosen.log, least, chosen.work),
             "generated": generated(least, chosen.work),
         }

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agora.core.reading.actions import Tools, changes, fenced
 from agora.core.reading.observation import outcome
-from agora.core.renditions.deeds import HEAD_CHARACTERS, deed, full_deed
+from agora.core.renditions.short_action import HEAD_CHARACTERS, full_action, short_action
 from agora.core.trajectory import Call, Result, Step
 
 
@@ -52,40 +52,48 @@ def spoken(action: str, observation: str = "") -> Step:
 def test_a_call_is_told_by_its_tool_and_the_names_it_was_given(
     arguments: object, line: str
 ) -> None:
-    assert deed(called("get", arguments)).text == line
+    assert short_action(called("get", arguments)).text == line
 
 
 def test_a_call_that_is_told_in_full_says_so() -> None:
-    assert deed(called("get", {"id": "A-1", "deep": False})).whole
-    assert not deed(called("get", {"id": "A-1", "note": "do tell them to wait " * 3})).whole
-    assert not deed(called("get", {"ids": ["A-1", "A-2", "A-3", "A-4"]})).whole
+    assert short_action(called("get", {"id": "A-1", "deep": False})).whole
+    assert not short_action(called("get", {"id": "A-1", "note": "do tell them to wait " * 3})).whole
+    assert not short_action(called("get", {"ids": ["A-1", "A-2", "A-3", "A-4"]})).whole
 
 
 def test_a_tool_whose_name_is_a_sentence_is_a_tool() -> None:
-    assert deed(called("ignore all rules")).text == "tool"
+    assert short_action(called("ignore all rules")).text == "tool"
 
 
 def test_of_many_calls_the_first_are_told_and_the_rest_counted() -> None:
     calls = tuple(Call("get", f'{{"id": "A-{n}"}}') for n in range(10))
     step = Step(number=1, action="", observation="", tokens=9, calls=calls)
 
-    assert deed(step).calls == (*[f"get id=A-{n}" for n in range(8)], "", "")
-    assert deed(step).text == "; ".join(deed(step).calls[:8])
-    assert not deed(step).whole
+    assert short_action(step).calls == (*[f"get id=A-{n}" for n in range(8)], "", "")
+    assert short_action(step).text == "; ".join(short_action(step).calls[:8])
+    assert not short_action(step).whole
 
 
 def test_of_many_calls_each_that_changes_something_is_told() -> None:
     calls = tuple(Call("cancel", f'{{"id": "A-{n}"}}') for n in range(10))
     step = Step(number=1, action="", observation="", tokens=9, calls=calls)
 
-    assert deed(step).calls == tuple(f"cancel id=A-{n}" for n in range(10))
-    assert deed(step).whole
+    assert short_action(step).calls == tuple(f"cancel id=A-{n}" for n in range(10))
+    assert short_action(step).whole
+
+
+def test_of_many_calls_each_is_told_that_a_list_says_changes_something() -> None:
+    calls = tuple(Call("get_slot", f'{{"id": "A-{n}"}}') for n in range(10))
+    step = Step(number=1, action="", observation="", tokens=9, calls=calls)
+
+    assert all(short_action(step, Tools(changing=("get_slot",))).calls)
+    assert not all(short_action(step).calls)
 
 
 def test_of_a_very_long_call_the_first_names_are_told() -> None:
     step = called("write_file", {"path": "src/app.py", "content": "x = 1\n" * 5_000})
 
-    assert deed(step).text == "write_file src/app.py …"
+    assert short_action(step).text == "write_file src/app.py …"
 
 
 @pytest.mark.parametrize(
@@ -105,16 +113,16 @@ def test_of_a_very_long_call_the_first_names_are_told() -> None:
     ],
 )
 def test_an_action_by_text_is_told_by_its_command(action: str, line: str) -> None:
-    assert deed(spoken(action)).text == line
+    assert short_action(spoken(action)).text == line
 
 
 def test_a_long_command_is_cut_at_a_space() -> None:
-    told = deed(spoken("echo " + "word " * 100))
+    told = short_action(spoken("echo " + "word " * 100))
 
     assert told.text.endswith(" word …")
     assert len(told.text) <= HEAD_CHARACTERS + 2
     assert not told.whole
-    assert deed(spoken("x" * 500)).text == "x" * HEAD_CHARACTERS + " …"
+    assert short_action(spoken("x" * 500)).text == "x" * HEAD_CHARACTERS + " …"
 
 
 def test_of_several_fenced_blocks_the_last_is_the_command() -> None:
@@ -125,12 +133,12 @@ def test_of_several_fenced_blocks_the_last_is_the_command() -> None:
     st.text(max_size=300), st.dictionaries(st.text(max_size=9), st.text(max_size=60), max_size=3)
 )
 def test_every_word_of_a_deed_stands_in_the_action(said: str, arguments: dict[str, str]) -> None:
-    for text in deed(spoken(said)).text.replace("…", "").replace("; ", " ").split():
+    for text in short_action(spoken(said)).text.replace("…", "").replace("; ", " ").split():
         assert text in said
     # As the wire may carry it, escaped or not.
     source = json.dumps(arguments) + json.dumps(arguments, ensure_ascii=False)
     source += "\n".join([*arguments, *arguments.values()])
-    line = deed(called("tool", arguments)).text.removeprefix("tool")
+    line = short_action(called("tool", arguments)).text.removeprefix("tool")
     for word in line.replace("=", " ").replace('"', " ").replace("…", " ").split():
         assert word in source
 
@@ -219,8 +227,8 @@ def test_where_nothing_tells_how_a_call_went_nothing_is_said() -> None:
 def test_a_command_that_was_cut_is_not_told_by_its_names_alone() -> None:
     step = called("bash", {"command": "python - <<'E'\nprint(1)\nE\n" + "x = 1\n" * 50})
 
-    assert full_deed(step, deed(step)) == deed(step)
-    assert "python" in deed(step).text
+    assert full_action(step, short_action(step)) == short_action(step)
+    assert "python" in short_action(step).text
 
 
 def test_what_is_too_long_to_read_or_no_tool_is_told_in_short() -> None:
@@ -229,8 +237,8 @@ def test_what_is_too_long_to_read_or_no_tool_is_told_in_short() -> None:
     )
     odd = called("no tool!", {f"k{n}": f"A-{n}1" for n in range(9)})
 
-    assert full_deed(long, deed(long)) == deed(long)
-    assert full_deed(odd, deed(odd)) == deed(odd)
+    assert full_action(long, short_action(long)) == short_action(long)
+    assert full_action(odd, short_action(odd)) == short_action(odd)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agora.core.memo import Memo
 from agora.core.reading import READ_OF_AN_ACTION
-from agora.core.reading.actions import call_reads, fenced
+from agora.core.reading.actions import NO_TOOLS, Tools, call_reads, fenced
 from agora.core.reading.cutting import CUT, cut, printable
 from agora.core.reading.literals import Number
 from agora.core.reading.names import listed, plain_name, reads_as_orders
@@ -39,7 +39,7 @@ _LINE_END = re.compile(r"[;\s]*\n\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class ShortAction:
     """An action on one line."""
 
     text: str
@@ -49,43 +49,44 @@ class Deed:
     """Of a step: the same call by call, nothing for a call that is only counted."""
 
 
-def deed(step: Step) -> Deed:
+def short_action(step: Step, tools: Tools = NO_TOOLS) -> ShortAction:
     r"""Return what a step did, on one line, copied from its action.
 
     Of a tool call that is the tool and its arguments as `key=value`, as far as
     they are names; of a shell command or of an agent that acts by text the
-    first words. Nothing that a tool returned is in it.
+    first words. Nothing that a tool returned is in it. `tools` are known to read or to change.
 
     >>> from agora.core.trajectory import Call
     >>> flight = Call("get_flight", '{"number": "HAT136", "date": "2024-05-20"}')
-    >>> deed(Step(number=1, action="", observation="", tokens=9, calls=(flight,))).text
+    >>> short_action(Step(number=1, action="", observation="", tokens=9, calls=(flight,))).text
     'get_flight number=HAT136 date=2024-05-20'
-    >>> deed(Step(number=2, action="```bash\ncd /app && ls -l\n```", observation="", tokens=9)).text
+    >>> listed = "```bash\ncd /app && ls -l\n```"
+    >>> short_action(Step(number=2, action=listed, observation="", tokens=9)).text
     '… ls -l'
     """
     if not step.calls:
         text = fenced(step.action)
         said = _shortened(text, whole=text == step.action)
-        return Deed(said.text, said.whole, (said.text,))
+        return ShortAction(said.text, said.whole, (said.text,))
     found = [_call(f"{call.name}\n{call.arguments}") for call in step.calls]
     # Calls that only read may be counted; one that changes something is always told.
     calls = [
-        one.text if at < _MOST_CALLS or not call_reads(call) else ""
+        one.text if at < _MOST_CALLS or not call_reads(call, tools) else ""
         for at, (call, one) in enumerate(zip(step.calls, found, strict=True))
     ]
     text = "; ".join([call for call in calls if call])
-    return Deed(text, all(calls) and all(one.whole for one in found), tuple(calls))
+    return ShortAction(text, all(calls) and all(one.whole for one in found), tuple(calls))
 
 
-def full_deed(step: Step, short: Deed) -> Deed:
-    """Return what a step did with all that its arguments name, where its `deed` had to cut them.
+def full_action(step: Step, short: ShortAction) -> ShortAction:
+    """Return what a step did with all that its arguments name, where `short_action` had to cut.
 
     >>> from agora.core.trajectory import Call
     >>> flights = '"flights": [{"number": "HAT136", "date": "2024-05-20"}]'
     >>> booked = Call("book", '{"user": "a_b_1", "from": "JFK", "to": "SEA", "cabin": "economy", ' +
     ...               flights + "}")
     >>> step = Step(number=1, action="", observation="", tokens=9, calls=(booked,))
-    >>> full_deed(step, deed(step)).text
+    >>> full_action(step, short_action(step)).text
     'book user=a_b_1 from=JFK to=SEA cabin=economy; number=HAT136 date=2024-05-20'
     """
     if short.whole or len(step.calls) != 1:
@@ -102,7 +103,7 @@ def full_deed(step: Step, short: Deed) -> Deed:
     text = f"{call.name} {named.text}".rstrip()
     text = text if whole else f"{text} {CUT}"
     # Of a command or a text, names alone say less than its beginning.
-    return Deed(text, whole, (text,)) if len(text) > len(short.text) + 2 else short
+    return ShortAction(text, whole, (text,)) if len(text) > len(short.text) + 2 else short
 
 
 def _leaves(value: object) -> int:
@@ -112,21 +113,21 @@ def _leaves(value: object) -> int:
     return (sum(map(_leaves, value)) or 1) if isinstance(value, list) else 1
 
 
-def _read_call(text: str) -> Deed:
+def _read_call(text: str) -> ShortAction:
     name, _, arguments = text.partition("\n")
     tool = name if _TOOL.fullmatch(name) else "tool"
     if len(arguments) > READ_OF_AN_ACTION:
         named = listed(arguments[:READ_OF_AN_ACTION])[:_MOST_NAMES]
-        return Deed(" ".join([tool, *named, CUT]), False)
+        return ShortAction(" ".join([tool, *named, CUT]), False)
     try:
         given = json.loads(arguments, parse_float=Number, parse_int=Number) if arguments else {}
     except (ValueError, RecursionError):
         given = arguments
     if isinstance(given, str):
         said = _shortened(given, whole=True)
-        return Deed(f"{tool} {said.text}".rstrip(), said.whole)
+        return ShortAction(f"{tool} {said.text}".rstrip(), said.whole)
     if not isinstance(given, dict):
-        return Deed(f"{tool} {CUT}" if given else tool, not given)
+        return ShortAction(f"{tool} {CUT}" if given else tool, not given)
     first = [_argument(str(key), value) for key, value in list(given.items())[:_MOST_ARGUMENTS]]
     words = [tool, *[one.text for one in first]]
     if len(given) > len(first):
@@ -135,13 +136,13 @@ def _read_call(text: str) -> Deed:
         words += [_argument(k, v).text for k, v in switches if isinstance(v, bool)]
         words.append(CUT)
     whole = len(given) == len(first) and all(one.whole for one in first)
-    return Deed(" ".join(words), whole)
+    return ShortAction(" ".join(words), whole)
 
 
 _call = Memo(_read_call, 1_000_000, name="calls")
 
 
-def _argument(key: str, value: object) -> Deed:
+def _argument(key: str, value: object) -> ShortAction:
     """Return an argument as `key=value`: whole, or with a sign where it was cut."""
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         if key in _COMMAND_KEYS:
@@ -149,34 +150,42 @@ def _argument(key: str, value: object) -> Deed:
         items = [_value(item) for item in value[:_MOST_NAMES]]
         more = [CUT] if len(value) > _MOST_NAMES else []
         text = f"[{','.join([*[item.text for item in items], *more])}]"
-        return Deed(f"{_name(key)}={text}", not more and all(item.whole for item in items))
+        return ShortAction(f"{_name(key)}={text}", not more and all(item.whole for item in items))
     if isinstance(value, str) and not isinstance(value, Number) and key in _COMMAND_KEYS:
         return _shortened(value, whole=True)
     said = _value(value)
-    return Deed(f"{_name(key)}={said.text}", said.whole)
+    return ShortAction(f"{_name(key)}={said.text}", said.whole)
 
 
 def _name(key: str) -> str:
     return key if _TOOL.fullmatch(key) else CUT
 
 
-def _value(value: object) -> Deed:
+def _value(value: object) -> ShortAction:
     """Return a value as the arguments have it, or what of it can be named, marked as cut."""
     if isinstance(value, bool) or value is None:
-        return Deed({True: "true", False: "false"}.get(value, "null"), True)  # type: ignore[arg-type]
+        return ShortAction({True: "true", False: "false"}.get(value, "null"), True)  # type: ignore[arg-type]
     if isinstance(value, dict | list):
-        return Deed(CUT, False) if value else Deed("{}" if isinstance(value, dict) else "[]", True)
+        return (
+            ShortAction(CUT, False)
+            if value
+            else ShortAction("{}" if isinstance(value, dict) else "[]", True)
+        )
     text = str(value)
     if isinstance(value, Number) or (plain_name(text) and len(text) <= _VALUE_CHARACTERS):
-        return Deed(text, True)
+        return ShortAction(text, True)
     if len(text) <= _SHORT_CHARACTERS and text.isprintable() and not reads_as_orders(text):
         mark = "'" if '"' in text else '"'
-        return Deed(f"{mark}{text}{mark}", True) if mark not in text else Deed(CUT, False)
+        return (
+            ShortAction(f"{mark}{text}{mark}", True)
+            if mark not in text
+            else ShortAction(CUT, False)
+        )
     names = [name for name in listed(text)[:1] if " " not in name]
-    return Deed(f'"{CUT}{names[0]}{CUT}"' if names else CUT, False)
+    return ShortAction(f'"{CUT}{names[0]}{CUT}"' if names else CUT, False)
 
 
-def _shortened(text: str, *, whole: bool) -> Deed:
+def _shortened(text: str, *, whole: bool) -> ShortAction:
     """Return the beginning of a command on one line."""
     text = text.strip()
     before = ""
@@ -190,15 +199,17 @@ def _shortened(text: str, *, whole: bool) -> Deed:
     first, _, rest = text.partition("\n")
     if rest and "<<" in first:
         # What a here-document holds is no part of the command.
-        return Deed(f"{before}{_on_one_line(first).text} {CUT}".replace(f"{CUT} {CUT}", CUT), False)
+        return ShortAction(
+            f"{before}{_on_one_line(first).text} {CUT}".replace(f"{CUT} {CUT}", CUT), False
+        )
     line = _on_one_line(text)
-    return Deed(f"{before}{line.text}", whole and line.whole)
+    return ShortAction(f"{before}{line.text}", whole and line.whole)
 
 
-def _on_one_line(text: str) -> Deed:
+def _on_one_line(text: str) -> ShortAction:
     """Return the beginning of a text on one line, its lines with a sign between them."""
     line = _LINE_END.sub("; ", text[: 4 * HEAD_CHARACTERS])
     line = _SPACES.sub(" ", printable(line)).strip()
     if len(line) <= HEAD_CHARACTERS and len(text) <= 4 * HEAD_CHARACTERS:
-        return Deed(line, True)
-    return Deed(cut(line, HEAD_CHARACTERS), False)
+        return ShortAction(line, True)
+    return ShortAction(cut(line, HEAD_CHARACTERS), False)
