@@ -84,6 +84,18 @@ FILES = {
         "LiteLLM's released proxy with the gateway as its compressor",
         "python -m benchmarks.litellm_proxy --out docs/results/litellm-proxy.json",
     ),
+    "experiment-arms.json": (
+        "whether conversations stay in their arm: three replicas, kills, a rising share",
+        "python -m benchmarks.experiment_arms --out docs/results/experiment-arms.json",
+    ),
+    "experiment-drawn.json": (
+        "experiments drawn from played episodes: harm stopped, no harm cleared",
+        "python -m benchmarks.experiment_drawn --out docs/results/experiment-drawn.json",
+    ),
+    "experiment-errors.json": (
+        "how often intervals of an experiment are wrong, looked at after every conversation",
+        "python -m benchmarks.experiment_errors --out docs/results/experiment-errors.json",
+    ),
     "shadow.json": (
         "bodies that go on byte for byte in shadow mode",
         "python -m benchmarks.shadow --out docs/results/shadow.json",

@@ -30,6 +30,7 @@ WORDS = {
     "replay": "what logs would have saved",
     "logs": "logs of every kind, read",
     "gateway": "the HTTP proxy",
+    "experiment": "a fair comparison, live",
     "pages": "parts of HTML pages",
     "rows": "messages kept in their places",
     "agora": "what you import",

@@ -12,6 +12,9 @@ from tests.cli.conftest import EVERY_CALL, Run, Write, chat
 
 WITHOUT = {
     "agora demo": "it shows what `explain` and `replay` say, and they have it",
+    "agora experiment start": "it writes the gateway's file",
+    "agora experiment status": "`experiment report` has the figures",
+    "agora experiment stop": "it only stops",
     "agora extproc": "it runs until it is stopped; `top` has its figures",
     "agora serve": "it runs until it is stopped; `top` has its figures",
     "agora lab fidelity prepare": "it prints a path",

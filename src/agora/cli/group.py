@@ -13,6 +13,7 @@ _COMMANDS = {
     "compress": "Print messages or a request body, compressed.",
     "demo": "Write a recorded session and its pages, to look at.",
     "doctor": "Check what `agora wrap` needs and would do, each problem with its remedy.",
+    "experiment": "Compare AGORA with everything on your own traffic.",
     "extproc": "Run a filter for Envoy that shortens prompts on their way through.",
     "explain": "Show what happens to every step, and why.",
     "prices": "List price sheets, or measure one on a server of your own.",

@@ -12,6 +12,7 @@ from functools import lru_cache
 from agora.core.compression import Reason, Rung, Thinking
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.scorer import Scorer
+from agora.errors import AgoraError
 from agora.extproc.pieces import Room
 from agora.gateway.body import model_before, model_behind
 from agora.gateway.config import Config
@@ -41,6 +42,16 @@ _log = logging.getLogger(__name__)
 _BODIES_HELD = 8
 """So many of the longest bodies may be on their way in at a time; beyond it they pass unread."""
 _SLACK_SECONDS = 1.0
+
+
+class NoExperimentError(AgoraError):
+    """A configuration that asks the filter for an experiment."""
+
+    def __str__(self) -> str:
+        return (
+            "compression.mode is 'experiment', which `agora extproc` cannot run: it does not see "
+            "what answers cost; put `agora serve` behind Envoy for it, or use 'shadow'"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +92,13 @@ class Decider:
 
     @classmethod
     def of(cls, config: Config, scorer: Scorer | None = None) -> "Decider":
-        """Return what decides under a configuration; none of its threads runs yet."""
+        """Return what decides under a configuration; none of its threads runs yet.
+
+        Raises:
+            NoExperimentError: the configuration asks for an experiment.
+        """
+        if config.compression.mode == "experiment":
+            raise NoExperimentError
         editing = make_editing(config, scorer)
         meter = Meter(most_tenants=config.tenants.max_named)
         meter.watch(editing.editor.occupancy)

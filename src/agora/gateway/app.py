@@ -20,6 +20,7 @@ from agora.gateway.editing.pool import Ticket
 from agora.gateway.editing.score import PATH as SCORE
 from agora.gateway.editing.score import Judged, Question
 from agora.gateway.editing.workers import Editing, make_editing
+from agora.gateway.forwarding.arms import OUTCOME, posted, trial_for
 from agora.gateway.forwarding.destination import Destination, Receive, Scope, Send, no_upstream
 from agora.gateway.forwarding.forward import forward
 from agora.gateway.forwarding.forwarder import Forwarder
@@ -334,6 +335,16 @@ class App:
         if self.config.log.requests or self.forwarder.reporter is not None:
             self.forwarder.tell(exchange._replace(held_ms=held_ms, ended_ns=now))
 
+    async def _outcome(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
+        """Take down how a conversation ended, for the experiment that it is part of."""
+        try:
+            body = await self._body_of(scope, receive, visit, OUTCOME)
+            told = posted(self.forwarder.trial, visit.tenant, body)
+            await _plain(send, 202, told, b"application/json")
+        except RefusedError as refused:
+            if refused.status != 499:
+                await say(send, UNKNOWN["openai"], refused)
+
     async def _compressed(self, scope: Scope, receive: Receive, visit: Visit) -> Compressed:
         body = await self._body_of(scope, receive, visit, COMPRESS)
         if not self.config.compression.enabled:
@@ -401,6 +412,8 @@ class App:
         """Make ready to serve; needs a running loop."""
         self.forwarder.reporter = reporter_for(self.config.telemetry)
         self.forwarder.journal = journal_for(self.config.journal, self.forwarder.meter.journal_lost)
+        running = self.forwarder
+        running.trial = trial_for(self.config, running.secret, running.meter)
         for pool in self.editing.pools:
             pool.start()
         await self.forwarder.client.start()
@@ -418,9 +431,11 @@ class App:
             await asyncio.to_thread(self.forwarder.reporter.close)
         if self.forwarder.journal is not None:
             await asyncio.to_thread(self.forwarder.journal.close)
+        if self.forwarder.trial is not None:
+            await asyncio.to_thread(self.forwarder.trial.close)
 
 
-_ASKED = {SCORE: App._score, COMPRESS: App._compress}
+_ASKED = {SCORE: App._score, COMPRESS: App._compress, OUTCOME: App._outcome}
 _OWN = {"/livez": App._livez, "/readyz": App._readyz, "/metrics": App._metrics}
 
 

@@ -8,6 +8,7 @@ from agora.gateway.app import App, app_with
 from agora.gateway.config import Config
 from agora.gateway.editing.score import Judge
 from agora.gateway.editing.workers import Editing, make_editing
+from agora.gateway.forwarding.arms import trial_for
 from agora.gateway.watching.journal import journal_for
 from agora.gateway.watching.report import reporter_for
 
@@ -92,12 +93,13 @@ async def _replace_parts(app: App, old: Config, new: Config) -> None:
     journal = running.journal
     if old.journal != new.journal:
         journal = await asyncio.to_thread(journal_for, new.journal, running.meter.journal_lost)
+    trial = await asyncio.to_thread(trial_for, new, running.secret, running.meter, running.trial)
     fresh = app_with(editing, new, running.meter, clock=running.clock)
     forwarder = fresh.forwarder
     forwarder.client, forwarder.secret = running.client, running.secret
     forwarder.ledger, forwarder.rules = running.ledger, running.rules
     forwarder.thinking = running.thinking
-    forwarder.reporter, forwarder.journal = reporter, journal
+    forwarder.reporter, forwarder.journal, forwarder.trial = reporter, journal, trial
     forwarder.ledger.settle(new.tenants)
     forwarder.meter.name_tenants(new.tenants.max_named)
     forwarder.pool.deadline_seconds = new.limits.compress_deadline_ms / 1e3
@@ -111,6 +113,8 @@ async def _replace_parts(app: App, old: Config, new: Config) -> None:
         loop.call_later(_LET_GO_SECONDS, loop.run_in_executor, None, running.reporter.close)
     if running.journal is not None and running.journal is not journal:
         loop.call_later(_LET_GO_SECONDS, loop.run_in_executor, None, running.journal.close)
+    if running.trial is not None and running.trial is not trial:
+        loop.call_later(_LET_GO_SECONDS, loop.run_in_executor, None, running.trial.close)
     for part in fields(App):
         # What is counted while it runs stays.
         if part.init and part.name != "draining":

@@ -9,6 +9,7 @@ from agora.cli.figures import json_option, write_json
 from agora.errors import AgoraError
 from agora_lab.cli.evaluate import COMMANDS, read_shard
 from agora_lab.cli.fidelity_report import COMMANDS as FIDELITY
+from agora_lab.cli.live import live
 from agora_lab.cli.progress import progress
 from agora_lab.cli.teach import teach
 
@@ -24,7 +25,7 @@ def lab() -> None:
     """Compare ways to shorten prompts on real environments."""
 
 
-for _command in (*COMMANDS, *FIDELITY, teach):
+for _command in (*COMMANDS, *FIDELITY, live, teach):
     lab.add_command(_command)
 
 

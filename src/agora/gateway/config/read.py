@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from agora.core.prices import PriceSheet
 from agora.errors import AgoraError, PriceSheetError, nearest
+from agora.experiment.rules import RuleError, parse_rule
 from agora.gateway.config.addresses import host_name, is_http_proxy, url_problem
 from agora.gateway.config.settings import (
     FORMATS,
@@ -17,6 +18,7 @@ from agora.gateway.config.settings import (
     RECALL_AGENTS,
     Client,
     Compression,
+    Experiment,
     Format,
     Journal,
     Limits,
@@ -93,6 +95,7 @@ def config_of(data: dict[str, Any], *, file: str = "gateway.toml") -> Config:
     recall = top.table("recall")
     host = listen.text("host", "127.0.0.1")
     certificate, key = _certificate(listen)
+    compression = _compression(top.table("compression"))
     config = Config(
         listen_host=host,
         listen_port=listen.integer("port", 8484, least=0, most=65_535),
@@ -102,7 +105,7 @@ def config_of(data: dict[str, Any], *, file: str = "gateway.toml") -> Config:
         listen_key=key,
         upstreams=_upstreams(top, sheets),
         limits=top.table("limits").section(Limits),
-        compression=_compression(top.table("compression")),
+        compression=compression,
         recall=recall.flag("enabled", default=False),
         recall_agents=recall.texts("agents", RECALL_AGENTS),
         tenants=_tenants(top.table("tenants")),
@@ -112,6 +115,7 @@ def config_of(data: dict[str, Any], *, file: str = "gateway.toml") -> Config:
         log=_log(top.table("log")),
         telemetry=_telemetry(top.table("telemetry")),
         journal=top.table("journal").section(Journal),
+        experiment=_experiment(top.table("experiment"), compression.mode),
         sheets=sheets,
     )
     top.finish()
@@ -235,6 +239,20 @@ def _compression(table: Table) -> Compression:
                 "reads: name it once",
             )
     return found
+
+
+def _experiment(table: Table, mode: str) -> Experiment:
+    found = table.section(Experiment)
+    for text in found.stop_when:
+        try:
+            parse_rule(text)
+        except RuleError as error:
+            table.blame("stop_when", f"has {error}")
+    if not is_header(found.header):
+        table.blame("header", f"is {found.header!r}, which is not a valid header name")
+    if mode == "experiment" and found.folder is None:
+        table.blame("folder", "is missing; compression.mode is 'experiment', which writes there")
+    return replace(found, header=found.header.lower())
 
 
 def _tenants(table: Table) -> Tenants:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from agora.core.request import Observations
 from agora.core.schedule import CEILING, MIN_TOKENS
+from agora.experiment.assignment import MOST_SHARE
 from agora.gateway.config.addresses import server_of
 from agora.gateway.config.table import Between, Formerly
 
@@ -150,9 +151,11 @@ class Compression:
 
     enabled: bool = True
     """The main switch: when off, every request is forwarded unchanged."""
-    mode: Literal["edit", "shadow"] = "edit"
+    mode: Literal["edit", "shadow", "experiment"] = "edit"
     """In shadow every request is forwarded unchanged too, but edits are decided on and counted:
-    metrics say what they would have saved, and whether what they elide was used afterwards."""
+    metrics say what they would have saved, and whether what they elide was used afterwards. In an
+    experiment some conversations are edited, as many are compared with them, and the rest is
+    forwarded unchanged."""
     scorer: str = "default"
     """A scorer's name, or the folder of a bundle that `agora train` wrote."""
     min_tokens: Annotated[int, Between(0, 10_000_000), Formerly("least_tokens")] = MIN_TOKENS
@@ -189,6 +192,30 @@ class Compression:
     """What a process may remember of conversations and of texts that it has read. Beyond it, the
     least recently used is forgotten and read again; a conversation whose first edit comes when all
     of it is taken by others is forwarded unchanged, to its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """Who takes part in an experiment, and when it stops; for `compression.mode = "experiment"`."""
+
+    name: str = "experiment"
+    """Arms are drawn by it: another name draws anew, and needs another folder."""
+    folder: str | None = None
+    """Where its figures are written; processes of one gateway share it. No prompt and no key."""
+    share: Annotated[float, Between(0, MOST_SHARE)] = 0.05
+    """Of all conversations, how many are edited; as many are compared with them. Raising it moves
+    none from one arm to the other."""
+    header: str = "x-agora-conversation"
+    """A header by which calls of one conversation are known. Without it, they are those that begin
+    with the same words of the user."""
+    models: tuple[str, ...] = ("*",)
+    """Models that take part, with `*` and `?`."""
+    tenants: tuple[str, ...] = ("*",)
+    """Tenants that take part, with `*` and `?`."""
+    idle_minutes: Annotated[float, Between(0.01, 10_080)] = 30.0
+    """A conversation without a call for so long is over, and counts."""
+    stop_when: tuple[str, ...] = ("dollars > +5%", "typical_calls > +5%", "errors > +0.02")
+    """Harm bounds: when one is surely passed, editing stops for good."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from agora.gateway.config.settings import (
     RECALL_AGENTS,
     Client,
     Compression,
+    Experiment,
     Format,
     Journal,
     Limits,
@@ -81,6 +82,7 @@ class Config:
     log: Log = field(default_factory=Log)
     telemetry: Telemetry = field(default_factory=Telemetry)
     journal: Journal = field(default_factory=Journal)
+    experiment: Experiment = field(default_factory=Experiment)
     sheets: Mapping[str, PriceSheet] = field(default_factory=dict)
     """Price sheets of one's own, searched before those that ship."""
     outdated: tuple[str, ...] = ()
@@ -201,6 +203,12 @@ class Config:
             notes.append(
                 "compression.mode is 'shadow': every request is forwarded unchanged, and what "
                 "edits would have saved is counted"
+            )
+        elif self.compression.mode == "experiment":
+            notes.append(
+                f"compression.mode is 'experiment': {self.experiment.share:.0%} of the "
+                "conversations are edited and as many compared with them; the rest is forwarded "
+                "unchanged"
             )
         if self.journal.folder is not None:
             notes.append(

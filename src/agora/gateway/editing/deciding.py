@@ -16,8 +16,16 @@ from agora.gateway.routing.routes import CONVERSE, Header, Route, bypassed
 _log = logging.getLogger("agora.gateway.forward")
 STAND_DOWN = "stand_down"
 RULE_BREAKER = "rule_breaker_open"
+EXPERIMENT_STOPPED = "experiment_stopped"
 LATE = frozenset({Missed.LATE, Missed.SATURATED, Missed.OPEN})
-UNSURE = LATE | {Missed.FAILED, Missed.PENDING, STAND_DOWN, RULE_BREAKER, UNREAD}
+UNSURE = LATE | {
+    Missed.FAILED,
+    Missed.PENDING,
+    STAND_DOWN,
+    RULE_BREAKER,
+    EXPERIMENT_STOPPED,
+    UNREAD,
+}
 """Why a body is forwarded unchanged though earlier calls of it may have been edited."""
 BYTES_PER_TOKEN = 3
 """Few bodies have less: a shorter one is below the threshold without being read."""

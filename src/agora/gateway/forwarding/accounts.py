@@ -6,9 +6,10 @@ from dataclasses import replace
 from agora.core.compression import Rung
 from agora.core.prices import PriceSheet
 from agora.gateway.config import Upstream
-from agora.gateway.editing.deciding import LATE, continue_edit
+from agora.gateway.editing.deciding import BYTES_PER_TOKEN, LATE, continue_edit
 from agora.gateway.editing.hindsight import Looked
 from agora.gateway.editing.job import Edited
+from agora.gateway.forwarding.arms import note_call
 from agora.gateway.forwarding.in_flight import InFlight, header
 from agora.gateway.watching import quota
 from agora.gateway.watching.bill import Billed, Sent, net_saving
@@ -152,7 +153,7 @@ def _sheet(call: InFlight, upstream: Upstream, billed: Billed) -> PriceSheet:
 
 def _dollars(call: InFlight, billed: Billed) -> tuple[float, float]:
     """Return what the call cost by the price sheet, and what it saved, net."""
-    if call.reason in LATE and not call.gateway.shadow:
+    if call.reason in LATE and not call.shadow:
         _late_loss(call)
     if call.upstream is None:
         return 0.0, 0.0
@@ -184,6 +185,10 @@ def account(call: InFlight) -> None:
     )
     # What was decided on was read: it is JSON.
     gateway.record(exchange, call.body if call.edited or call.would else None)
+    if call.seat is not None and gateway.trial is not None:
+        least = gateway.config.compression.min_tokens * BYTES_PER_TOKEN
+        note_call(gateway.trial, call.seat, exchange, affected=len(call.body) >= least)
+        gateway.meter.experiment_call(call.seat.arm)
     if billed is not None:
         quota.tell(call.quota, billed)
         gateway.book(call.tenant, saved)
@@ -229,7 +234,7 @@ def _record(call: InFlight) -> Exchange:
         traceparent=header(call.scope["headers"], b"traceparent").decode("latin-1"),
         server=server,
         port=port,
-        shadow=call.gateway.shadow,
+        shadow=call.shadow,
     )
 
 

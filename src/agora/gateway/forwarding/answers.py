@@ -9,6 +9,7 @@ from agora.core.binding import binds
 from agora.gateway.editing.refusals import Place
 from agora.gateway.editing.thinking import Held, with_beta
 from agora.gateway.forwarding.accounts import note_lost_thinking, note_sent
+from agora.gateway.forwarding.arms import ID_HEADER
 from agora.gateway.forwarding.in_flight import InFlight, header
 from agora.gateway.routing.headers import response_headers
 from agora.gateway.routing.routes import Header
@@ -176,6 +177,8 @@ async def give(call: InFlight, answer: Answer, read: bytes = b"", *, whole: bool
             # Both, since usage in the body is the provider's: of what it got, not what came.
             headers.append((b"x-agora-tokens-before", b"%d" % edited.tokens_before))
             headers.append((b"x-agora-tokens-after", b"%d" % edited.tokens_after))
+        if call.seat is not None:
+            headers.append((ID_HEADER, call.seat.conversation_id.encode()))
         call.begun_answer = True
         await write({"type": "http.response.start", "status": answer.status, "headers": headers})
         if read:

@@ -7,7 +7,7 @@ from agora.gateway.forwarding.answers import converse
 from agora.gateway.forwarding.destination import Destination, Receive, Scope, Send, target_of
 from agora.gateway.forwarding.forwarder import Forwarder
 from agora.gateway.forwarding.in_flight import InFlight
-from agora.gateway.forwarding.prompts import decide, settle, shadow
+from agora.gateway.forwarding.prompts import decide, find_seat, settle, shadow
 from agora.gateway.forwarding.unread import pass_through
 from agora.gateway.intake.gate import Visit
 from agora.gateway.intake.refused import RefusedError
@@ -67,7 +67,8 @@ async def _run(call: InFlight) -> None:
         assert task is not None  # noqa: S101
         watch = asyncio.ensure_future(call.watch(task))
         try:
-            if call.gateway.shadow:
+            find_seat(call)
+            if call.shadow:
                 await shadow(call, target)
             else:
                 await decide(call)

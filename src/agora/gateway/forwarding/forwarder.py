@@ -3,10 +3,11 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from agora.core.prices import PriceSheet
+from agora.experiment.trial import Trial
 from agora.gateway.config import Config, Upstream
 from agora.gateway.editing.job import Edited, Job
 from agora.gateway.editing.pool import Pool
@@ -39,6 +40,8 @@ class Forwarder:
     bodies: Bodies
     reporter: Reporter | None = None
     journal: Journal | None = None
+    trial: Trial | None = None
+    """The experiment that runs, if one does."""
     clock: Callable[[], float] = time.monotonic
     rules: Refusals = field(default_factory=Refusals)
     """Whose edits are held back because others like them were refused."""
@@ -50,6 +53,8 @@ class Forwarder:
     without: frozenset[bytes] = field(init=False)
     shadow: bool = field(init=False)
     """Whether edits are decided on and not made."""
+    shadow_config: Config = field(init=False)
+    """The configuration for what is decided so, whatever the rest is."""
     undecided: set["asyncio.Task[None]"] = field(default_factory=set, init=False)
     """Exchanges in shadow that are over, and whose edit is still being worked out."""
     untold: list[Exchange] = field(default_factory=list, init=False)
@@ -59,6 +64,8 @@ class Forwarder:
         self.sheet_of = lru_cache(maxsize=1_024)(self.config.sheet_for)
         self.also = frozenset(name.encode("ascii") for name in self.config.forward_headers)
         self.shadow = self.config.compression.mode == "shadow"
+        in_shadow = replace(self.config.compression, mode="shadow")
+        self.shadow_config = replace(self.config, compression=in_shadow)
         tenant = self.config.tenants.header
         self.without = frozenset({tenant.encode("ascii")} if tenant else ())
 

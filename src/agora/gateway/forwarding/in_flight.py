@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agora.core.prices import PriceSheet, sheet_for
+from agora.experiment.assignment import Arm
 from agora.gateway.config import Upstream
 from agora.gateway.editing.conversation import ConversationState
 from agora.gateway.editing.deciding import Prompt
 from agora.gateway.editing.job import Edited
+from agora.gateway.forwarding.arms import Seat
 from agora.gateway.forwarding.destination import (
     Destination,
     Receive,
@@ -55,6 +57,8 @@ class InFlight:
     reason: str = ""
     upstream: Upstream | None = None
     model: str | None = None
+    seat: Seat | None = None
+    """Its place in an experiment, None where it is in no arm."""
     status: int = 0
     resent: bool = False
     lost_blocks: int = 0
@@ -76,6 +80,11 @@ class InFlight:
     client_left: bool = False
     stopped: RefusedError | None = None
     """Why an upload ended before its end."""
+
+    @property
+    def shadow(self) -> bool:
+        """Whether its edit is decided on and not made."""
+        return self.gateway.shadow or (self.seat is not None and self.seat.arm is Arm.EVERYTHING)
 
     @property
     def made(self) -> Edited | None:

@@ -7,6 +7,7 @@ from agora.core.compression import Reason
 from agora.gateway.body import deeper_than, model_before, model_behind, model_of
 from agora.gateway.editing.deciding import (
     BYTES_PER_TOKEN,
+    EXPERIMENT_STOPPED,
     RULE_BREAKER,
     STAND_DOWN,
     decided,
@@ -16,10 +17,26 @@ from agora.gateway.editing.job import TOO_DEEP, Edited
 from agora.gateway.editing.pool import Missed
 from agora.gateway.forwarding.accounts import account
 from agora.gateway.forwarding.answers import converse
+from agora.gateway.forwarding.arms import WAITING, take_seat
 from agora.gateway.forwarding.in_flight import InFlight
 from agora.gateway.intake.refused import RefusedError
 
 _log = logging.getLogger("agora.gateway.forward")
+
+
+def find_seat(call: InFlight) -> None:
+    """Find out where a request sits, if an experiment runs."""
+    gateway = call.gateway
+    if gateway.trial is not None:
+        call.seat = take_seat(
+            gateway.trial,
+            gateway.config.experiment,
+            call.tenant,
+            _peek(call) or call.destination.model or "",
+            call.scope["headers"],
+            call.body,
+            call.route.field,
+        )
 
 
 async def decide(call: InFlight) -> None:
@@ -61,7 +78,7 @@ async def shadow(call: InFlight, target: str) -> None:
     if call.reason in ("", STAND_DOWN):
         call.reason = str(Reason.SHADOW)
         call.deciding = asyncio.ensure_future(
-            decided(call.prompt(), gateway.editing, gateway.config)
+            decided(call.prompt(), gateway.editing, gateway.shadow_config)
         )
     call.held = call.gateway.clock() - began
     await converse(call, target)
@@ -106,7 +123,9 @@ async def _hold_back(call: InFlight) -> None:
 
 def _why_not(call: InFlight) -> str:
     """Return why the body is not even read, or nothing."""
-    config = call.gateway.config
+    config, trial = call.gateway.config, call.gateway.trial
+    if trial is not None and call.seat is None:
+        return EXPERIMENT_STOPPED if trial.stopped else WAITING
     reason = untouched_by_head(config, call.route, call.scope["headers"])
     if reason:
         return reason

@@ -106,6 +106,10 @@ class Counters:
             *where,
         )
 
+        self.experiment_calls = self._counter(
+            "experiment_calls", "Calls of an experiment, by the arm of their conversation.", "arm"
+        )
+
     def _count_models(self) -> None:
         """Make the counters of upstreams and models."""
         self.answers = self._counter(
@@ -192,6 +196,11 @@ class Counters:
         self.open_requests = self._gauge("open_requests", "Requests being served.", "livesum")
         self.resting = self._gauge("tenants_resting", "Tenants that stand down.", "livemax")
         self.breakers_open = self._gauge("breakers_open", "Breakers that are open.", "livesum")
+        self.experiment_stopped = self._gauge(
+            "experiment_stopped",
+            "1 while an experiment is stopped and nothing is edited.",
+            "livemax",
+        )
         self.draining = self._gauge("draining", "1 while the gateway drains.", "livemax")
         self._gauge("info", "The version that runs.", "max", "version").labels(
             agora.__version__

@@ -185,6 +185,14 @@ class Meter:
         elif dollars < 0:
             self._of(self._all.shadow_lost, route, name).inc(-dollars)
 
+    def experiment_call(self, arm: str) -> None:
+        """Count a call of an experiment for its arm."""
+        self._of(self._all.experiment_calls, arm).inc()
+
+    def experiment_stopped(self, stopped: bool) -> None:
+        """Note whether an experiment is stopped."""
+        self._all.experiment_stopped.set(int(stopped))
+
     def no_steps(self, route: str, tenant: str) -> None:
         """Count a long conversation in which no step was seen."""
         self._of(self._all.no_steps, self._routes.of(route), self._tenants.known(tenant)).inc()

@@ -1,0 +1,120 @@
+"""Experiments drawn from episodes that were played: whether harm is stopped and no harm cleared.
+
+    python -m benchmarks.experiment_drawn --experiments 1000 --out FILE
+
+The episodes are those of the lab's readers (docs/results/readers), each task played once with each
+method. A conversation of an experiment is a task drawn at random, in one of the arms by a fair
+coin. They were not played through a gateway: its assignment and its counting have tests of their
+own.
+"""
+
+import argparse
+import gzip
+import json
+import random
+import statistics
+from pathlib import Path
+from typing import Any
+
+from agora.experiment.conversations import Conversation, figures
+from agora.experiment.rules import Verdict, alpha_each, parse_rule
+from agora.experiment.sequences import Comparison
+
+ROWS = Path("docs/results/readers/rows.jsonl.gz")
+SHEET = "gpt-5-mini"
+BOUNDS = tuple(
+    parse_rule(text) for text in ("dollars > +5%", "typical_calls > +5%", "outcome < -0.03")
+)
+METHODS = ("floor", "agora", "agora_any_size")
+"""What is tried; `floor` is the harmful one."""
+_LOOK_EVERY, _LOOK_SHARE = 10, 0.02
+"""Conversations between two looks, and the same as a share of those that were seen: a gateway looks
+every few seconds."""
+
+
+def played(path: Path) -> dict[str, list[dict[str, float]]]:
+    """Return the figures of every task by method, tasks in the same order."""
+    found: dict[str, dict[tuple[str, str], dict[str, float]]] = {}
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for line in file:
+            row = json.loads(line)
+            if row.get("method") in ("none", *METHODS):
+                conversation = Conversation(
+                    calls=row["steps"], dollars=row["bills"][SHEET], outcome=row["reward"]
+                )
+                place = (row["environment"], row["task"])
+                found.setdefault(row["method"], {})[place] = figures(conversation)
+    tasks = sorted(set.intersection(*(set(each) for each in found.values())))
+    return {method: [each[task] for task in tasks] for method, each in found.items()}
+
+
+def experiment(
+    ours: list[dict[str, float]], theirs: list[dict[str, float]], most: int, seed: int
+) -> tuple[str, int]:
+    """Return how an experiment ends (a bound that was passed, `cleared`, `open`), and when."""
+    chance = random.Random(seed)
+    alpha = alpha_each(len(BOUNDS))
+    pairs = {rule.figure: Comparison() for rule in BOUNDS}
+    cleared: set[str] = set()
+    look_at = _LOOK_EVERY
+    for count in range(1, most + 1):
+        at, treated = chance.randrange(len(ours)), chance.random() < 0.5
+        found = (ours if treated else theirs)[at]
+        for name, pair in pairs.items():
+            pair.observe(found[name], treated=treated)
+        if count < look_at:
+            continue
+        look_at = count + max(_LOOK_EVERY, int(count * _LOOK_SHARE))
+        for rule in BOUNDS:
+            verdict = rule.verdict(pairs[rule.figure], alpha)
+            if verdict is Verdict.HARM:
+                return rule.text, count
+            if verdict is Verdict.CLEARED:
+                cleared.add(rule.text)
+        if len(cleared) == len(BOUNDS):
+            return "cleared", count
+    return "open", most
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--experiments", type=int, default=1_000)
+    parser.add_argument("--conversations", type=int, default=20_000, help="at most")
+    parser.add_argument("--out", type=Path)
+    chosen = parser.parse_args()
+    by_method, rows = played(ROWS), []
+    for method in METHODS:
+        ours, theirs = by_method[method], by_method["none"]
+        ends = [
+            experiment(ours, theirs, chosen.conversations, seed)
+            for seed in range(chosen.experiments)
+        ]
+        row: dict[str, Any] = {
+            "method": method,
+            "tasks": len(ours),
+            "experiments": chosen.experiments,
+            "real_effect": {
+                rule.text: round(_mean(ours, rule.figure) - _mean(theirs, rule.figure), 4)
+                for rule in BOUNDS
+            },
+        }
+        for how in sorted({end for end, _ in ends}):
+            when = [count for end, count in ends if end == how]
+            row[how] = {
+                "share": len(when) / len(ends),
+                "median_conversations": statistics.median(when),
+                "most_conversations": max(when),
+            }
+        print(json.dumps(row), flush=True)
+        rows.append(row)
+    if chosen.out:
+        chosen.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def _mean(rows: list[dict[str, float]], figure: str) -> float:
+    return statistics.mean(row[figure] for row in rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Which arm a conversation is in: read off a keyed hash, so that nothing has to be remembered.
+
+A conversation's number is drawn by hash, uniformly in [0, 1). The lowest numbers get AGORA, the
+highest are compared with them and get everything, and those between wait: they get everything too
+and are not counted. Both arms always have the same share, so that a conversation that is counted
+had the same chance of either.
+
+Raising the share moves conversations out of the waiting ones only: none ever goes from one arm to
+the other. One that is alive then gets AGORA from its next call on; it is not counted, since its
+first call was not seen in its arm. Lowering the share sends those beyond it back to wait.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2b
+
+MOST_SHARE = 0.5
+"""Of each arm; with this nobody waits."""
+_DIGEST_BYTES = 12
+_STEPS = 1 << 64
+
+
+class Arm(StrEnum):
+    """What becomes of a conversation."""
+
+    AGORA = "agora"
+    EVERYTHING = "everything"
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What decides over arms: the experiment's name and a secret that all replicas share.
+
+    >>> draw = Draw("first", b"secret")
+    >>> draw.id_of("t-1", b"fix the tests")
+    '92e0b4e533db9bf75b9c9665'
+    """
+
+    name: str
+    secret: bytes
+
+    def id_of(self, tenant: str, conversation: bytes) -> str:
+        """Return what a conversation is called in this experiment: tells nothing of what it says.
+
+        `conversation` is what all its calls have in common and others do not.
+        """
+        said = b"%d\0%b%b" % (len(tenant.encode()), tenant.encode(), conversation)
+        return blake2b(said, key=self._key(), digest_size=_DIGEST_BYTES).hexdigest()
+
+    def _key(self) -> bytes:
+        # Another name draws anew: what one experiment found must not decide over the next.
+        return blake2b(self.name.encode(), key=blake2b(self.secret).digest()).digest()
+
+
+def arm_of(conversation_id: str, share: float) -> Arm:
+    """Return the arm of a conversation by its id, each arm with a share of all.
+
+    >>> [arm_of(first + "0" * 23, 0.25).value for first in "048c"]
+    ['agora', 'waiting', 'waiting', 'everything']
+    """
+    number = int(conversation_id[:16], 16)
+    if number < share * _STEPS:
+        return Arm.AGORA
+    # Counted from the other end, so that the two arms grow towards each other.
+    return Arm.EVERYTHING if _STEPS - 1 - number < share * _STEPS else Arm.WAITING
+
+
+def is_id(text: str) -> bool:
+    """Tell whether a text can be the id of a conversation."""
+    return len(text) == 2 * _DIGEST_BYTES and all(c in "0123456789abcdef" for c in text)
