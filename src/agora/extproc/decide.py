@@ -95,13 +95,13 @@ class Decider:
             MissingExtraError: a collector is configured and the packages for it are not installed.
         """
         self.reporter = self.reporter or reporter_for(self.config.telemetry)
-        self.editing.pool.start()
-        self.editing.by_rule.start()
+        for pool in self.editing.deciding:
+            pool.start()
 
     def stop(self) -> None:
         """Let them go."""
-        self.editing.pool.close()
-        self.editing.by_rule.close()
+        for pool in self.editing.deciding:
+            pool.close()
         if self.reporter is not None:
             self.reporter.close()
 

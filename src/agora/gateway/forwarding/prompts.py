@@ -96,7 +96,7 @@ async def _hold_back(call: InFlight) -> None:
     if not prompt.is_beyond_window(call.body):
         call.edited, call.reason = None, RULE_BREAKER
         return
-    outcome = await call.gateway.editing.by_rule.run(prompt.job)
+    outcome = await call.gateway.editing.by_rule.run(prompt.job, owner=call.tenant)
     if not isinstance(outcome, str) and outcome.changed:
         call.edited, call.reason = outcome, outcome.reason
 
