@@ -111,14 +111,15 @@ class Limits:
     """Requests at a time; above it 503 with Retry-After."""
     concurrent_per_address: Annotated[int, Between(0, 100_000)] = 0
     """Of those, from one client address; above it 429. 0 stands for seven eighths."""
-    compress_deadline_ms: Annotated[int, Between(1, 60_000)] = 500
-    """How long a request is held for an edit that is due; then the last edit goes on, and the new
-    one is finished for the next call. An edit is due once in ten to thirty calls and takes 50 to
-    150 ms of CPU, on a busy machine several times that; each call that it is late costs money."""
+    compress_deadline_ms: Annotated[int, Between(1, 60_000)] = 200
+    """How long a request is held for an edit that is due, if that is likely to be ready by then.
+    Otherwise the last edit goes on at once, and the new one is finished for the calls to come. An
+    edit is due once in ten to thirty calls and takes 50 to 150 ms of CPU, on a busy machine several
+    times that; each call that it is late costs money."""
     restore_deadline_ms: Annotated[int, Between(1, 60_000)] = 2_000
-    """The same for the call after a late one, and for a conversation that this process does not
-    know, after a restart or from another replica. It may have been edited before, and sending all
-    of it would cost more than waiting."""
+    """The same for a conversation that this process does not know, after a restart or from another
+    replica. It may have been edited before, and sending all of it would cost more than waiting. One
+    of more than about a megabyte for each second is not waited for."""
     drain_seconds: Annotated[int, Between(0, 86_400)] = 120
     """How long open streams may continue after the order to stop."""
     settle_seconds: Annotated[int, Between(0, 600)] = 3

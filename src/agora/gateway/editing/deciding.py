@@ -153,21 +153,16 @@ async def _worked_out(prompt: Prompt, editing: Editing, config: Config) -> Edite
     elif prompt.is_beyond_window(prompt.body):
         # Some of the time is for the rule: without any edit it would be refused.
         seconds /= 2
-    until = time.monotonic() + seconds
     expected = _expected_seconds(prompt, conversation)
     pool = editing.long if expected > LONG_SECONDS else editing.pool
-    if conversation is not None and editing.pool.is_under_way(conversation):
-        # Its edit is already late: the call after a late one waits for it.
-        await editing.pool.wait_for(conversation, seconds)
-        known, conversation = _look(prompt, editing)
-    return known or await pool.run(
+    return await pool.run(
         prompt.job if pool is editing.pool else partial(prompt.job, pause=editing.give_way),
         owner=prompt.tenant,
         kind=(len(prompt.body) >> 16).bit_length() // 2,
         same=conversation,
         # In shadow nobody waits.
         seconds=0.0 if shadow else expected,
-        deadline_seconds=until - time.monotonic(),
+        deadline_seconds=seconds,
         waiting_most=None if in_a_hurry or pool is editing.long else _MAX_RESTORING,
     )
 

@@ -11,7 +11,6 @@ whoever asks next, and its caller hears so at once.
 """
 
 import asyncio
-import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -105,7 +104,6 @@ class Pool(Generic[Job, Done]):
     _given_up: list[_Worker] = field(default_factory=list, init=False)
     _closed: bool = field(default=False, init=False)
     _under_way: dict[object, Ticket] = field(default_factory=dict, init=False)
-    _awaited: dict[object, asyncio.Event] = field(default_factory=dict, init=False)
     _warm: list[_Worker] = field(default_factory=list, init=False)
     _warmed: threading.Event = field(default_factory=threading.Event, init=False)
 
@@ -221,14 +219,6 @@ class Pool(Generic[Job, Done]):
                 return Missed.SATURATED
         return outcome
 
-    async def wait_for(self, same: object, seconds: float) -> None:
-        """Wait until the work for an equal value is no longer under way, so long at the most."""
-        if not self.is_under_way(same):
-            return
-        ended = self._awaited.setdefault(same, asyncio.Event())
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(ended.wait(), seconds)
-
     def offer(self, job: Job) -> bool:
         """Have a job done that nobody waits for, if there is nothing else to do; tell whether."""
         if self._closed or len(self._orders) or all(w.busy_since for w in self._threads):
@@ -318,13 +308,6 @@ class Pool(Generic[Job, Done]):
             return
         if self._under_way.get(order.same) is order.ticket:
             del self._under_way[order.same]
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            order.loop.call_soon_threadsafe(self._wake, order.same)
-
-    def _wake(self, same: object) -> None:
-        ended = self._awaited.pop(same, None)
-        if ended is not None:
-            ended.set()
 
 
 def _settle(answer: "asyncio.Future[Done | str]", outcome: Done | str) -> None:
