@@ -146,24 +146,25 @@ async def _worked_out(prompt: Prompt, editing: Editing, config: Config) -> Edite
         editing.pool.offer(replace(prompt.job(), body=b"", ahead=conversation))
     if known is not None:
         return known
-    in_a_hurry = conversation is not None and not shadow
     seconds = _longest(config)
-    if in_a_hurry:
+    if conversation is not None and not shadow:
         seconds = config.limits.compress_deadline_ms / 1e3
     elif prompt.is_beyond_window(prompt.body):
         # Some of the time is for the rule: without any edit it would be refused.
         seconds /= 2
     expected = _expected_seconds(prompt, conversation)
-    pool = editing.long if expected > LONG_SECONDS else editing.pool
+    # In shadow nobody waits: all of it is done in order, each call after the one before it.
+    quick = editing.pool
+    pool = editing.long if shadow or expected > LONG_SECONDS else quick
+    restores = pool is quick and conversation is None
     return await pool.run(
-        prompt.job if pool is editing.pool else partial(prompt.job, pause=editing.give_way),
+        prompt.job if pool is quick else partial(prompt.job, pause=editing.give_way),
         owner=prompt.tenant,
         kind=(len(prompt.body) >> 16).bit_length() // 2,
-        same=conversation,
-        # In shadow nobody waits.
+        same=None if shadow else conversation,
         seconds=0.0 if shadow else expected,
         deadline_seconds=seconds,
-        waiting_most=None if in_a_hurry or pool is editing.long else _MAX_RESTORING,
+        waiting_most=_MAX_RESTORING if shadow or restores else None,
     )
 
 

@@ -24,13 +24,13 @@ _FINISH_SECONDS = 4.0
 """How long an edit that came too late for its call is worked on, for the next one."""
 LONG_SECONDS = 1.0
 """What is expected to take longer has a thread of its own: all others would wait behind it."""
-_LONG_FINISH_SECONDS = 60.0
 _LONG_WAITING = 2
 """Long bodies of one owner that may wait; each of them is kept."""
 _JUDGE_SECONDS = 2.0
 """What may be waited for scores that were asked for: no request of an agent is held up by it."""
 SHADOW_SECONDS = 60.0
-"""How long a decision in shadow may take: nobody waits for it, and a missed one is not counted."""
+"""How long a decision may take that nobody waits for: of a long body, or in shadow, where a missed
+one is not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Editing:
     editor: Editor
     pool: Pool[Job, Edited]
     long: Pool[Job, Edited]
-    """For what takes long and gives way to the rest."""
+    """For what takes long, and in shadow for all: nobody waits for it, and it gives way."""
     give_way: GiveWay
     by_rule: Pool[Job, Edited]
     judge: Pool[Question, Judged]
@@ -70,16 +70,16 @@ def make_editing(config: Config, scorer: Scorer | None = None) -> Editing:
         work=editor,
         workers=config.compression.workers,
         deadline_seconds=config.limits.compress_deadline_ms / 1e3,
-        finish_seconds=SHADOW_SECONDS if settings.shadow else _FINISH_SECONDS,
-        stuck_seconds=max(_STUCK_SECONDS, SHADOW_SECONDS if settings.shadow else 0.0),
+        finish_seconds=_FINISH_SECONDS,
+        stuck_seconds=_STUCK_SECONDS,
         warm=editor.warm,
         on_error=_tell,
     )
     long: Pool[Job, Edited] = Pool(
         work=editor,
         waiting_most=_LONG_WAITING,
-        finish_seconds=_LONG_FINISH_SECONDS,
-        stuck_seconds=_LONG_FINISH_SECONDS,
+        finish_seconds=SHADOW_SECONDS,
+        stuck_seconds=SHADOW_SECONDS,
         spare_threads=1,
         on_error=_tell,
     )

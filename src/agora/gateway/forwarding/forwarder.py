@@ -52,6 +52,8 @@ class Forwarder:
     """Whether edits are decided on and not made."""
     undecided: set["asyncio.Task[None]"] = field(default_factory=set, init=False)
     """Exchanges in shadow that are over, and whose edit is still being worked out."""
+    settling: dict[str, "asyncio.Task[None]"] = field(default_factory=dict, init=False)
+    """Of those, the newest of each tenant."""
     untold: list[Exchange] = field(default_factory=list, init=False)
     """Exchanges whose lines are not written yet."""
 

@@ -64,10 +64,15 @@ async def shadow(call: InFlight, target: str) -> None:
     await converse(call, target)
 
 
-async def settle(call: InFlight) -> None:
-    """Take in what an edit would have been, and count; the client has its answer by now."""
+async def settle(call: InFlight, before: "asyncio.Task[None] | None" = None) -> None:
+    """Take in what an edit would have been, and count; the client has its answer by now.
+
+    `before` is the same of the tenant's call before this one: it is counted first.
+    """
     try:
         await _decided(call)
+        if before is not None:
+            await asyncio.wait([before])
     finally:
         account(call)
 
