@@ -15,6 +15,7 @@ from agora.core.scorer import Scorer
 from agora.extproc.pieces import Room
 from agora.gateway.body import model_before, model_behind
 from agora.gateway.config import Config
+from agora.gateway.editing.affinity import affinity_key
 from agora.gateway.editing.deciding import (
     BYTES_PER_TOKEN,
     RULE_BREAKER,
@@ -139,6 +140,13 @@ class Decider:
                 if plain and int(value[:20]) < compression.min_tokens * BYTES_PER_TOKEN:
                     return "below_threshold"
         return ""
+
+    def affinity(self, head: Head, body: bytes) -> str:
+        """Return the key of the conversation that a body is a call of, if anybody wants it."""
+        tenants = self.config.tenants
+        if tenants.affinity_header is None or not head.route.format:
+            return ""
+        return affinity_key(head.headers, tenants, body)
 
     async def decide_in_time(self, head: Head, came: bytes) -> Edited | str:
         """Return what `decide` does, or that there was no time, where nobody else keeps the time.

@@ -199,6 +199,9 @@ class Tenants:
     header: str | None = None
     """A header that names the tenant. Only behind a proxy that sets it: clients can forge it.
     Without one, a tenant is a keyed hash of the client's API key."""
+    affinity_header: str | None = None
+    """The header that the filter in Envoy sets to a key of each conversation, so that a route's
+    `hash_policy` sends all of its calls to one replica. Without one, none is set."""
     secret_env: str = "AGORA_TENANT_SECRET"  # noqa: S105 - the name of a variable
     """The environment variable with the key of that hash. Without it each start draws one, and
     a tenant's name changes with it."""
