@@ -24,46 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import yaml
 
 from benchmarks.gateway import process
 from benchmarks.gateway_sessions import Session, _at, _get, _sum, all_alone
-from harness.envoy import Running, envoy, filter_process
+from harness.envoy import NAMING, Running, envoy, filter_process, replicas
 from harness.gateway.loopback import free_port
 from harness.gateway.results import Figures, put
-
-SAMPLE = Path(__file__).parents[1] / "deploy" / "envoy" / "replicas.yaml"
-SETTINGS = """\
-upstreams = []
-
-[compression]
-enabled = false
-
-[tenants]
-affinity_header = "x-agora-affinity"
-
-[log]
-requests = false
-"""
-
-
-def configured(port: int, admin: int, filter_port: int, ports: list[int], *, hashed: bool) -> Any:
-    """Return the sample with the addresses of this run; not `hashed`, calls go to any gateway."""
-    config: Any = yaml.safe_load(SAMPLE.read_text(encoding="utf-8"))
-    config["admin"]["address"]["socket_address"]["port_value"] = admin
-    static = config["static_resources"]
-    static["listeners"][0]["address"]["socket_address"]["port_value"] = port
-    agora, gateways = static["clusters"]
-    places = {agora["name"]: [filter_port], gateways["name"]: ports}
-    for cluster in (agora, gateways):
-        cluster["load_assignment"]["endpoints"][0]["lb_endpoints"] = [
-            {"endpoint": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": p}}}}
-            for p in places[cluster["name"]]
-        ]
-    if not hashed:
-        gateways["lb_policy"] = "ROUND_ROBIN"
-        del gateways["ring_hash_lb_config"]
-    return config
 
 
 class Gateways:
@@ -141,8 +107,8 @@ def measure(count: int, files: int, pace: float, *, hashed: bool) -> Figures:
     port, admin, filter_port, filter_admin = (free_port() for _ in range(4))
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
-        (folder / "affinity.toml").write_text(SETTINGS, encoding="utf-8")
-        config = configured(port, admin, filter_port, ports, hashed=hashed)
+        (folder / "affinity.toml").write_text(NAMING, encoding="utf-8")
+        config = replicas(port, admin, filter_port, ports, hashed=hashed)
         up, _ = stack.enter_context(process("cached"))
         gateways = Gateways(up, ports)
         stack.callback(gateways.end)
