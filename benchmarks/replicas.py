@@ -7,8 +7,9 @@
 The sessions are those of `benchmarks.gateway_sessions`. After a third of their calls one gateway
 is killed, after two thirds another one is added. A call is read cold when the gateway that gets it
 does not know its conversation; of each session that is one at the least, its first above the
-threshold. An edit of other bytes than the gateway before would have sent breaks the prefix at the
-upstream, and shows as a break that an editor alone does not have.
+threshold. (Where an agent moves its breakpoints, the next call or two are read again wherever they
+go; those are not counted.) An edit of other bytes than the gateway before would have sent breaks
+the prefix at the upstream, and shows as a break that an editor alone does not have.
 """
 
 import argparse
@@ -20,16 +21,37 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from agora.core.prices import sheet_for
+from agora.gateway.editing.deciding import BYTES_PER_TOKEN
+from agora.gateway.editing.editor import Editor
+from agora.gateway.editing.job import Job
+from agora.gateway.editing.settings import EditorSettings
+from agora.gateway.routing.routes import MESSAGES
+from agora.scorers.load import load_scorer
 from benchmarks.gateway import process
-from benchmarks.gateway_sessions import Session, _at, _get, _sum, all_alone
+from benchmarks.gateway_sessions import MODEL, Session, _at, _get, _sum, all_alone
 from harness.envoy import NAMING, Running, envoy, filter_process, replicas
 from harness.gateway.loopback import free_port
 from harness.gateway.results import Figures, put
+
+_EARLY_CALLS = 8
+
+
+def read_again(session: Session) -> int:
+    """Return how many calls of a session an editor reads in full that has seen the one before."""
+    sheet = sheet_for(MODEL)
+    editor = Editor(EditorSettings(scorer=load_scorer("default"), min_tokens=4_096))
+    for body in islice(session.bodies(), _EARLY_CALLS):
+        job = Job(body=body, route=MESSAGES, sheet_of=lambda _: sheet)
+        if len(body) >= 4_096 * BYTES_PER_TOKEN and editor.look(job).edited is None:
+            editor(job)
+    return editor.occupancy()["conversations"].misses - 1
 
 
 class Gateways:
@@ -103,6 +125,7 @@ def measure(count: int, files: int, pace: float, *, hashed: bool) -> Figures:
     sessions = [Session.made(number, files) for number in range(count)]
     bills = all_alone(sessions, None)
     calls = count * files
+    again = sum(map(read_again, sessions))
     ports = [free_port() for _ in range(4)]
     port, admin, filter_port, filter_admin = (free_port() for _ in range(4))
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
@@ -134,6 +157,8 @@ def measure(count: int, files: int, pace: float, *, hashed: bool) -> Figures:
         statuses, took, cold = asyncio.run(play(url, sessions, pace, events))
         cold.append(asyncio.run(gateways.all_cold()))
         reported = json.loads(asyncio.run(_get(up + "/bills")))
+    # All of those come before the first event.
+    cold = [each - again for each in cold]
     breaks = sum(
         max(0, reported[f"sk-{session.number}"]["breaks"] - bill.breaks)
         for session, bill in zip(sessions, bills, strict=True)
