@@ -104,6 +104,32 @@ def pool(*, port: int, admin: int, filter_port: int, replica: str) -> dict[str, 
     return config
 
 
+def replicas(
+    port: int, admin: int, filter_port: int, ports: list[int], *, hashed: bool = True
+) -> dict[str, Any]:
+    """Return the configuration for several gateways with the addresses of a test in it.
+
+    Not `hashed`, calls go to any gateway, to be compared with.
+    """
+    import yaml
+
+    sample = SHIPPED.with_name("replicas.yaml")
+    config: dict[str, Any] = yaml.safe_load(sample.read_text(encoding="utf-8"))
+    config["admin"]["address"]["socket_address"]["port_value"] = admin
+    static = config["static_resources"]
+    static["listeners"][0]["address"]["socket_address"]["port_value"] = port
+    agora, gateways = static["clusters"]
+    for cluster, places in ((agora, [filter_port]), (gateways, ports)):
+        cluster["load_assignment"]["endpoints"][0]["lb_endpoints"] = [
+            {"endpoint": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": p}}}}
+            for p in places
+        ]
+    if not hashed:
+        gateways["lb_policy"] = "ROUND_ROBIN"
+        del gateways["ring_hash_lb_config"]
+    return config
+
+
 def _port(url: str) -> int:
     return int(url.rpartition(":")[2])
 
@@ -270,6 +296,19 @@ def stack(
         process.end()
 
 
+NAMING = """\
+upstreams = []
+
+[compression]
+enabled = false
+
+[tenants]
+affinity_header = "x-agora-affinity"
+
+[log]
+requests = false
+"""
+"""The settings of a filter that names conversations and edits nothing."""
 SETTINGS = """\
 upstreams = []
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,17 @@ from agora.gateway.editing.job import Job
 from agora.gateway.editing.settings import EditorSettings
 from agora.gateway.routing.routes import CHAT, CONVERSE, GENERATE, MESSAGES, RESPONSES, Route
 from agora.scorers.load import load_scorer
-from harness.envoy import SETTINGS, SHIPPED, Stack, envoy, executable, stack
+from harness.envoy import (
+    NAMING,
+    SETTINGS,
+    SHIPPED,
+    Stack,
+    envoy,
+    executable,
+    filter_process,
+    replicas,
+    stack,
+)
 from harness.gateway.histories import chat, messages, responses
 from harness.gateway.loopback import config_for, free_port, gateway, serving
 from harness.gateway.strict_upstream import StrictUpstream
@@ -365,3 +376,41 @@ def test_in_full_duplex_a_body_beyond_the_limit_passes(tmp_path: Path) -> None:
             assert status == 200
             assert said["x-agora-untouched"] == "too_long"
             assert upstream.received[-1].body == body
+
+
+def test_all_calls_of_a_conversation_reach_one_replica_and_only_a_lost_ones_share_moves(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "affinity.toml").write_text(NAMING, encoding="utf-8")
+    port, admin, filter_port, filter_admin = (free_port() for _ in range(4))
+    upstreams = [StrictUpstream() for _ in range(3)]
+    names = filter_process(tmp_path / "affinity.toml", filter_port, filter_admin)
+
+    def where(conversation: int, steps: int) -> int:
+        asked = chat(steps, 300)
+        asked["messages"][1]["content"] = f"Task {conversation}."
+        body = json.dumps(asked).encode()
+        before = [len(upstream.received) for upstream in upstreams]
+        assert ask(f"http://127.0.0.1:{port}", "/v1/chat/completions", body)[0] == 200
+        [found] = [n for n, u in enumerate(upstreams) if len(u.received) > before[n]]
+        assert upstreams[found].received[-1].body == body
+        return found
+
+    with ExitStack() as running:
+        first = running.enter_context(ExitStack())
+        served = [first if n == 0 else running for n in range(3)]
+        urls = [by.enter_context(serving(up)) for by, up in zip(served, upstreams, strict=True)]
+        config = replicas(port, admin, filter_port, [int(u.rpartition(":")[2]) for u in urls])
+        # These upstreams are no gateways and say nothing of their health.
+        del config["static_resources"]["clusters"][1]["health_checks"]
+        running.callback(names.end)
+        names.start()
+        running.enter_context(envoy(config, tmp_path))
+        at = [{where(talk, steps) for steps in (1, 4, 9)} for talk in range(16)]
+        first.close()
+        later = [where(talk, 10) for talk in range(16)]
+
+    assert all(len(found) == 1 for found in at)
+    assert len(set.union(*at)) > 1
+    assert all(new == old for [old], new in zip(at, later, strict=True) if old)
+    assert 0 not in later

@@ -20,7 +20,7 @@ import aiohttp
 from agora.core.trajectory import Anchor, Step
 from agora.errors import BundleError
 from agora.gateway.config import Compression, Limits, Tenants, load_config
-from agora.gateway.editing.pool import Breaker
+from agora.gateway.editing.breakers import Breaker, Breakers
 from agora.scorers.features import FeaturesScorer
 from harness.gateway.histories import chat, messages, responses
 from harness.gateway.loopback import config_for, gateway, in_loop, serving
@@ -546,7 +546,7 @@ def faults() -> GoalOutcome:
         )
         options = {"scorer": scorer, "clock": lambda: time.monotonic() + jump[0]}
         with gateway(load_config(Path(file)), **options) as (url, app):
-            app.forwarder.pool.breaker = Breaker(cool_seconds=2)
+            app.forwarder.pool.failing = Breakers(lambda: Breaker(cool_seconds=2))
             app.forwarder.pool.stuck_seconds = 1.5
             asyncio.run(run(url))
     outcome.notes["faults"] = len(FAULTS)

@@ -10,7 +10,8 @@ from typing import TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agora.gateway.editing.pool import Breaker, Breakers, Pool, Ticket
+from agora.gateway.editing.breakers import Breaker, Breakers
+from agora.gateway.editing.pool import Pool, Ticket
 
 Result = TypeVar("Result")
 

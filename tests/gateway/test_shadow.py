@@ -5,6 +5,8 @@ import json
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pytest
@@ -13,6 +15,7 @@ pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
 
 import agora
 from agora.core.prices import PriceSheet, sheet_for
+from agora.core.trajectory import Anchor, Step
 from agora.gateway.app import App
 from agora.gateway.config import Compression, Limits, parse_config
 from agora.gateway.editing.editor import Editor
@@ -129,6 +132,44 @@ def test_what_would_be_saved_is_what_editing_then_saves() -> None:
     assert made > 0
     assert shadow.total("agora_shadow_tokens_removed_total") == pytest.approx(removed, rel=0.03)
     assert predicted == pytest.approx(made, rel=0.03)
+
+
+@dataclass
+class Slow:
+    """A scorer that takes longer than an agent to come back."""
+
+    seconds: float
+
+    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+        time.sleep(self.seconds)
+        return FeaturesScorer().score(anchor, steps)
+
+
+def test_decisions_slower_than_the_calls_predict_what_editing_saves() -> None:
+    pytest.importorskip("mistral_common", reason="mistral-common is not installed")
+    tokens = real_tokens()
+    calls, sheet = grown(45, 2_000), sheet_for("claude-sonnet-4-6")
+    dollars: dict[str, float] = {}
+    modes: tuple[tuple[Literal["shadow", "edit"], float], ...] = (("shadow", 0.4), ("edit", 0.0))
+    for mode, seconds in modes:
+        upstream = Cached(tokens)
+        compression = Compression(min_tokens=200, mode=mode)
+        limits = Limits(compress_deadline_ms=5_000, restore_deadline_ms=5_000, drain_seconds=2)
+        with serving(upstream) as up:
+            config = config_for(up, compression=compression, limits=limits)
+            with gateway(config, scorer=Slow(seconds)) as (url, app):
+                for body in calls:
+                    assert post(url + "/v1/messages", body, **{"x-api-key": "sk-1"})[0] == 200
+                told = settled(app)
+        if mode == "shadow":
+            assert "continued" not in told.by("agora_shadow_requests_total", "reason")
+            predicted = told.total("agora_shadow_dollars_gained_total")
+            predicted -= told.total("agora_shadow_dollars_lost_total")
+        bill = upstream.bills["sk-1"]
+        cost = bill["read"] * sheet.read + bill["written"] * sheet.write
+        dollars[mode] = cost * sheet.input / 1e6
+
+    assert predicted == pytest.approx(dollars["shadow"] - dollars["edit"], rel=0.05)
 
 
 def test_nothing_is_booked_as_saved_and_no_tenant_stands_down_in_shadow() -> None:

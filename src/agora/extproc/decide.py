@@ -16,6 +16,7 @@ from agora.errors import AgoraError
 from agora.extproc.pieces import Room
 from agora.gateway.body import model_before, model_behind
 from agora.gateway.config import Config
+from agora.gateway.editing.affinity import affinity_key
 from agora.gateway.editing.deciding import (
     BYTES_PER_TOKEN,
     RULE_BREAKER,
@@ -112,13 +113,13 @@ class Decider:
             MissingExtraError: a collector is configured and the packages for it are not installed.
         """
         self.reporter = self.reporter or reporter_for(self.config.telemetry)
-        self.editing.pool.start()
-        self.editing.by_rule.start()
+        for pool in self.editing.deciding:
+            pool.start()
 
     def stop(self) -> None:
         """Let them go."""
-        self.editing.pool.close()
-        self.editing.by_rule.close()
+        for pool in self.editing.deciding:
+            pool.close()
         if self.reporter is not None:
             self.reporter.close()
 
@@ -156,6 +157,13 @@ class Decider:
                 if plain and int(value[:20]) < compression.min_tokens * BYTES_PER_TOKEN:
                     return "below_threshold"
         return ""
+
+    def affinity(self, head: Head, body: bytes) -> str:
+        """Return the key of the conversation that a body is a call of, if anybody wants it."""
+        tenants = self.config.tenants
+        if tenants.affinity_header is None or not head.route.format:
+            return ""
+        return affinity_key(head.headers, tenants, body)
 
     async def decide_in_time(self, head: Head, came: bytes) -> Edited | str:
         """Return what `decide` does, or that there was no time, where nobody else keeps the time.

@@ -79,6 +79,7 @@ CommonResponse
     1 status CommonResponse.ResponseStatus
     2 header_mutation HeaderMutation
     3 body_mutation BodyMutation
+    5 clear_route_cache bool
 HeadersResponse
     1 response CommonResponse
 BodyResponse

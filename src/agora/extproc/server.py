@@ -148,7 +148,7 @@ def _page(decider: Decider, path: str, *, draining: bool) -> tuple[str, str, byt
     if path == "/readyz":
         return ("503 Draining", plain, b"draining\n") if draining else ("200 OK", plain, b"ready\n")
     if path == "/metrics":
-        breakers = decider.rules.open_ones + decider.editing.pool.open_breakers
+        breakers = decider.rules.open_ones + decider.editing.open_breakers
         decider.meter.breakers(breakers)
         return "200 OK", CONTENT_TYPE, decider.meter.render()
     return "404 Not Found", plain, b"not here\n"

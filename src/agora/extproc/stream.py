@@ -52,6 +52,8 @@ class Stream:
     decided: Edited | None = None
     """The edit that was made, or in shadow mode the one that would have been."""
     deciding: "asyncio.Task[Edited | str] | None" = None
+    affinity: str = ""
+    """The key of its conversation, where it is wanted."""
     reason: str = ""
     status: int = 0
     held: float = 0.0
@@ -138,7 +140,9 @@ class Stream:
             # Which pieces come cannot be changed here. Whether the head is, the body says.
             self.waiting = None if self.reason or self.shadow else answer
             return answer if self.waiting is None else None
-        if self.reason:
+        # With edits switched off the filter may still be there to name conversations.
+        names = self.reason == "disabled" and self.decider.config.tenants.affinity_header
+        if self.reason and not names:
             # Where the filter allows it, Envoy then need not send the body here at all.
             answer.mode_override.CopyFrom(_NO_BODY)
         elif not any(name == b"content-length" for name, _ in self.head.headers):
@@ -159,6 +163,7 @@ class Stream:
             elif not fits:
                 self.reason = "overloaded"
             elif ends:
+                self._name(self.came.whole)
                 edited = await self._decide(self.came.whole)
             elif not self.shadow:
                 return []
@@ -175,12 +180,15 @@ class Stream:
         if self.waiting is not None:
             head, self.waiting = self.waiting, None
             self._tell_envoy(head)
-            if self.decided is not None and self.decided.changed:
+            changed = self.decided is not None and self.decided.changed
+            if changed or self.affinity:
                 # Envoy itself takes `content-length` away.
                 mutation = HeaderMutation(
-                    set_headers=self._betas(), remove_headers=["content-encoding"]
+                    set_headers=[*(self._betas() if changed else ()), *self._affinity()],
+                    remove_headers=["content-encoding"] if changed else [],
                 )
                 head.request_headers.response.header_mutation.CopyFrom(mutation)
+                head.request_headers.response.clear_route_cache = bool(self.affinity)
             answers.append(head)
         answers += told("request_body", pieces, ends=ends and kind == "request_body")
         if kind == "request_trailers":
@@ -196,6 +204,16 @@ class Stream:
             for name, value in with_beta(self.head.headers)
             if name.lower() == BETA_HEADER
         ]
+
+    def _name(self, body: bytes) -> None:
+        """Find out which conversation a whole body is a call of."""
+        assert self.head is not None  # noqa: S101
+        self.affinity = self.decider.affinity(self.head, body)
+
+    def _affinity(self) -> list[HeaderValueOption]:
+        """Return the header that a route may choose a replica by."""
+        name = self.decider.config.tenants.affinity_header
+        return [_set(name, self.affinity)] if name and self.affinity else []
 
     async def _decide(self, body: bytes) -> Edited | None:
         """Return the edit of a whole body; in shadow mode only begin to decide on it."""
@@ -216,7 +234,16 @@ class Stream:
 
     async def _on_body(self, request: ProcessingRequest) -> ProcessingResponse:
         answer, body = _continue("request_body"), request.request_body
-        if self.head is None or self.reason:
+        if self.head is None:
+            return answer
+        if body.end_of_stream:
+            self._name(body.body)
+        if self.affinity:
+            response = answer.request_body.response
+            response.header_mutation.set_headers.extend(self._affinity())
+            # The route was chosen by a head without it.
+            response.clear_route_cache = True
+        if self.reason:
             return answer
         if not body.end_of_stream:
             # Only a part of it: it is longer than Envoy buffers.
@@ -228,13 +255,18 @@ class Stream:
         if edited is None:
             return answer
         mutation = HeaderMutation(
-            set_headers=[_set("content-length", str(len(edited.body))), *self._betas()],
+            set_headers=[
+                _set("content-length", str(len(edited.body))),
+                *self._betas(),
+                *self._affinity(),
+            ],
             remove_headers=["content-encoding"],
         )
         changed = CommonResponse(
             status=CommonResponse.CONTINUE,
             header_mutation=mutation,
             body_mutation=BodyMutation(body=edited.body),
+            clear_route_cache=bool(self.affinity),
         )
         answer.request_body.CopyFrom(BodyResponse(response=changed))
         return answer

@@ -265,7 +265,7 @@ class App:
 
     async def _metrics(self, send: Send) -> None:
         forwarder = self.forwarder
-        forwarder.meter.breakers(forwarder.rules.open_ones + forwarder.pool.open_breakers)
+        forwarder.meter.breakers(forwarder.rules.open_ones + forwarder.editing.open_breakers)
         forwarder.meter.resting(forwarder.ledger.resting(forwarder.clock()))
         await _plain(send, 200, forwarder.meter.render(), CONTENT_TYPE.encode())
 
@@ -354,7 +354,9 @@ class App:
             def job(ticket: Ticket) -> CompressJob:
                 return CompressJob(body=body, until=ticket.until, gone=ticket.is_gone)
 
-            outcome = await self.editing.compress.run(job, kind=len(body).bit_length() // 2)
+            outcome = await self.editing.compress.run(
+                job, owner=visit.tenant, kind=len(body).bit_length() // 2
+            )
         if isinstance(outcome, str):
             # The caller has a request to send on: its own messages are a good answer.
             own = unchanged(body, outcome)
@@ -382,7 +384,9 @@ class App:
         def question(ticket: Ticket) -> Question:
             return Question(body=body, until=ticket.until, gone=ticket.is_gone)
 
-        judged = await self.editing.judge.run(question, kind=len(body).bit_length() // 2)
+        judged = await self.editing.judge.run(
+            question, owner=visit.tenant, kind=len(body).bit_length() // 2
+        )
         if isinstance(judged, str):
             raise RefusedError(503, judged, f"no scores ({judged}); try again")
         if judged.problem:

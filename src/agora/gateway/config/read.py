@@ -256,10 +256,13 @@ def _experiment(table: Table, mode: str) -> Experiment:
 
 
 def _tenants(table: Table) -> Tenants:
-    header = table.optional("header")
-    if header is not None and not is_header(header):
-        table.blame("header", f"is {header!r}, which is not a valid header name")
-    return table.section(Tenants, header=header.lower() if header else None)
+    named = {}
+    for key in ("header", "affinity_header"):
+        header = table.optional(key)
+        if header is not None and not is_header(header):
+            table.blame(key, f"is {header!r}, which is not a valid header name")
+        named[key] = header.lower() if header else None
+    return table.section(Tenants, **named)
 
 
 def _clients(top: Table) -> tuple[Client, ...]:

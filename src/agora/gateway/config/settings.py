@@ -112,14 +112,15 @@ class Limits:
     """Requests at a time; above it 503 with Retry-After."""
     concurrent_per_address: Annotated[int, Between(0, 100_000)] = 0
     """Of those, from one client address; above it 429. 0 stands for seven eighths."""
-    compress_deadline_ms: Annotated[int, Between(1, 60_000)] = 500
-    """How long a request is held for an edit that is due; then the last edit goes on, and the new
-    one is finished for the next call. An edit is due once in ten to thirty calls and takes 50 to
-    150 ms of CPU, on a busy machine several times that; each call that it is late costs money."""
+    compress_deadline_ms: Annotated[int, Between(1, 60_000)] = 200
+    """How long a request is held for an edit that is due, if that is likely to be ready by then.
+    Otherwise the last edit goes on at once, and the new one is finished for the calls to come. An
+    edit is due once in ten to thirty calls and takes 50 to 150 ms of CPU, on a busy machine several
+    times that; each call that it is late costs money."""
     restore_deadline_ms: Annotated[int, Between(1, 60_000)] = 2_000
-    """The same for the call after a late one, and for a conversation that this process does not
-    know, after a restart or from another replica. It may have been edited before, and sending all
-    of it would cost more than waiting."""
+    """The same for a conversation that this process does not know, after a restart or from another
+    replica. It may have been edited before, and sending all of it would cost more than waiting. One
+    of more than about a megabyte for each second is not waited for."""
     drain_seconds: Annotated[int, Between(0, 86_400)] = 120
     """How long open streams may continue after the order to stop."""
     settle_seconds: Annotated[int, Between(0, 600)] = 3
@@ -225,6 +226,9 @@ class Tenants:
     header: str | None = None
     """A header that names the tenant. Only behind a proxy that sets it: clients can forge it.
     Without one, a tenant is a keyed hash of the client's API key."""
+    affinity_header: str | None = None
+    """The header that the filter in Envoy sets to a key of each conversation, so that a route's
+    `hash_policy` sends all of its calls to one replica. Without one, none is set."""
     secret_env: str = "AGORA_TENANT_SECRET"  # noqa: S105 - the name of a variable
     """The environment variable with the key of that hash. Without it each start draws one, and
     a tenant's name changes with it."""

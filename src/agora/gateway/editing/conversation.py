@@ -97,6 +97,8 @@ class ConversationState:
     """The time to live that it asks of the provider's cache, None for the usual one."""
     blocks: "array[int]" = field(default_factory=lambda: array("q"))
     """In shadow mode, the digests of the body that would have been sent last."""
+    pace: float = 0.0
+    """How many seconds for each byte it took to read it in full, the last time."""
     lost_blocks: int = 0
     """How many thinking blocks its last call was sent without."""
 
@@ -208,7 +210,7 @@ def behind(found: Found, body: bytes, field: str) -> tuple[dict[str, Span], Span
     """
     seen, place, start = found
     before = b'{"%b":[0' % field.encode()
-    at = start + _same_until(seen, place)
+    at = start + same_until(seen, place)
     rest = fields(before + body[at:])
     if rest is None or not seen.head.keys().isdisjoint(rest):
         return None
@@ -243,7 +245,7 @@ def follows(found: Found, body: bytes, span: Span, *, least: int) -> bool:
     return sum(isinstance(m, dict) and acts(m) for m in messages) >= least
 
 
-def _same_until(seen: Seen, place: Place | None) -> int:
+def same_until(seen: Seen, place: Place | None) -> int:
     """Return up to where a body is the same as what was seen."""
     if place is not None:
         return place.end

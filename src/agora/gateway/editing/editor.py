@@ -5,6 +5,7 @@ gives the same bytes with an empty memory. Runs in a worker of the pool; what is
 the event loop says so.
 """
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -28,7 +29,14 @@ from agora.gateway.body import (
     rewrite,
     splice,
 )
-from agora.gateway.editing.conversation import ConversationState, Found, Whole, behind, follows
+from agora.gateway.editing.conversation import (
+    ConversationState,
+    Found,
+    Whole,
+    behind,
+    follows,
+    same_until,
+)
 from agora.gateway.editing.conversations import Conversations
 from agora.gateway.editing.counts import RememberedCounts
 from agora.gateway.editing.fields import (
@@ -38,6 +46,7 @@ from agora.gateway.editing.fields import (
     read_prompt,
     text_at,
 )
+from agora.gateway.editing.giving_way import PausedCounts
 from agora.gateway.editing.hindsight import Hindsight, Looked
 from agora.gateway.editing.job import AHEAD, NOT_ADMITTED, TOO_DEEP, UNREAD, Edited, Job, Look
 from agora.gateway.editing.outcomes import again, continued, edited_body, own_body, unchanged
@@ -128,7 +137,8 @@ class Editor:
             found, read = self._begun(job) or self._found(job)
         except (LookupError, *Unreadable):
             return None
-        if self._asks_for_summary(job, read):
+        new = found.start + same_until(found.seen, found.place)
+        if may_ask(job.body, new, len(job.body)) and self._asks_for_summary(job, read):
             return None
         if not follows(found, job.body, read.span, least=self._settings.k_recent):
             return None
@@ -239,7 +249,7 @@ class Editor:
         return own_body(job, TOO_DEEP if deep else UNREAD, model=model, detail=detail)
 
     def _in_full(self, job: Job, read: Read, compressor: Compressor, found: Found | None) -> Edited:
-        body, span = job.body, read.span
+        body, span, began = job.body, read.span, time.monotonic()
         slices = elements(body, span)
         messages = decode(memoryview(body)[span[0] : span[1]])
         if nested(messages, self._settings.depth - 1):
@@ -274,6 +284,7 @@ class Editor:
                 compressor,
                 instead=found.seen if found is not None and found.place is not None else None,
             )
+        conversation.pace = (time.monotonic() - began) / len(body)
         offers = tools is not request.tools
         if not offers and not compression.changed and all(keep.text is None for keep in kept):
             return unchanged(job, compression, read, conversation)
@@ -320,7 +331,10 @@ class Editor:
     def _compressor(self, job: Job, read: Read) -> Compressor:
         sheet = job.sheet_of(read.model).for_ttl(read.ttl)
         scorer = Timed(self._settings.scorer, job.until, job.gone)
-        return self._settings.compressor(scorer, sheet, self.counter)
+        if job.pause is None:
+            return self._settings.compressor(scorer, sheet, self.counter)
+        counter = PausedCounts(self.counter, job.pause)
+        return self._settings.compressor(replace(scorer, pause=job.pause), sheet, counter)
 
 
 def _kept(

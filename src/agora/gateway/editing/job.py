@@ -41,6 +41,8 @@ class Job:
     """When the caller stops waiting, by `time.monotonic`."""
     gone: Callable[[], bool] = bool
     """Tells that nobody waits any more."""
+    pause: Callable[[], object] | None = None
+    """Where the work is long and nobody waits for it: called between its parts."""
     ahead: ConversationState | None = None
     """A conversation whose newest steps are to be read, so that its next edit takes less time;
     then nothing else is done."""

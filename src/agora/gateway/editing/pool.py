@@ -4,20 +4,26 @@ Whoever waits stops at the deadline; the job itself is finished, because the nex
 result. A thread cannot be stopped. So a job is notified when nobody can use it any more and checks
 that between its parts; one that never ends costs its thread, which is given up and replaced a few
 times; and when no thread is left, requests are forwarded without compression.
+
+Every job has an owner. Owners are served in turn, and what waits, fails or is late counts for its
+owner alone: nobody's work is held back by another's. A job that cannot be in time is done for
+whoever asks next, and its caller hears so at once.
 """
 
 import asyncio
-import contextlib
-import queue
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from agora.gateway.editing.breakers import Breaker, Breakers
+from agora.gateway.editing.turns import Turns
+
 Job = TypeVar("Job")
 Done = TypeVar("Done")
+_OWNERS = 4
+"""How many owners may have all the jobs waiting that they may have, before others find no room."""
 
 
 class Missed:
@@ -28,99 +34,7 @@ class Missed:
     FAILED = "failed"
     OPEN = "breaker_open"
     PENDING = "pending"
-    """The same is being worked out already, for an earlier call."""
-
-
-class Breaker:
-    """Lets work through until it failed several times in a row, then one probe at a time.
-
-    Never a latch: after `cool_seconds` a probe goes through, and if it is not heard of again, the
-    next one after as many seconds more.
-
-    >>> now = [0.0]
-    >>> breaker = Breaker(failures=1, cool_seconds=30, clock=lambda: now[0])
-    >>> breaker.failed(); breaker.allows()
-    False
-    >>> now[0] = 31.0
-    >>> breaker.allows(), breaker.allows()
-    (True, False)
-    >>> breaker.succeeded(); breaker.allows()
-    True
-    """
-
-    __slots__ = ("_clock", "_closed", "_cool", "_failures", "_most", "_next_probe")
-
-    def __init__(
-        self,
-        *,
-        failures: int = 5,
-        cool_seconds: float = 30.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._most = failures
-        self._cool = cool_seconds
-        self._clock = clock
-        self._failures = 0
-        self._closed = True
-        self._next_probe = 0.0
-
-    @property
-    def is_open(self) -> bool:
-        """Whether work is held back."""
-        return not self._closed
-
-    def allows(self) -> bool:
-        """Tell whether the next piece of work may go; if so while open, it is the probe."""
-        if self._closed:
-            return True
-        now = self._clock()
-        if now < self._next_probe:
-            return False
-        self._next_probe = now + self._cool
-        return True
-
-    def succeeded(self) -> None:
-        """Note work that was done."""
-        self._failures = 0
-        self._closed = True
-
-    def failed(self) -> None:
-        """Note work that was not done."""
-        self._failures += 1
-        if self._failures >= self._most or not self._closed:
-            self._closed = False
-            self._next_probe = self._clock() + self._cool
-
-
-class Breakers:
-    """One breaker for each key, for the keys seen last."""
-
-    def __init__(self, make: Callable[[], Breaker], *, most: int = 1_000) -> None:
-        self._make = make
-        self._most = most
-        self._known: OrderedDict[object, Breaker] = OrderedDict()
-
-    def allows(self, key: object) -> bool:
-        """Tell whether work of this kind may go."""
-        breaker = self._known.get(key)
-        return breaker is None or breaker.allows()
-
-    def failed(self, key: object) -> None:
-        """Note work of this kind that was refused."""
-        breaker = self._known.setdefault(key, self._make())
-        self._known.move_to_end(key)
-        breaker.failed()
-        if len(self._known) > self._most:
-            self._known.popitem(last=False)
-
-    def succeeded(self, key: object) -> None:
-        """Note work of this kind that was taken; what is in order need not be known."""
-        self._known.pop(key, None)
-
-    @property
-    def open_ones(self) -> int:
-        """How many hold work back."""
-        return sum(breaker.is_open for breaker in self._known.values())
+    """It is being worked out for the calls to come: there is no point in waiting for it."""
 
 
 @dataclass(slots=True)
@@ -145,6 +59,8 @@ class Ticket:
 class _Worker:
     thread: threading.Thread | None = None
     busy_since: float = 0.0
+    busy_until: float = 0.0
+    """When it is expected to be done."""
     given_up: bool = False
 
 
@@ -155,6 +71,8 @@ class _Order(Generic[Job, Done]):
     loop: asyncio.AbstractEventLoop
     answer: "asyncio.Future[Done | str]"
     same: object
+    seconds: float = 0.0
+    """How long it is expected to take."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -165,7 +83,7 @@ class Pool(Generic[Job, Done]):
     workers: int = 1
     deadline_seconds: float = 0.15
     waiting_most: int = 16
-    """Jobs that may wait for a thread; beyond it they would miss their deadline anyway."""
+    """Jobs of one owner that may wait for a thread; more would miss their deadline anyway."""
     finish_seconds: float = 0.0
     """How long a job that is late may take from when it started, for whoever asks next. With 0,
     work that is late is of no use to anybody."""
@@ -175,20 +93,17 @@ class Pool(Generic[Job, Done]):
     """What each thread does before its first job."""
     spare_threads: int = 4
     """How many threads may be given up at a time."""
-    breaker: Breaker = field(default_factory=Breaker)
-    """Open when work fails."""
+    failing: Breakers = field(default_factory=lambda: Breakers(Breaker))
+    """One for each owner: open when its work fails."""
     late: Breakers = field(default_factory=lambda: Breakers(Breaker))
-    """One for each kind of work: open when it is not even finished late. Large bodies that take
-    too long say nothing about small ones."""
+    """One for each owner and kind of work: open when it is not even finished late. Large bodies
+    that take too long say nothing about small ones, nor about those of others."""
     on_error: Callable[[BaseException], None] = lambda _: None
-    _orders: "queue.SimpleQueue[_Order[Job, Done] | None]" = field(
-        default_factory=queue.SimpleQueue, init=False
-    )
+    _orders: "Turns[_Order[Job, Done] | None]" = field(default_factory=Turns, init=False)
     _threads: list[_Worker] = field(default_factory=list, init=False)
     _given_up: list[_Worker] = field(default_factory=list, init=False)
     _closed: bool = field(default=False, init=False)
     _under_way: dict[object, Ticket] = field(default_factory=dict, init=False)
-    _awaited: dict[object, asyncio.Event] = field(default_factory=dict, init=False)
     _warm: list[_Worker] = field(default_factory=list, init=False)
     _warmed: threading.Event = field(default_factory=threading.Event, init=False)
 
@@ -205,19 +120,21 @@ class Pool(Generic[Job, Done]):
         """Let the threads end with what they are doing."""
         self._closed = True
         for _ in self._threads:
-            self._orders.put(None)
+            self._orders.put("", None)
 
     @property
     def open_breakers(self) -> int:
         """How many breakers hold work back."""
-        return self.breaker.is_open + self.late.open_ones
+        return self.failing.open_ones + self.late.open_ones
 
     async def run(
         self,
         make: Callable[[Ticket], Job],
         *,
+        owner: str = "",
         kind: object = "",
         same: object = None,
+        seconds: float = 0.0,
         deadline_seconds: float | None = None,
         waiting_most: int | None = None,
     ) -> Done | str:
@@ -228,29 +145,38 @@ class Pool(Generic[Job, Done]):
 
         Args:
             make: makes the job.
+            owner: whose it is.
             kind: work of one kind takes about the same time.
             same: while work for an equal value is under way no other is taken on, and the reason
                 is `Missed.PENDING`; None for work like no other.
+            seconds: how long it is expected to take. If that is too long, it is done all the same
+                and the reason is `Missed.PENDING` at once.
             deadline_seconds: instead of the pool's.
             waiting_most: instead of the pool's.
         """
         if same is not None and self.is_under_way(same):
             return Missed.PENDING
-        if not self.late.allows(kind) or not self.breaker.allows():
+        if not self.late.allows((owner, kind)) or not self.failing.allows(owner):
             return Missed.OPEN
         self._replace_stuck()
         most = self.waiting_most if waiting_most is None else waiting_most
-        if self._orders.qsize() >= most or not self._threads:
+        full = self._orders.waiting(owner) >= most or len(self._orders) >= _OWNERS * most
+        if full or not self._threads:
             return Missed.SATURATED
-        loop = asyncio.get_running_loop()
         deadline = self.deadline_seconds if deadline_seconds is None else deadline_seconds
+        waits = self.wait_seconds() + seconds <= deadline
         finishes = self.finish_seconds > 0
+        if not waits and not finishes:
+            return Missed.LATE
+        loop = asyncio.get_running_loop()
         ticket = Ticket(float("inf") if finishes else time.monotonic() + deadline)
         answer: asyncio.Future[Done | str] = loop.create_future()
         timer = loop.call_later(deadline, _settle, answer, Missed.LATE)
         if same is not None:
             self._under_way[same] = ticket
-        self._orders.put(_Order(make(ticket), ticket, loop, answer, same))
+        self._orders.put(owner, _Order(make(ticket), ticket, loop, answer, same, seconds))
+        if not waits:
+            _settle(answer, Missed.PENDING)
         try:
             outcome = await answer
         except BaseException:
@@ -258,17 +184,29 @@ class Pool(Generic[Job, Done]):
             raise
         finally:
             timer.cancel()
-        return self._noted(outcome, ticket, kind, finishes=finishes)
+        return self._noted(outcome, ticket, (owner, kind), finishes=finishes)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any work waits or is being done."""
+        return bool(len(self._orders)) or any(w.busy_since for w in tuple(self._threads))
+
+    def wait_seconds(self) -> float:
+        """Return how long a job that is put now is expected to wait for a thread."""
+        now = time.monotonic()
+        ahead = sum(order.seconds for order in self._orders if order is not None)
+        ahead += sum(max(0.0, w.busy_until - now) for w in tuple(self._threads) if w.busy_since)
+        return ahead / max(1, len(self._threads))
 
     def _noted(
-        self, outcome: Done | str, ticket: Ticket, kind: object, *, finishes: bool
+        self, outcome: Done | str, ticket: Ticket, kind: tuple[str, object], *, finishes: bool
     ) -> Done | str:
         """Return an outcome after the breakers have heard of it."""
         if not isinstance(outcome, str):
-            self.breaker.succeeded()
+            self.failing.succeeded(kind[0])
             self.late.succeeded(kind)
-        elif outcome != Missed.LATE:
-            self.breaker.failed()
+        elif outcome not in (Missed.LATE, Missed.PENDING):
+            self.failing.failed(kind[0])
         else:
             if finishes:
                 loop = asyncio.get_running_loop()
@@ -276,26 +214,18 @@ class Pool(Generic[Job, Done]):
             else:
                 ticket.gone = True
                 self._end(ticket, kind)
-            if not ticket.started:
+            if outcome == Missed.LATE and not ticket.started:
                 # Others were before it: too many, not broken.
                 return Missed.SATURATED
         return outcome
 
-    async def wait_for(self, same: object, seconds: float) -> None:
-        """Wait until the work for an equal value is no longer under way, so long at the most."""
-        if not self.is_under_way(same):
-            return
-        ended = self._awaited.setdefault(same, asyncio.Event())
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(ended.wait(), seconds)
-
     def offer(self, job: Job) -> bool:
         """Have a job done that nobody waits for, if there is nothing else to do; tell whether."""
-        if self._closed or self._orders.qsize() or all(w.busy_since for w in self._threads):
+        if self._closed or len(self._orders) or all(w.busy_since for w in self._threads):
             return False
         loop = asyncio.get_running_loop()
         ticket = Ticket(float("inf"))
-        self._orders.put(_Order(job, ticket, loop, loop.create_future(), None))
+        self._orders.put("", _Order(job, ticket, loop, loop.create_future(), None))
         return True
 
     def is_under_way(self, same: object) -> bool:
@@ -354,6 +284,7 @@ class Pool(Generic[Job, Done]):
                 continue
             ticket.started = True
             worker.busy_since = time.monotonic()
+            worker.busy_until = worker.busy_since + order.seconds
             if self.finish_seconds:
                 ticket.stops = worker.busy_since + self.finish_seconds
             outcome: Done | str
@@ -377,13 +308,6 @@ class Pool(Generic[Job, Done]):
             return
         if self._under_way.get(order.same) is order.ticket:
             del self._under_way[order.same]
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            order.loop.call_soon_threadsafe(self._wake, order.same)
-
-    def _wake(self, same: object) -> None:
-        ended = self._awaited.pop(same, None)
-        if ended is not None:
-            ended.set()
 
 
 def _settle(answer: "asyncio.Future[Done | str]", outcome: Done | str) -> None:

@@ -4,7 +4,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from agora.gateway.editing.pool import Breaker, Breakers
+from agora.gateway.editing.breakers import Breaker, Breakers
 
 Place = tuple[str, str | None]
 """An upstream and a model."""

@@ -1,8 +1,9 @@
 """A scorer within its share of the deadline."""
 
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from agora.core.past import Past
 from agora.core.scorer import Scorer
@@ -27,6 +28,8 @@ class Timed:
     scorer: Scorer
     until: float = float("inf")
     gone: Callable[[], bool] = bool
+    pause: Callable[[], object] = bool
+    """Called at each look at the clock."""
     clock: Callable[[], float] = time.monotonic
     began: float = field(default_factory=time.monotonic)
 
@@ -53,7 +56,7 @@ class Timed:
         if not isinstance(self.scorer, Worth):
             return [StepWorth(s, s) for s in self.score(past.anchor, past.steps)]
         self._look()
-        return self.scorer.worth(past, held)
+        return self.scorer.worth(replace(past, steps=_Watched(past.steps, self._look)), held)
 
     def _scores(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
         kind = type(self.scorer).__name__
@@ -72,9 +75,27 @@ class Timed:
         return self.scorer.score(anchor, steps)
 
     def _look(self) -> None:
+        self.pause()
         share = self.began + (self.until - self.began) * _SCORER_SHARE
         if self.clock() > share or self.gone():
             raise TooLateError
+
+
+class _Watched(tuple[Step, ...]):
+    """Steps with a look at the clock before each of them: thousands take seconds to read."""
+
+    def __new__(cls, steps: tuple[Step, ...], look: Callable[[], None]) -> Self:
+        """Return the same steps, looked after."""
+        made = super().__new__(cls, steps)
+        made.look = look
+        return made
+
+    look: Callable[[], None]
+
+    def __iter__(self) -> Iterator[Step]:
+        for step in super().__iter__():
+            self.look()
+            yield step
 
 
 class TooLateError(AgoraError):

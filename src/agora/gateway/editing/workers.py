@@ -9,6 +9,7 @@ from agora.errors import BundleError
 from agora.gateway.config import Compression, Config
 from agora.gateway.editing.compress import Compressed, CompressEndpoint, CompressJob
 from agora.gateway.editing.editor import Editor
+from agora.gateway.editing.giving_way import GiveWay
 from agora.gateway.editing.job import Edited, Job
 from agora.gateway.editing.pool import Pool
 from agora.gateway.editing.score import Judge, Judged, Question
@@ -21,10 +22,15 @@ _RULE_SECONDS = 2.0
 _STUCK_SECONDS = 5.0
 _FINISH_SECONDS = 4.0
 """How long an edit that came too late for its call is worked on, for the next one."""
+LONG_SECONDS = 1.0
+"""What is expected to take longer has a thread of its own: all others would wait behind it."""
+_LONG_WAITING = 2
+"""Long bodies of one owner that may wait; each of them is kept."""
 _JUDGE_SECONDS = 2.0
 """What may be waited for scores that were asked for: no request of an agent is held up by it."""
 SHADOW_SECONDS = 60.0
-"""How long a decision in shadow may take: nobody waits for it, and a missed one is not counted."""
+"""How long a decision may take that nobody waits for: of a long body, or in shadow, where a missed
+one is not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +39,27 @@ class Editing:
 
     editor: Editor
     pool: Pool[Job, Edited]
+    long: Pool[Job, Edited]
+    """For what takes long, and in shadow for all: nobody waits for it, and it gives way."""
+    give_way: GiveWay
     by_rule: Pool[Job, Edited]
     judge: Pool[Question, Judged]
     compress: Pool[CompressJob, Compressed]
 
     @property
+    def deciding(self) -> tuple[Pool[Job, Edited], ...]:
+        """What prompts are decided on with."""
+        return (self.pool, self.long, self.by_rule)
+
+    @property
+    def open_breakers(self) -> int:
+        """How many breakers hold edits back."""
+        return sum(pool.open_breakers for pool in self.deciding)
+
+    @property
     def pools(self) -> tuple[Pool[Any, Any], ...]:
         """All of what works off the event loop."""
-        return (self.pool, self.by_rule, self.judge, self.compress)
+        return (*self.deciding, self.judge, self.compress)
 
 
 def make_editing(config: Config, scorer: Scorer | None = None) -> Editing:
@@ -51,9 +70,17 @@ def make_editing(config: Config, scorer: Scorer | None = None) -> Editing:
         work=editor,
         workers=config.compression.workers,
         deadline_seconds=config.limits.compress_deadline_ms / 1e3,
-        finish_seconds=SHADOW_SECONDS if settings.shadow else _FINISH_SECONDS,
-        stuck_seconds=max(_STUCK_SECONDS, SHADOW_SECONDS if settings.shadow else 0.0),
+        finish_seconds=_FINISH_SECONDS,
+        stuck_seconds=_STUCK_SECONDS,
         warm=editor.warm,
+        on_error=_tell,
+    )
+    long: Pool[Job, Edited] = Pool(
+        work=editor,
+        waiting_most=_LONG_WAITING,
+        finish_seconds=SHADOW_SECONDS,
+        stuck_seconds=SHADOW_SECONDS,
+        spare_threads=1,
         on_error=_tell,
     )
     no_time = Unusable(BundleError("the scorer", "was skipped: there was no time for it"))
@@ -79,7 +106,15 @@ def make_editing(config: Config, scorer: Scorer | None = None) -> Editing:
         waiting_most=64,
         on_error=_tell,
     )
-    return Editing(editor=editor, pool=pool, by_rule=by_rule, judge=judge, compress=compress)
+    return Editing(
+        editor=editor,
+        pool=pool,
+        long=long,
+        give_way=GiveWay(lambda: pool.is_busy),
+        by_rule=by_rule,
+        judge=judge,
+        compress=compress,
+    )
 
 
 def settings_for(config: Config, scorer: Scorer | None = None) -> EditorSettings:

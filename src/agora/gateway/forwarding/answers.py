@@ -130,7 +130,7 @@ def _blame(call: InFlight, rule: str, status: int, said: bytes, place: Place) ->
         _log.warning("an edit was refused by rule %s; its original got %d", rule, status)
         gateway.rules.refused(call.tenant, place)
     gateway.meter.resent(call.route.name, place[0], fault)
-    gateway.meter.breakers(gateway.rules.open_ones + gateway.pool.open_breakers)
+    gateway.meter.breakers(gateway.rules.open_ones + gateway.editing.open_breakers)
 
 
 async def send(

@@ -51,9 +51,18 @@ def _account_later(call: InFlight) -> None:
     undecided = call.gateway.undecided
     if len(undecided) >= _MAX_UNDECIDED and call.deciding is not None:
         call.deciding.cancel()
-    task = asyncio.ensure_future(settle(call))
+    # In the order of the calls: each is compared with the one before it.
+    last = call.gateway.settling
+    task = asyncio.ensure_future(settle(call, last.get(call.tenant)))
+    last[call.tenant] = task
     undecided.add(task)
-    task.add_done_callback(undecided.discard)
+
+    def settled(task: "asyncio.Task[None]") -> None:
+        undecided.discard(task)
+        if last.get(call.tenant) is task:
+            del last[call.tenant]
+
+    task.add_done_callback(settled)
 
 
 async def _run(call: InFlight) -> None:

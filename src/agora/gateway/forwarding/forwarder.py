@@ -57,6 +57,8 @@ class Forwarder:
     """The configuration for what is decided so, whatever the rest is."""
     undecided: set["asyncio.Task[None]"] = field(default_factory=set, init=False)
     """Exchanges in shadow that are over, and whose edit is still being worked out."""
+    settling: dict[str, "asyncio.Task[None]"] = field(default_factory=dict, init=False)
+    """Of those, the newest of each tenant."""
     untold: list[Exchange] = field(default_factory=list, init=False)
     """Exchanges whose lines are not written yet."""
 

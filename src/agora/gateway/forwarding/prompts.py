@@ -84,10 +84,15 @@ async def shadow(call: InFlight, target: str) -> None:
     await converse(call, target)
 
 
-async def settle(call: InFlight) -> None:
-    """Take in what an edit would have been, and count; the client has its answer by now."""
+async def settle(call: InFlight, before: "asyncio.Task[None] | None" = None) -> None:
+    """Take in what an edit would have been, and count; the client has its answer by now.
+
+    `before` is the same of the tenant's call before this one: it is counted first.
+    """
     try:
         await _decided(call)
+        if before is not None:
+            await asyncio.wait([before])
     finally:
         account(call)
 
@@ -116,7 +121,7 @@ async def _hold_back(call: InFlight) -> None:
     if not prompt.is_beyond_window(call.body):
         call.edited, call.reason = None, RULE_BREAKER
         return
-    outcome = await call.gateway.editing.by_rule.run(prompt.job)
+    outcome = await call.gateway.editing.by_rule.run(prompt.job, owner=call.tenant)
     if not isinstance(outcome, str) and outcome.changed:
         call.edited, call.reason = outcome, outcome.reason
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from agora.core.prices import PriceSheet
 from agora.gateway.watching.bill import Billed, in_dollars, uncached_price
 
-BLOCK_BYTES = 1 << 10
-"""How finely two bodies are compared; about 250 tokens."""
+BLOCK_BYTES = 1 << 8
+"""How finely two bodies are compared; about 60 tokens. At 1,024 bytes each edit seemed to cost 130
+tokens more than it does, one per cent of what short sessions save."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +47,8 @@ def blocks_of(body: bytes) -> "array[int]":
 def shared_bytes(before: "array[int]", now: "array[int]") -> int:
     """Return how many bytes two bodies have in common from their beginning, to the block.
 
-    >>> shared_bytes(blocks_of(b"a" * 3_000), blocks_of(b"a" * 2_500 + b"b" * 500)) // BLOCK_BYTES
-    2
+    >>> shared_bytes(blocks_of(b"a" * 3_000), blocks_of(b"a" * 2_500 + b"b" * 500))
+    2304
     """
     same = 0
     for old, new in zip(before, now, strict=False):

@@ -1,0 +1,176 @@
+"""A gateway under mixed load for a while: what three very long conversations cost the others.
+
+    python -m benchmarks.gateway_soak --minutes 60
+    python -m benchmarks.gateway_soak --minutes 4 --sessions 32
+
+First the sessions of `benchmarks.gateway_sessions` alone, then the same beside three conversations
+of 10,000 steps that come back again and again, each with a key of its own; half of the time for
+each. Sessions that are over begin anew under another key. For each part: how long calls took,
+directly and through the gateway; its memory; the breaks of the prefix that nobody decided on; and
+what was saved, against an editor without a deadline.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import time
+from collections import defaultdict
+from typing import Any
+
+import aiohttp
+
+from agora.core.prices import sheet_for
+from benchmarks.gateway import process
+from benchmarks.gateway_sessions import MODEL, Alone, Session, _at, _get, all_alone, rss_mb
+from harness.gateway.histories import messages
+from harness.gateway.results import Figures, put
+
+LONG_STEPS = 10_000
+LONG_BYTES = 200
+
+
+def long_body(steps: int, number: int) -> bytes:
+    """Return one call of a very long conversation."""
+    asked: dict[str, Any] = messages(steps, LONG_BYTES)
+    said = asked.pop("messages")
+    said[0] = {"role": "user", "content": f"Long session {number}: find fn_77."}
+    return json.dumps({**asked, "model": MODEL, "messages": said}).encode()
+
+
+class Load:
+    """Calls until the time is up, and how long each took."""
+
+    def __init__(self, url: str, until: float, pace: float) -> None:
+        self.url, self.until, self.pace = url, until, pace
+        self.took: dict[int, list[float]] = defaultdict(list)
+        self.long: list[float] = []
+        self.long_edited = 0
+        self.played: list[tuple[str, int]] = []
+        """The keys of sessions that were played to their end, and their numbers."""
+        self.failed = 0
+
+    async def _post(
+        self, client: aiohttp.ClientSession, body: bytes, key: str
+    ) -> tuple[float, bool]:
+        began = time.monotonic()
+        headers = {"x-api-key": key, "content-type": "application/json"}
+        async with client.post(self.url + "/v1/messages", data=body, headers=headers) as answer:
+            await answer.read()
+            self.failed += answer.status != 200
+            edited = "x-agora-tokens-removed" in answer.headers
+        return time.monotonic() - began, edited
+
+    async def session(self, client: aiohttp.ClientSession, session: Session, tag: str) -> None:
+        """Play one session over and over, each time under another key."""
+        chance, turn = random.Random(session.number), 0
+        while True:
+            turn += 1
+            key = f"sk-{tag}-{session.number}-{turn}"
+            for body in session.bodies():
+                if time.monotonic() > self.until:
+                    return
+                seconds, _ = await self._post(client, body, key)
+                self.took[session.number].append(seconds)
+                await asyncio.sleep(chance.uniform(0.5, 1.5) * self.pace)
+            self.played.append((key, session.number))
+
+    async def very_long(self, client: aiohttp.ClientSession, bodies: list[bytes], key: str) -> None:
+        """Send the calls of a very long conversation, again from the first when they are out."""
+        while True:
+            for body in bodies:
+                if time.monotonic() > self.until:
+                    return
+                seconds, edited = await self._post(client, body, key)
+                self.long.append(seconds)
+                self.long_edited += edited
+                await asyncio.sleep(self.pace)
+
+    async def run(self, sessions: list[Session], tag: str, long: list[list[bytes]]) -> None:
+        """Run all of them side by side."""
+        timeout = aiohttp.ClientTimeout(total=120)
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as client:
+            work = [self.session(client, session, tag) for session in sessions]
+            work += [
+                self.very_long(client, bodies, f"sk-{tag}-long-{n}")
+                for n, bodies in enumerate(long)
+            ]
+            await asyncio.gather(*work)
+
+
+def part(
+    url: str,
+    seconds: float,
+    sessions: list[Session],
+    pace: float,
+    tag: str,
+    long: list[list[bytes]],
+) -> Load:
+    """Return what happened in so many seconds."""
+    load = Load(url, time.monotonic() + seconds, pace)
+    asyncio.run(load.run(sessions, tag, long))
+    return load
+
+
+def described(load: Load, bills: list[Alone], reported: Any) -> Figures:
+    """Return the figures of one part."""
+    took = sorted(seconds for each in load.took.values() for seconds in each)
+    by_tenant = [_at(sorted(each), 0.99) for each in load.took.values()]
+    sheet, short, unwanted = sheet_for(MODEL), [], 0
+    for key, number in load.played:
+        bill, account = bills[number], reported.get(key)
+        if account is None:
+            continue
+        cost = (account["read"] * sheet.read + account["written"] * sheet.write) * sheet.input / 1e6
+        short.append(100 * (bill.saved - (1 - cost / bill.came)))
+        unwanted += max(0, account["breaks"] - bill.breaks)
+    return {
+        "calls": len(took),
+        "failed": load.failed,
+        "latency_ms": {"p50": _at(took, 0.5), "p99": _at(took, 0.99)},
+        "slowest_tenant_p99_ms": max(by_tenant),
+        "sessions_played": len(load.played),
+        "breaks_unwanted": unwanted,
+        "points_short": round(sum(short) / len(short), 2) if short else None,
+        "long_calls": len(load.long),
+        "long_edited": load.long_edited,
+        "long_ms": {"p50": _at(sorted(load.long), 0.5), "most": _at(sorted(load.long), 1.0)}
+        if load.long
+        else None,
+    }
+
+
+def main() -> None:
+    """Run the soak and print its figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--sessions", type=int, default=64)
+    parser.add_argument("--files", type=int, default=30, help="that each session reads")
+    parser.add_argument("--pace", type=float, default=2.0, help="seconds between calls of one")
+    parser.add_argument("--out", help="the file that the figures go into, too")
+    asked = parser.parse_args()
+    # Of mixed length: every second one is half as long.
+    files = [asked.files // (1 + number % 2) for number in range(asked.sessions)]
+    sessions = [Session.made(number, files[number]) for number in range(asked.sessions)]
+    bills = all_alone(sessions, None)
+    long = [[long_body(LONG_STEPS + n, each) for n in range(8)] for each in range(3)]
+    seconds = asked.minutes * 60 / 2.2
+    with process("cached") as (up, _):
+        direct = part(up, seconds / 5, sessions, asked.pace, "direct", [])
+    figures: Figures = {"minutes": asked.minutes, "sessions": asked.sessions, "pace_s": asked.pace}
+    figures["direct"] = described(direct, bills, {})
+    with process("cached") as (up, _), process("gateway", up) as (door, pid):
+        for name, beside in (("without", []), ("with_three_long", long)):
+            load = part(door, seconds, sessions, asked.pace, name, beside)
+            reported = json.loads(asyncio.run(_get(up + "/bills")))
+            now, most = rss_mb(pid)
+            memory = {"end": round(now), "most": round(most)}
+            figures[name] = {**described(load, bills, reported), "rss_mb": memory}
+    print(json.dumps(figures, indent=1))
+    if asked.out:
+        put(asked.out, "soak", figures)
+
+
+if __name__ == "__main__":
+    main()
