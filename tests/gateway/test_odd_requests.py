@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora.gateway.body import deeper_than
-from agora.gateway.config import Config
+from agora.gateway.config import Config, Limits
+from harness.gateway.loopback import config_for, gateway, serving
+from harness.gateway.strict_upstream import StrictUpstream
 from tests.gateway.test_door import Door, door
 
 __all__ = ["door"]
@@ -67,6 +69,17 @@ def test_nesting_without_end_is_refused_like_nesting_beyond_the_limit(
         status, _, said = door.ask(path, b'{"%b": %b}' % (field, deep))
         assert (status, b"64 deep" in said) == (400, True)
     assert len(door.upstream.received) == before
+
+
+def test_nesting_without_end_is_refused_also_where_there_is_no_time_to_read_it() -> None:
+    upstream = StrictUpstream()
+    hurried = Limits(compress_deadline_ms=1, restore_deadline_ms=1)
+    body = b'{"model": "m", "messages": %b}' % (b"[" * MILLION + b"]" * MILLION)
+    with serving(upstream) as base, gateway(config_for(base, limits=hurried)) as (url, app):
+        status, _, said = Door(url, app, upstream, base).ask(body=body, Authorization="Bearer k")
+
+    assert (status, b"64 deep" in said) == (400, True)
+    assert not upstream.received
 
 
 @pytest.mark.parametrize(
