@@ -79,10 +79,11 @@ class Conversations:
 
     def find(self, key: Key, body: bytes, span: Span) -> Found | None:
         """Return what the messages of a body begin with, whatever stands before them."""
-        found = self._newest(key, body, first_message(body, span))
-        if found is None:
-            self._misses += 1
-        return found
+        return self._newest(key, body, first_message(body, span))
+
+    def missed(self) -> None:
+        """Count a conversation that is not known and has to be read in full."""
+        self._misses += 1
 
     def admits(self) -> bool:
         """Return whether another conversation may be edited without forgetting an active one.

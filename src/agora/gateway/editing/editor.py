@@ -214,7 +214,9 @@ class Editor:
             # Not remembered either: the conversation continues from the summary, not from here.
             return replace(own_body(job, OWN_SUMMARY, model=read.model), stream=read.stream)
         found = self._conversations.find(read.key, body, span) if self._remembers else None
-        if found is not None and found.seen.conversation.refused:
+        if found is None:
+            self._conversations.missed()
+        elif found.seen.conversation.refused:
             return continued(job, found, read, NOT_ADMITTED)
         grown = None if found is None else self._grown(job, found, read)
         if grown is not None:
