@@ -2,7 +2,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from agora.errors import (
     ScoreError,
     SettingError,
     UnknownFormatError,
+    UnknownOptionError,
 )
 from agora.scorers.recency import RecencyScorer
 from agora.testing import sample
@@ -314,8 +315,25 @@ def test_what_cannot_be_read_comes_back_as_it_is(messages: Any) -> None:
         every_call(strict=True).compress(messages)
 
 
-def test_an_unknown_format_is_unreadable() -> None:
-    assert agora.compress(history(3), format="soap").reason is Reason.UNREADABLE
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_misspelt_format_raises_and_says_what_was_probably_meant(strict: bool) -> None:
+    with pytest.raises(UnknownFormatError, match=r"no format 'opneai' \(did you mean openai\?\)"):
+        Compressor(strict=strict).compress(history(3), format="opneai")
+
+
+@pytest.mark.parametrize("function", [agora.compress, Compressor().compress, agora.wrap])
+def test_a_setting_passed_as_an_option_is_refused_with_where_it_belongs(
+    function: Callable[..., Any],
+) -> None:
+    with pytest.raises(TypeError, match=r"has no option 'budget': .*agora\.Compressor\(budget="):
+        function(history(3), budget=Budget(keep_ratio=0.5))
+
+
+def test_a_misspelt_option_is_refused_with_the_nearest_one() -> None:
+    misspelt: Any = {"modle": "gpt-5"}
+
+    with pytest.raises(UnknownOptionError, match=r"'modle' \(did you mean model\?\); the options"):
+        agora.compress(history(3), **misspelt)
 
 
 class BrokenCounter:

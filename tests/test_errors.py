@@ -14,6 +14,7 @@ from agora.errors import (
     ScoreError,
     TooManyCallsError,
     UnknownFormatError,
+    UnknownOptionError,
 )
 
 ERRORS = [
@@ -28,6 +29,8 @@ ERRORS = [
     GuardError(["O1 at message 3"]),
     IllegalInputError(["O1 at message 3"]),
     MissingExtraError("agora.cli", "cli"),
+    UnknownOptionError("compress", "budget", ("model",), ("budget",)),
+    UnknownOptionError("compress", "colour", ("model",)),
 ]
 
 

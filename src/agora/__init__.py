@@ -2,11 +2,11 @@
 
 from collections.abc import Collection
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, Never, TypeVar
 
 from agora import adapters
 from agora.adapters import Broken, make_request, recall_tool, validate
-from agora.compressor import Compressor
+from agora.compressor import Compressor, refuse_options
 from agora.core.budget import Budget
 from agora.core.compression import Compression, Decision, Reason, Rung
 from agora.core.prices import PriceSheet
@@ -18,6 +18,7 @@ from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.core.trajectory import Anchor, Step, Trajectory
 from agora.core.worth import StepWorth, Worth
 from agora.errors import AgoraError
+from agora.saved import Saved
 from agora.scorers import load_scorer
 
 __version__ = "0.2.0"
@@ -37,6 +38,7 @@ def compress(
     changing_tools: Collection[str] = (),
     reading_tools: Collection[str] = (),
     least_tokens: int | None = None,
+    **unknown: Never,
 ) -> Compression:
     """Return the messages to send instead, compressed with the defaults.
 
@@ -48,7 +50,10 @@ def compress(
     Raises:
         SettingError: `min_tokens` is no size, `pins` are no numbers of steps, tools are no
             names, or one of them is said both to change something and to read.
+        UnknownFormatError: there is no format of the name given as `format`.
+        UnknownOptionError: another option was passed, such as a setting of `Compressor`.
     """
+    refuse_options(compress, unknown)
     compressor = _DEFAULT
     if (
         min_tokens != MIN_TOKENS
@@ -125,6 +130,7 @@ def wrap(
     keep_tools: Collection[str] = (),
     changing_tools: Collection[str] = (),
     reading_tools: Collection[str] = (),
+    **unknown: Never,
 ) -> _Client:
     """Return a client like `client`, of openai or anthropic, whose requests are compressed.
 
@@ -132,12 +138,15 @@ def wrap(
     streaming. The client passed in is not changed. With `shadow` every request is
     sent as it is, and the log `agora.integrations` says what would have been elided.
     A client that was wrapped already gets these settings instead of its own. The tools
-    named are added to those of the compressor, which describes them.
+    named are added to those of the compressor, which describes them. `agora.saved(client)`
+    says what it saved.
 
     Raises:
         UnknownClientError: it is not a client of openai or anthropic.
         SettingError: tools are no names, or one is said both to change something and to read.
+        UnknownOptionError: another option was passed, such as a setting of `Compressor`.
     """
+    refuse_options(wrap, unknown)
     # Not imported above: integrations stand on this module, and need packages of their own.
     clients = import_module("agora.integrations.clients")
     wrapped: _Client = clients.wrap(
@@ -149,6 +158,20 @@ def wrap(
         reading_tools=reading_tools,
     )
     return wrapped
+
+
+def saved(client: Any) -> Saved:
+    """Return what a client that `agora.wrap` returned has saved so far.
+
+    Copies that `with_options` makes count together with it. In shadow mode it is what edits
+    would have saved.
+
+    Raises:
+        SettingError: the client is not wrapped.
+    """
+    clients = import_module("agora.integrations.clients")
+    found: Saved = clients.saved(client)
+    return found
 
 
 __all__ = [
@@ -163,6 +186,7 @@ __all__ = [
     "PriceSheet",
     "Reason",
     "Rung",
+    "Saved",
     "Schedule",
     "Scorer",
     "Step",
@@ -175,6 +199,7 @@ __all__ = [
     "load_scorer",
     "parse",
     "recall_tool",
+    "saved",
     "validate",
     "wrap",
 ]

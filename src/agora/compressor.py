@@ -2,14 +2,16 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from typing import Any, Literal
+from typing import Never as NoOption
 
 from agora.adapters import (
     ADAPTERS,
     Parsed,
     Rendered,
     broken_rules,
+    known_format,
     make_request,
     parse,
 )
@@ -63,6 +65,7 @@ from agora.errors import (
     IllegalInputError,
     SettingError,
     UnknownFormatError,
+    UnknownOptionError,
     renamed,
 )
 from agora.scorers.built_in import BUILT_IN, NAMES, default_scorer
@@ -190,6 +193,7 @@ class Compressor:
         pins: Collection[int] = (),
         observations: Observations | None = None,
         sized: Callable[[Trajectory], Trajectory] | None = None,
+        **unknown: NoOption,
     ) -> Compression:
         """Return the messages to send instead, and what was elided and why.
 
@@ -207,13 +211,20 @@ class Compressor:
                 frame that only programs write are.
             sized: returns the trajectory in other sizes, where more is sent than the messages
                 show: of a log without system text and tools.
+            unknown: there is no other option; what is passed is refused with what to use instead.
 
         Raises:
             SettingError: `pins` are no numbers of steps.
+            UnknownFormatError: there is no format of the name given as `format`.
+            UnknownOptionError: another option was passed.
             AgoraError: any other only if `strict`.
 
         """
+        refuse_options(self.compress, unknown)
         pinned = _step_numbers(pins)
+        if format:
+            # A name that is misspelt is the caller's mistake; what messages hold may be anybody's.
+            known_format(format)
         request: Request | None = None
         try:
             request = make_request(
@@ -647,6 +658,18 @@ def _in_shadow(compression: Compression, messages: Any) -> Compression:
     if not compression.changed:
         return compression
     return replace(compression, messages=messages, reason=Reason.SHADOW, positions=())
+
+
+def refuse_options(function: Callable[..., object], unknown: Mapping[str, object]) -> None:
+    """Say of an option that a function does not have what to use instead.
+
+    Raises:
+        UnknownOptionError: there is one.
+    """
+    for option in unknown:
+        known = tuple(getattr(function, "__kwdefaults__", ()))
+        settings = tuple(setting.name for setting in fields(Compressor))
+        raise UnknownOptionError(function.__name__, option, known, settings)
 
 
 def _say(error: Exception) -> str:

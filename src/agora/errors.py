@@ -14,6 +14,7 @@ AgoraError
 ├── IllegalInputError    the input already breaks a provider's rule
 ├── GuardError           the output would be refused although the input is accepted
 ├── UnknownClientError   the object to wrap is not an openai or anthropic client
+├── UnknownOptionError   a function was called with an option it does not have (also a TypeError)
 └── MissingExtraError    an optional dependency is absent (also an ImportError)
 
 An error takes its facts as arguments and writes its sentence in `__str__`, so
@@ -205,6 +206,28 @@ class UnknownClientError(AgoraError):
 
     def __str__(self) -> str:
         return f"{self.found} cannot be wrapped; pass a client of the openai or anthropic package"
+
+
+class UnknownOptionError(AgoraError, TypeError):
+    """A function was called with an option that it does not have."""
+
+    def __init__(
+        self, function: str, option: str, known: Sequence[str], settings: Sequence[str] = ()
+    ) -> None:
+        super().__init__(function, option, tuple(known), tuple(settings))
+        self.function = function
+        self.option = option
+        self.known = tuple(known)
+        self.settings = tuple(settings)
+        """What a `Compressor` is created with."""
+
+    def __str__(self) -> str:
+        refused = f"{self.function}() has no option {self.option!r}"
+        if self.option in self.settings:
+            setting = f"agora.Compressor({self.option}=...)"
+            return f"{refused}: it is a setting of the compressor, {setting}"
+        near = nearest(self.option, (*self.known, *self.settings))
+        return f"{refused}{near}; the options are {', '.join(self.known)}"
 
 
 class MissingExtraError(AgoraError, ImportError):

@@ -28,6 +28,13 @@ def test_an_unknown_command_is_refused(run: Run) -> None:
     assert "No such command 'shorten'" in result.stderr
 
 
+def test_a_misspelt_command_is_refused_with_the_nearest_one(run: Run) -> None:
+    result = run("explian", "log.json")
+
+    assert result.exit_code == 2
+    assert "No such command 'explian' (did you mean explain" in result.stderr
+
+
 def test_every_command_explains_itself(run: Run) -> None:
     for command in ("compress", "explain", "validate"):
         result = run(command, "--help")

@@ -123,6 +123,20 @@ def test_logs_without_a_trajectory_are_an_error_that_says_what_was_found(
     assert "no kind of log that is known" in result.stdout
 
 
+def test_a_folder_without_logs_is_an_error_that_says_what_would_be_read(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("no log")
+
+    result = run("replay", str(tmp_path))
+
+    assert result.exit_code == 1
+    assert "0 trajectories" not in result.output
+    assert f"nothing to replay in {tmp_path}" in result.stderr
+    assert "*.jsonl" in result.stderr
+    assert "claude-code" in result.stderr
+
+
 def test_the_page_and_the_json_have_the_same_figures(
     run: Run, write: Write, tmp_path: Path
 ) -> None:

@@ -193,6 +193,13 @@ def test_settings_with_a_mistake_start_nothing(
     assert provider.arrived == []
 
 
+def test_a_misspelt_agent_is_not_found_and_the_nearest_is_named(run: Run) -> None:
+    result = run("wrap", "cluade")
+
+    assert result.exit_code == 127
+    assert result.stderr == "agora: cluade was not found (did you mean claude?)\n"
+
+
 @pytest.mark.parametrize(("name", "code"), [("no-such-agent", 127), ("./plain", 126)])
 def test_what_cannot_be_run_has_the_code_that_shells_give_it(
     name: str, code: int, tmp_path: Path, surroundings: dict[str, str]

@@ -265,6 +265,37 @@ def test_a_client_that_is_wrapped_twice_compresses_once_by_the_newer_settings(he
     assert type(twice).__mro__[1] is openai.OpenAI
 
 
+def test_a_wrapped_client_says_what_it_saved(heard: Heard) -> None:
+    messages, own = history_of(), EAGER.compress(history_of())
+    client = agora.wrap(heard.openai, EAGER)
+    assert str(agora.saved(client)) == "0 requests, 0 edited: 0 -> 0 tokens, 0% less"
+
+    client.chat.completions.create(model=MODEL, messages=messages)
+    first = agora.saved(client)
+    client.with_options(timeout=30).chat.completions.create(model=MODEL, messages=messages[:1])
+
+    assert (first.requests, first.edited) == (1, 1)
+    assert (first.tokens_before, first.tokens_after) == (own.tokens_before, own.tokens_after)
+    assert first.tokens == own.tokens_before - own.tokens_after
+    assert str(first).startswith(f"1 request, 1 edited: {own.tokens_before:,} -> ")
+    after = agora.saved(client)
+    assert (after.requests, after.edited, after.tokens) == (2, 1, first.tokens)
+    with pytest.raises(SettingError, match=r"openai\..*OpenAI that is not wrapped"):
+        agora.saved(heard.openai)
+
+
+def test_a_client_in_shadow_mode_says_what_it_would_have_saved(heard: Heard) -> None:
+    messages = blocks_of()
+    shadow = agora.wrap(heard.anthropic, EAGER, shadow=True)
+    shadow.messages.create(model=MODEL, max_tokens=9, messages=messages)
+    shadow.messages.count_tokens(model=MODEL, messages=messages)
+
+    found = agora.saved(shadow)
+    assert (found.requests, found.edited, found.shadow) == (1, 1, True)
+    assert found.tokens > 0
+    assert "1 would have been edited (shadow)" in str(found)
+
+
 def test_messages_in_the_extra_body_are_compressed_like_any_others(heard: Heard) -> None:
     messages = history_of()
     extra = {"messages": messages, "extra": 1}

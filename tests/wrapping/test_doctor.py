@@ -37,6 +37,27 @@ def test_a_request_comes_through_and_every_agent_is_looked_for(tmp_path: Path) -
     assert all(one.remedy for one in found.values() if one.state == "problem")
 
 
+def test_one_agent_can_be_asked_for_and_has_to_be_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_agent(tmp_path, "claude", "2.1.325 (Claude Code)")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    there = CliRunner().invoke(doctor, ["claude"])
+    missing = CliRunner().invoke(doctor, ["codex"])
+    misspelt = CliRunner().invoke(doctor, ["cluade"])
+    live = CliRunner().invoke(doctor, ["claude", "--live"])
+
+    assert there.exit_code == 0, there.output
+    assert "✓ Claude Code: 2.1.325" in there.output
+    assert "Codex" not in there.output
+    assert missing.exit_code == 1
+    assert "✗ Codex: not found\n    → npm install -g @openai/codex" in missing.output
+    assert misspelt.exit_code == 2
+    assert "'claude'" in misspelt.output
+    assert live.exit_code == 2
+
+
 def test_settings_with_a_mistake_are_a_problem(tmp_path: Path) -> None:
     (tmp_path / "agora.toml").write_text("nothing = 1\n")
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from agora.adapters.base import Adapter
 from agora.adapters.format import Format
-from agora.errors import SettingError, UnknownFormatError
+from agora.errors import SettingError, UnknownFormatError, nearest
 
 ADAPTERS: dict[str, Adapter] = {}
 """What reads and writes each format, by its name."""
@@ -79,7 +79,8 @@ def known_format(name: str) -> str:
     """
     name = _ALIASES.get(name, name)
     if name not in _FORMATS:
-        raise UnknownFormatError(f"there is no format {name!r}", format_names())
+        near = nearest(name, (*_FORMATS, *_ALIASES))
+        raise UnknownFormatError(f"there is no format {name!r}{near}", format_names())
     return name
 
 

@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from agora.wrapping.agents import AGENTS
 from agora.wrapping.capped import CannotAskError
 from agora.wrapping.doctor import Finding, examine
 from agora.wrapping.live import (
@@ -35,6 +36,7 @@ _MOST_CENTS = 1_000
 
 
 @click.command()
+@click.argument("agent", required=False, type=click.Choice(tuple(AGENTS)), metavar="[AGENT]")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.option(
     "--ask",
@@ -71,6 +73,7 @@ _MOST_CENTS = 1_000
 @click.pass_context
 def doctor(
     context: click.Context,
+    agent: str | None,
     *,
     as_json: bool,
     ask: bool,
@@ -85,7 +88,8 @@ def doctor(
 
     Looks for packages, agents, settings, a free port and old prices, and sends
     one made-up request through a gateway to a fake provider on this machine.
-    Every problem has its remedy; the exit code is 1 if there is one.
+    Every problem has its remedy; the exit code is 1 if there is one. With AGENT,
+    such as claude, it looks at that agent alone and has to find it.
 
     With --live it looks at none of these, and asks the account of
     ANTHROPIC_API_KEY what no page says about thinking that is bound to the
@@ -95,8 +99,10 @@ def doctor(
     """
     _check_options(context, live=live)
     if live:
+        if agent is not None:
+            raise click.UsageError(f"{agent} has no part in --live, which asks the account")
         sys.exit(_ask(model, max_cents, base_url, yes=yes, as_json=as_json))
-    found = list(examine(os.environ, Path.home(), Path.cwd(), settings, ask=ask))
+    found = list(examine(os.environ, Path.home(), Path.cwd(), settings, agent=agent, ask=ask))
     if as_json:
         click.echo(json.dumps([asdict(one) for one in found], indent=1))
     else:

@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 import click
 
 import agora as package
-from agora.errors import MissingExtraError
+from agora.errors import MissingExtraError, nearest
 
 _COMMANDS = {
     "compress": "Print messages or a request body, compressed.",
@@ -62,6 +62,14 @@ class _LazyGroup(click.Group):
             raise click.ClickException(str(error)) from error
         assert isinstance(command, click.Command)  # noqa: S101
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        near = nearest(args[0], self.list_commands(ctx))
+        if near and self.get_command(ctx, args[0]) is None:
+            ctx.fail(f"No such command {args[0]!r}{near}.")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command that was asked for; Ctrl-C ends it with the code that shells expect.

@@ -25,7 +25,7 @@ from agora.core.reading.cutting import printable
 from agora.core.request import Observations
 from agora.core.schedule import CEILING, MIN_TOKENS
 from agora.errors import AgoraError
-from agora.logs import KINDS, Recording, Tally, log_files, read_logs
+from agora.logs import KINDS, NAMES, Recording, Tally, log_files, read_logs
 from agora.replay.page import page
 from agora.replay.report import Report
 from agora.replay.run import Pricing, run
@@ -163,11 +163,24 @@ def replay(
     taken = write_json(json_out, value)
     if html is not None:
         html.write_text(page(value), encoding="utf-8")
+    if not tally.files:
+        raise click.ClickException(_nothing(paths))
     _print(value, to_stderr=taken)
     if html is not None:
         click.echo(f"The page: {html}", err=taken)
     if not report.trajectories:
         raise click.exceptions.Exit(1)
+
+
+def _nothing(paths: tuple[Path, ...]) -> str:
+    """Return what is said of folders without a log: what would be read, and where logs are."""
+    where = " or ".join(map(str, paths))
+    return (
+        f"nothing to replay in {where}: no file there is named like a log. "
+        f"Files that are read: {', '.join(NAMES)}, also compressed (.gz, .xz). "
+        f"Kinds of log: {', '.join(KINDS)}. "
+        "Claude Code keeps its sessions in ~/.claude/projects, Codex in ~/.codex/sessions."
+    )
 
 
 def _names(paths: tuple[Path, ...]) -> dict[str, str]:

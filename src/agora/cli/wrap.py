@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agora.cli.options import ceiling_option, tool_options
-from agora.errors import AgoraError, MissingExtraError
+from agora.errors import AgoraError, MissingExtraError, nearest
 from agora.gateway.config import Config
 from agora.wrapping.agents import AGENTS, Agent, agent_for
 from agora.wrapping.plan import Plan, Seen, around_proxies
@@ -122,7 +122,7 @@ def _program(name: str, agent: Agent, known_as: str | None) -> str:
         if (path := shutil.which(one)) is not None:
             return path
     there = Path(name).exists() and "/" in name
-    remedy = f"; {agent.install} installs it" if is_name else ""
+    remedy = f"; {agent.install} installs it" if is_name else nearest(name, AGENTS)
     click.echo(f"agora: {name} {'cannot be run' if there else 'was not found'}{remedy}", err=True)
     sys.exit(_NOT_RUNNABLE if there else _NOT_FOUND)
 

@@ -9,11 +9,12 @@ from agora.adapters.rules.shape import kind_of
 from agora.errors import UnknownFormatError
 from agora.logs.recording import Bad, Compaction, Recording, Tally
 from agora.logs.sniff import KINDS, LOOKED_AT, sniff
-from agora.logs.source import Log, Record, log_files, logs_in, read_records
+from agora.logs.source import NAMES, Log, Record, log_files, logs_in, read_records
 from agora.logs.usage import Usage
 
 __all__ = [
     "KINDS",
+    "NAMES",
     "Bad",
     "Compaction",
     "Recording",

@@ -30,6 +30,8 @@ _CHUNK_BYTES = 1 << 20
 _HOPELESS = 1_000
 """After so many lines without one that is JSON, the rest of the file is not tried."""
 _SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".traj", ".eval", ".log"})
+NAMES = (*(f"*{suffix}" for suffix in sorted(_SUFFIXES)), "opencode*.db")
+"""What files that may be logs are called; any of them may be compressed, .gz or .xz."""
 _GAP = re.compile(r"[ \t\r\n]*")
 _PARTS = ("samples/", "header.json")
 _EVENT = re.compile(r"event-\d{1,12}-[0-9A-Fa-f-]+\.json")

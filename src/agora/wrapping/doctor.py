@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -53,9 +53,10 @@ def examine(
     folder: Path,
     settings: Path | None = None,
     *,
+    agent: str | None = None,
     ask: bool = False,
 ) -> Iterator[Finding]:
-    """Look at everything, and yield what was found."""
+    """Look at everything, and yield what was found; of the agents at the one named, or at all."""
     yield Finding("agora", "ok", f"{agora.__version__} on Python {platform.python_version()}")
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     yield _packages(missing)
@@ -67,12 +68,14 @@ def examine(
         yield _through(tables, environment)
     yield _fixed_port()
     known: set[Upstream] = set()
-    for agent in AGENTS.values():
+    for one in AGENTS.values() if agent is None else (AGENTS[agent],):
         seen = Seen(environment, home, folder, "http://127.0.0.1:PORT", Path(tempfile.gettempdir()))
-        plan = agent.plan(seen)
-        found = _agent(agent, plan, environment)
-        yield found
-        if found.state != "note":
+        plan = one.plan(seen)
+        found = _agent(one, plan, environment)
+        there = found.state != "note"
+        # Nobody needs all of them; one that was asked for has to be there.
+        yield found if there or agent is None else replace(found, state="problem")
+        if there:
             known.update(plan.upstreams)
     if ask:
         yield from map(_asked, sorted({one.url for one in known}))
