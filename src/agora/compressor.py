@@ -16,6 +16,7 @@ from agora.adapters import (
     parse,
 )
 from agora.adapters.lifetimes import asked_ttl
+from agora.adapters.objects import restored
 from agora.adapters.recall import offers_recall
 from agora.adapters.spoken import ACTS_BY_TEXT, may_act_by_text
 from agora.bound_thinking import (
@@ -240,8 +241,8 @@ class Compressor:
             schedule = self.schedule_for(model, asked_ttl(request))
             compression = self._compressed(request, schedule, pinned, sized)
             if self.shadow:
-                compression = _in_shadow(compression, messages)
-            return remove_unheld(request, compression)
+                compression = _in_shadow(compression, request.messages)
+            return _handed_back(remove_unheld(request, compression), request, messages)
         except Exception as error:
             if self.strict:
                 raise
@@ -249,7 +250,10 @@ class Compressor:
             if reason is Reason.FAILED:
                 _log.warning("messages handed on unchanged: %s", _say(error))
             untouched = _untouched(messages, reason, format=format or "", detail=_say(error))
-            return untouched if request is None else fail_open(request, untouched)
+            if request is None:
+                return untouched
+            untouched = replace(untouched, messages=request.messages)
+            return _handed_back(fail_open(request, untouched), request, messages)
 
     def schedule_for(self, model: str | None = None, ttl: str | None = None) -> Schedule:
         """Return when prompts to a model are edited: by its prices, or by the setting.
@@ -658,6 +662,16 @@ def _in_shadow(compression: Compression, messages: Any) -> Compression:
     if not compression.changed:
         return compression
     return replace(compression, messages=messages, reason=Reason.SHADOW, positions=())
+
+
+def _handed_back(compression: Compression, request: Request, own: Any) -> Compression:
+    """Return the compression with the caller's own objects, where some were of an SDK."""
+    if request.messages is own:
+        return compression
+    if not compression.changed:
+        return replace(compression, messages=own)
+    messages = restored(compression.messages, compression.positions, request.messages, own)
+    return replace(compression, messages=messages)
 
 
 def refuse_options(function: Callable[..., object], unknown: Mapping[str, object]) -> None:

@@ -5,6 +5,7 @@ from operator import attrgetter
 from types import MappingProxyType
 
 from agora.adapters.format import Check
+from agora.adapters.objects import plain
 from agora.adapters.registry import find_format, format_names
 from agora.adapters.rules import deepseek, mistral
 from agora.adapters.rules.catalogue import Broken
@@ -53,7 +54,7 @@ def validate(
 
     """
     request = Request(
-        messages=messages,
+        messages=plain(messages),
         format=format,
         system=system,
         tools=tools,
@@ -61,7 +62,7 @@ def validate(
         model=model,
         edited_at=edited_at,
     )
-    return broken_rules(request, strict=strict, before=before)
+    return broken_rules(request, strict=strict, before=plain(before))
 
 
 def broken_rules(request: Request, *, strict: bool = False, before: object = None) -> list[Broken]:
