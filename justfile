@@ -23,7 +23,7 @@ lint:
 test *args:
     {{ python }} -m pytest -m "not long" {{ args }}
 
-# The suites that take minutes, by name: properties, enumerate, forge, integrations.
+# The suites that take minutes, by name: properties, enumerate, forge, integrations, container.
 long suite *args:
     @{{ just_executable() }} --justfile {{ justfile() }} {{ if suite == "properties" { "properties-long" } else { suite } }} {{ args }}
 
@@ -107,6 +107,11 @@ enumerate:
 [private]
 forge:
     {{ python }} -m pytest tests/test_forgery.py -m "long or not long"
+
+# The Containerfile's steps in a clean root, and the gateway from there; needs root or user namespaces.
+[private]
+container:
+    {{ python }} -m pytest tests/release/test_container.py -m "long or not long"
 
 [private]
 bench-coverage *args: (bench "coverage" args)
