@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from agora.wrapping.account import read_account
+from agora.wrapping.account import Account, read_account
 from agora.wrapping.doctor import _conversation
+from agora.wrapping.status import status
 from tests.cli.conftest import Run
 
 # The package has a function of the same name.
@@ -121,6 +122,45 @@ def test_an_agent_is_wrapped_by_one_command(
     assert json.loads(account.read_text())["calls"] == 2
     assert list((tmp_path / "tmp").iterdir()) == []
     assert KEY not in ran.stderr + account.read_text()
+
+
+STATUS = """
+import json, os, subprocess, sys, time
+subprocess.run([sys.executable, *sys.argv[1:]], check=True)
+program = "from agora.cli import main; main()"
+until = time.monotonic() + 60
+while time.monotonic() < until:  # An answer reaches the agent before it is counted.
+    said = subprocess.run([sys.executable, "-P", "-c", program, "statusline"], input="{}",
+                          capture_output=True, text=True, check=True).stdout
+    if "2 calls" in said:
+        break
+print(said)
+"""
+"""An agent that shows a status line, as Claude Code does: by a command in its own surroundings."""
+
+
+def test_the_status_line_of_a_wrapped_agent_has_the_figures_of_its_session(
+    tmp_path: Path, provider: Provider, surroundings: dict[str, str]
+) -> None:
+    (tmp_path / "status.py").write_text(STATUS)
+    asking = asked(tmp_path, _conversation(), 2)[1:]
+
+    figures = tmp_path / "account.json"
+
+    told = ("--account", str(figures), "--", sys.executable, str(tmp_path / "status.py"))
+    ran = subprocess.run(
+        (*AGORA, *told, *asking),
+        env=surroundings,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    (line,) = [line for line in ran.stdout.splitlines() if line.startswith("agora:")]
+    assert line == status(Account(**json.loads(figures.read_text())), None)
+    assert line.endswith("2 calls, 2 edited · 0% cached")
 
 
 def test_in_shadow_every_byte_arrives_as_it_was_sent(

@@ -18,6 +18,7 @@ _COMMANDS = {
     "prices": "List price sheets, or measure one on a server of your own.",
     "replay": "Show what would have been elided and saved on your logs.",
     "serve": "Run the gateway: one base URL for every agent.",
+    "statusline": "Print what was saved so far, for the status line of Claude Code.",
     "top": "Watch a running gateway.",
     "validate": "List the provider's rules that messages break.",
     "wrap": "Run a coding agent with a gateway of its own.",

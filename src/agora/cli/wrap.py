@@ -134,6 +134,7 @@ def _session(agent: Agent, command: tuple[str, ...], folder: Path, asked: _Asked
         from agora.wrapping.account import read_account
         from agora.wrapping.gateway import Gateway, NotStartedError
         from agora.wrapping.run import run
+        from agora.wrapping.status import METRICS
     except ImportError as error:
         raise click.ClickException(str(MissingExtraError("agora wrap", "wrap"))) from error
     environment = dict(os.environ)
@@ -162,6 +163,7 @@ def _session(agent: Agent, command: tuple[str, ...], folder: Path, asked: _Asked
         for name, text in plan.files.items():
             (folder / name).write_text(text, encoding="utf-8")
         told = {**environment, **around_proxies(environment), **plan.environment}
+        told[METRICS] = str(gateway.metrics)
         code = run((command[0], *plan.arguments, *command[1:]), told)
     account = replace(
         read_account(gateway.metrics, gateway.restarts),

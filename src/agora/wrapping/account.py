@@ -31,6 +31,8 @@ class Account:
     calls: int = 0
     tokens_in: int = 0
     """Of prompts, as the provider counted them."""
+    tokens_cached: int = 0
+    """Of these, read from the provider's cache."""
     tokens_out: int = 0
     tokens_elided: int = 0
     """By our own estimate."""
@@ -72,8 +74,8 @@ class Account:
             if self.edited:
                 less = "less" if self.dollars_saved >= 0 else "more"
                 than = "with edits" if self.shadow else "than without"
-                saved = f", {_dollars(abs(self.dollars_saved))} {less} {than}"
-            said.append(f"{_dollars(self.dollars)} by {' and '.join(self.models)}{saved}")
+                saved = f", {dollars(abs(self.dollars_saved))} {less} {than}"
+            said.append(f"{dollars(self.dollars)} by {' and '.join(self.models)}{saved}")
         if self.quota is not None and (words := self.quota.words()):
             said.append(words)
         line = f"agora: {', '.join(said)}; {self.edited:,} {would}edited"
@@ -137,6 +139,7 @@ def account_of(counted: Snapshot, restarts: int = 0) -> Account:
             for kinds in tokens.values()
             for kind in ("fresh", "read", "written")
         ),
+        tokens_cached=sum(int(kinds.get("read", 0)) for kinds in tokens.values()),
         tokens_out=sum(int(kinds.get("output", 0)) for kinds in tokens.values()),
         tokens_elided=int(counted.total(f"{which}tokens_removed_total")),
         dollars=sum(spent.values()) if spent else None,
@@ -167,5 +170,10 @@ def _by_model(counted: Snapshot) -> dict[tuple[str, str], dict[str, float]]:
     return found
 
 
-def _dollars(amount: float) -> str:
+def dollars(amount: float) -> str:
+    """Return an amount with as many digits as say something.
+
+    >>> dollars(1.614), dollars(0.0312)
+    ('$1.61', '$0.0312')
+    """
     return f"${amount:.2f}" if amount >= 0.1 else f"${amount:.4f}"
