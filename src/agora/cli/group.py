@@ -17,6 +17,7 @@ _COMMANDS = {
     "explain": "Show what happens to every step, and why.",
     "prices": "List price sheets, or measure one on a server of your own.",
     "replay": "Show what would have been elided and saved on your logs.",
+    "report": "Write a report of this installation for an issue: no prompts, no keys.",
     "serve": "Run the gateway: one base URL for every agent.",
     "statusline": "Print what was saved so far, for the status line of Claude Code.",
     "top": "Watch a running gateway.",
