@@ -327,7 +327,12 @@ def _broken(request: Request) -> set[str]:
     body, format = request.json, FORMATS.get(request.route)
     if body is None or format is None or not history_of(request.route, body):
         return set()
-    found = validate(history_of(request.route, body), format=format, **_beside(body, format))
+    found = validate(
+        history_of(request.route, body),
+        format=format,
+        model=request.model,
+        **_beside(body, format),
+    )
     return {broken.code for broken in found}
 
 

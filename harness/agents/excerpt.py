@@ -7,7 +7,7 @@ from typing import Any
 from harness.agents.analysis import Pair
 from harness.agents.wire import history_of
 
-_MARKER = re.compile(r"\[steps? \d+(?:-\d+)? elided")
+_MARKER = re.compile(r"\[steps? \d+(?:-\d+)?(?:: result)? elided")
 _PATH = re.compile(r"/[\w./-]*?/repository(?=/)")
 """Where the made-up repository was on the machine that ran the session."""
 _WIDTH = 150

@@ -169,6 +169,29 @@ def test_an_edit_that_breaks_a_rule_of_our_own_validator_is_illegal() -> None:
     assert sum(row.broken_by_edit.values()) >= 1
 
 
+def test_thinking_that_an_edit_takes_out_breaks_no_rule_of_a_model_that_binds_it() -> None:
+    def sent(number: int, model: str, *blocks: dict[str, Any]) -> Request:
+        use = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "text"}
+        messages = [
+            said("task"),
+            {"role": "assistant", "content": [*blocks, use]},
+            {"role": "user", "content": [result]},
+        ]
+        body = {"model": model, "messages": messages, "thinking": {"type": "adaptive"}}
+        asked = request(number, messages, path="/v1/messages")
+        return replace(asked, body=json.dumps(body).encode())
+
+    thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    rows = {
+        model: analyse([Pair(own := sent(1, model, thought), (sent(2, model),))], [own.prompt], 0.0)
+        for model in ("claude-opus-5-5", "claude-sonnet-4-5")
+    }
+
+    assert rows["claude-opus-5-5"].broken_by_edit == {}
+    assert rows["claude-sonnet-4-5"].broken_by_edit == {"A15": 1}
+
+
 def long_session(calls: int) -> list[list[Any]]:
     steps = [said(f"{n} " * 4_000, "assistant" if n % 2 else "user") for n in range(2 * calls)]
     return [steps[: 2 * n + 1] for n in range(calls)]

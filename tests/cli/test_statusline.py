@@ -11,38 +11,72 @@ from agora.wrapping.account import Account
 from agora.wrapping.status import METRICS, status
 from tests.cli.conftest import Run
 
-TOLD: dict[str, Any] = {
-    "hook_event_name": "Status",
-    "session_id": "5f0c1a52-6a0b-4a3c-9d0e-0d6f3a2b1c4d",
-    "transcript_path": "/home/me/.claude/projects/x/5f0c1a52.jsonl",
-    "cwd": "/home/me/x",
-    "model": {"id": "claude-opus-5-5", "display_name": "Opus"},
-    "workspace": {"current_dir": "/home/me/x", "project_dir": "/home/me/x", "added_dirs": []},
-    "version": "2.1.325",
-    "output_style": {"name": "default"},
-    "cost": {
-        "total_cost_usd": 0.01234,
-        "total_duration_ms": 45000,
-        "total_api_duration_ms": 2300,
-        "total_lines_added": 156,
-        "total_lines_removed": 23,
-    },
-    "context_window": {
-        "total_input_tokens": 15234,
-        "total_output_tokens": 4521,
-        "context_window_size": 200000,
-        "used_percentage": 8,
-        "remaining_percentage": 92,
-        "current_usage": {
-            "input_tokens": 500,
-            "output_tokens": 1200,
-            "cache_creation_input_tokens": 1500,
-            "cache_read_input_tokens": 6000,
-        },
-    },
-    "exceeds_200k_tokens": False,
+TOLD: dict[str, Any] = json.loads("""
+{
+ "session_id": "744d36d7-a967-438e-8cb6-c028cca033ca",
+ "transcript_path": "/home/me/.claude/projects/-home-me-work/744d36d7.jsonl",
+ "cwd": "/home/me/work",
+ "prompt_id": "7c95c7f0-b336-4d30-a356-2e70a89ada4a",
+ "effort": {
+  "level": "medium"
+ },
+ "model": {
+  "id": "claude-opus-5-5",
+  "display_name": "Opus 5.5"
+ },
+ "workspace": {
+  "current_dir": "/home/me/work",
+  "project_dir": "/home/me/work",
+  "added_dirs": []
+ },
+ "version": "2.1.325",
+ "output_style": {
+  "name": "default"
+ },
+ "cost": {
+  "total_cost_usd": 0.0073,
+  "total_duration_ms": 12843,
+  "total_api_duration_ms": 54,
+  "total_lines_added": 0,
+  "total_lines_removed": 0
+ },
+ "context_window": {
+  "total_input_tokens": 10100,
+  "total_output_tokens": 5,
+  "context_window_size": 1000000,
+  "current_usage": {
+   "input_tokens": 100,
+   "output_tokens": 5,
+   "cache_creation_input_tokens": 1000,
+   "cache_read_input_tokens": 9000
+  },
+  "used_percentage": 1,
+  "remaining_percentage": 99
+ },
+ "exceeds_200k_tokens": false,
+ "prompt_cache": {
+  "warm": true,
+  "caching_observed": true,
+  "ttl": "5m",
+  "expires_at": 1794954677,
+  "requests": 1,
+  "misses": 0,
+  "expected_rebuilds": 0,
+  "hit_ratio": 0.8910891089108911,
+  "cache_write_tokens": 1000,
+  "miss_recache_tokens": 0,
+  "last_miss_at": null,
+  "last_miss_cause": null,
+  "miss_causes": {},
+  "recache_tokens_if_cold": 10100
+ },
+ "fast_mode": false,
+ "thinking": {
+  "enabled": true
+ }
 }
-"""What Claude Code tells, in the shape that it documents."""
+""")
+"""What Claude Code 2.1.325 told in a session of `agora wrap`, its paths replaced."""
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
     lambda inside: (
@@ -61,7 +95,13 @@ def test_outside_a_session_it_says_so_and_what_claude_code_tells_of_the_cache(
     result = run("statusline", input=json.dumps(TOLD), **{METRICS: folder})
 
     assert result.exit_code == 0
-    assert result.stdout == "agora: off, start with `agora wrap claude` · 75% cached\n"
+    assert result.stdout == "agora: off, start with `agora wrap claude` · 89% cached\n"
+
+
+def test_before_the_first_call_claude_code_tells_nothing_of_the_cache() -> None:
+    window = {**TOLD["context_window"], "current_usage": None}
+
+    assert status(None, {**TOLD, "context_window": window}) == status(None, None)
 
 
 @pytest.mark.parametrize("told", ["", "no json", "[]", '{"context_window": 3}', "[" * 100_000])
