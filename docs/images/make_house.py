@@ -38,7 +38,7 @@ WORDS = {
     "compressor": "the stages, put together",
     "bound_thinking": "thinking that still holds",
     "sent_thinking": "how the last call went",
-    "saved": "what a client saved",
+    "savings": "what a client saved",
     "adapters": "wire formats, provider rules",
     "scorers": "what a step is worth",
     "core": "values in, values out: steps, floor, budget, fill, schedule, markers",

@@ -18,7 +18,7 @@ from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.core.trajectory import Anchor, Step, Trajectory
 from agora.core.worth import StepWorth, Worth
 from agora.errors import AgoraError
-from agora.saved import Saved
+from agora.savings import Saved, saved
 from agora.scorers import load_scorer
 
 __version__ = "0.2.0"
@@ -158,20 +158,6 @@ def wrap(
         reading_tools=reading_tools,
     )
     return wrapped
-
-
-def saved(client: Any) -> Saved:
-    """Return what a client that `agora.wrap` returned has saved so far.
-
-    Copies that `with_options` makes count together with it. In shadow mode it is what edits
-    would have saved.
-
-    Raises:
-        SettingError: the client is not wrapped.
-    """
-    clients = import_module("agora.integrations.clients")
-    found: Saved = clients.saved(client)
-    return found
 
 
 __all__ = [

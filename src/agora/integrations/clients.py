@@ -4,7 +4,6 @@ import asyncio
 import copy
 import inspect
 import logging
-import threading
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -16,9 +15,9 @@ from agora.bound_thinking import refused_thinking
 from agora.compressor import Compressor
 from agora.core.compression import Compression
 from agora.core.request import Request
-from agora.errors import SettingError, UnknownClientError
+from agora.errors import UnknownClientError
 from agora.integrations.compress_chat import FailOpen, logged
-from agora.saved import Saved
+from agora.savings import COUNTED, Counted
 
 C = TypeVar("C")
 _FORMATS = {
@@ -27,12 +26,10 @@ _FORMATS = {
     "/messages": "anthropic",
     "/messages/count_tokens": "anthropic",
 }
-_COUNTED = "/count_tokens"
+_NO_CALL = "/count_tokens"
 """The end of a path that sends a prompt to no model."""
 _WRAPPED = "_agora_wrapped"
 """Where the class of a wrapped client has the class that it was."""
-_EDIT = "_agora_edit"
-"""Where it has what edits its requests."""
 
 
 def wrap(
@@ -91,7 +88,7 @@ def wrap(
     request: Any = getattr(kind, "request", None)
     waits = inspect.iscoroutinefunction(prepare)
     hooks: dict[str, Any] = {"_prepare_options": prepare_async if waits else prepare_sync}
-    hooks |= {_WRAPPED: kind, _EDIT: edit}
+    hooks |= {_WRAPPED: kind, COUNTED: edit.counted}
     if request is not None:
         hooks["request"] = request_async if waits else request_sync
     # A class of its own: `with_options` makes its copies from the class.
@@ -120,29 +117,13 @@ def _with_tools(
     )
 
 
-def saved(client: Any) -> Saved:
-    """Return what a client that `wrap` returned has saved so far.
-
-    Raises:
-        SettingError: the client is not wrapped.
-    """
-    edit = getattr(client, _EDIT, None)
-    if edit is None:
-        kind = type(client)
-        found = f"a {kind.__module__}.{kind.__qualname__} that is not wrapped"
-        raise SettingError("client", found, "what agora.wrap(client) returned")
-    figures: Saved = edit.saved
-    return figures
-
-
 class _Edit:
     """Compresses the body of a request that is about to be sent."""
 
     def __init__(self, compressor: Compressor) -> None:
         self._compressor = compressor
         self._open = FailOpen(logging.getLogger(__name__))
-        self.saved = Saved(shadow=compressor.shadow)
-        self._counting = threading.Lock()
+        self.counted = Counted(shadow=compressor.shadow)
 
     def __call__(self, options: Any) -> Any:
         return self._open(lambda: self._edited(options), options)
@@ -166,10 +147,8 @@ class _Edit:
         if request is None:
             return options
         compression = self._compressed(request)
-        if not _path(options).endswith(_COUNTED):
-            # Asynchronous clients compress in threads.
-            with self._counting:
-                self.saved = self.saved.after(compression)
+        if not _path(options).endswith(_NO_CALL):
+            self.counted.add(compression)
         if not logged(compression).changed:
             return options
         edited = copy.copy(options)

@@ -1,8 +1,14 @@
 """What a wrapped client has saved, in requests and tokens."""
 
+import threading
 from dataclasses import dataclass
+from typing import Any
 
 from agora.core.compression import Compression, Reason
+from agora.errors import SettingError
+
+COUNTED = "_agora_counted"
+"""Where the class of a wrapped client has its figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +52,33 @@ class Saved:
             self.tokens_after + compression.tokens_after,
             self.shadow,
         )
+
+
+class Counted:
+    """The figures of a client while it works. Asynchronous clients compress in threads."""
+
+    def __init__(self, *, shadow: bool) -> None:
+        self.saved = Saved(shadow=shadow)
+        self._adding = threading.Lock()
+
+    def add(self, compression: Compression) -> None:
+        """Count one request."""
+        with self._adding:
+            self.saved = self.saved.after(compression)
+
+
+def saved(client: Any) -> Saved:
+    """Return what a client that `agora.wrap` returned has saved so far.
+
+    Copies that `with_options` makes count together with it. In shadow mode it is what edits
+    would have saved.
+
+    Raises:
+        SettingError: the client is not wrapped.
+    """
+    counted = getattr(client, COUNTED, None)
+    if not isinstance(counted, Counted):
+        kind = type(client)
+        found = f"a {kind.__module__}.{kind.__qualname__} that is not wrapped"
+        raise SettingError("client", found, "what agora.wrap(client) returned")
+    return counted.saved
