@@ -19,6 +19,7 @@ from harness.agents.analysis import (
     offline,
     pair,
 )
+from harness.agents.excerpt import excerpt
 from harness.agents.record import Request
 from harness.agents.wire import Block, Prompt
 
@@ -190,6 +191,20 @@ def test_thinking_that_an_edit_takes_out_breaks_no_rule_of_a_model_that_binds_it
 
     assert rows["claude-opus-5-5"].broken_by_edit == {}
     assert rows["claude-sonnet-4-5"].broken_by_edit == {"A15": 1}
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [
+        "[step 1: result elided by the context compressor; it signs all it writes #a7f3] id=7",
+        "[steps 1-3 elided #a7f3]\n1 read path=a.py",
+    ],
+)
+def test_the_page_shows_the_note_or_marker_of_an_edited_request(marker: str) -> None:
+    sent = request(1, [said("task"), said("a long text " * 90)])
+    arrived = request(2, [said("task"), said(marker)])
+
+    assert excerpt([Pair(sent, (arrived,))]).partition("\n")[2] == marker
 
 
 def long_session(calls: int) -> list[list[Any]]:
