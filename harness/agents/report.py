@@ -110,13 +110,17 @@ def write_page(path: Path, results: Mapping[str, Any]) -> None:
     lines += ["", "## What the model sees", ""]
     lines.append(
         "From the last edited request of each session: its size as the agent sent it and as it "
-        "reached the provider, and its longest marker, cut short."
+        "reached the provider, and its longest marker or note, cut short."
     )
+    newest = max((found["began"][:10] for found in results.values()), default="")
     for name, found in results.items():
         if found["plan"]["busy"] or "(" in name:
             continue
         title = f"**{found['title']}** ({found['route']}, {_model(found)})"
-        if found.get("excerpt"):
+        if found.get("excerpt") and found["began"][:10] != newest:
+            # Markers change with the code: what an older run showed is not what is written now.
+            lines += ["", f"{title}: not run since {found['began'][:10]}."]
+        elif found.get("excerpt"):
             lines += ["", f"{title}:", "", "```text", found["excerpt"], "```"]
         else:
             lines += ["", f"{title}: no request was edited."]
