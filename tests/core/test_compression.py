@@ -35,6 +35,21 @@ def test_the_summary_says_what_was_kept_and_what_it_saved() -> None:
     assert make_compression().summary() == "1 of 2 steps kept, 2,000 -> 500 tokens, 75% less"
 
 
+@pytest.mark.parametrize("reason", list(Reason))
+def test_printed_it_is_one_short_line_without_the_prompt(reason: Reason) -> None:
+    compression = replace(make_compression(), messages=["a prompt " * 900], reason=reason)
+
+    for printed in (
+        str(compression),
+        repr(compression),
+        repr(replace(compression, tokens_before=0)),
+    ):
+        assert printed.startswith(f"<Compression {reason}: ")
+        assert len(printed) < 120
+        assert "\n" not in printed
+        assert "a prompt" not in printed
+
+
 def test_the_summary_says_when_the_rule_stood_in_for_the_scorer() -> None:
     summary = make_compression(Rung.RULE, "the model file is missing").summary()
 

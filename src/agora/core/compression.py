@@ -126,6 +126,10 @@ class Compression:
         """Whether the messages are not the caller's own."""
         return self.reason is Reason.COMPRESSED or self.reason is Reason.THINKING_REMOVED
 
+    def __repr__(self) -> str:
+        """Return the summary: a whole prompt is nothing for a screen or a log."""
+        return f"<Compression {self.reason}: {self.summary()}>"
+
     def summary(self) -> str:
         """Return one line for people.
 
@@ -149,7 +153,7 @@ class Compression:
 
     def _told(self) -> str:
         kept = sum(decision.outcome != "elided" for decision in self.decisions)
-        saved = 1 - self.tokens_after / self.tokens_before
+        saved = 1 - self.tokens_after / (self.tokens_before or 1)
         by_rule = f", by rule: {self.detail}" if self.rung is Rung.RULE else ""
         blocks = self.thinking.blocks
         without = f", {blocks} thinking block{'' if blocks == 1 else 's'} taken out"
