@@ -717,23 +717,33 @@ SHEETS = {
 
 IN_SHORT = {
     "agora": "**AGORA**, default",
-    "langchain_defaults": "LangChain `ClearToolUsesEdit`, defaults",
-    "langchain_24000": "the same, from 24,000 tokens",
-    "litellm_24000": "LiteLLM `compress()`, 24,000 to 12,000",
-    "headroom_library": "Headroom `compress()`, library alone",
+    "langchain_defaults": "LangChain, defaults",
+    "langchain_24000": "LangChain from 24,000",
+    "litellm_24000": "LiteLLM from 24,000",
+    "headroom_library": "Headroom",
 }
 
 
+JUDGED = {"agora": "forms_worth", "langchain_24000": "langchain"}
+"""Whom the judge was asked about, at the same size."""
+
+
 def peers_in_short() -> Iterator[str]:
-    """Yield the table of the README: fewer rows and prices, means only."""
+    """Yield the table of the README: fewer rows and prices, means only, and what is kept."""
     rows = json.loads(_read("peers.json"))["methods"]
-    yield "| | gpt-5 | claude-sonnet-5 | calls that break the cache |"
-    yield "|---|---|---|---|"
+    judged = {
+        one["method"]: f"{one['share']['value']:.0%}"
+        for one in json.loads(_read("judge-test/fidelity.json"))["shares"]
+        if (one["group"], one["target"]) == ("kind:tools", "action")
+    }
+    yield "| | gpt-5 | claude-sonnet-5 | calls that break the cache | still found |"
+    yield "|---|---|---|---|---|"
     for name, title in IN_SHORT.items():
         bills = [rows[name]["bill"][sheet] for sheet in ("gpt-5", "claude-sonnet-5")]
         broken = rows[name]["prefix_broken"]["gpt-5"]
         cells = [f"{sum(bill) / len(bill):.2f}" for bill in bills]
-        yield f"| {title} | {' | '.join(cells)} | {sum(broken) / len(broken):.0%} |"
+        cells += [f"{sum(broken) / len(broken):.0%}", judged.get(JUDGED.get(name, ""), "–")]
+        yield f"| {title} | {' | '.join(cells)} |"
 
 
 def peers() -> Iterator[str]:

@@ -27,8 +27,8 @@ def run_file(name: str) -> Any:
     return json.loads((DOCS / "results" / name).read_text(encoding="utf-8"))
 
 
-def test_the_readme_has_at_most_900_words_with_its_code() -> None:
-    assert len(words(text())) <= MOST_WORDS
+def test_the_readme_has_at_most_900_words_as_wc_counts_them() -> None:
+    assert len(text().split()) <= MOST_WORDS
 
 
 def test_words_are_those_that_a_reader_reads() -> None:

@@ -230,7 +230,8 @@ def test_prompts_that_a_gateway_kept_are_labelled_like_any_log(log: Path, tmp_pa
     from agora.gateway.watching.journal import Journal
 
     kept = tmp_path / "kept"
-    journal = Journal(Settings(folder=str(kept)))
+    lost: list[str] = []
+    journal = Journal(Settings(folder=str(kept)), lost.append)
     conversations = [record["traj"] for record in json.loads(log.read_text())][:3]
     longest = max(map(len, conversations))
     exchange = Exchange(route="chat", tenant="t-1", reason="shadow", started_ns=1_700_000_000 << 30)

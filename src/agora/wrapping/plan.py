@@ -86,7 +86,7 @@ class Plan:
     """Files in the temporary folder, by name."""
     upstreams: tuple[Upstream, ...] = ()
     other_paths: Format | None = None
-    """Whose the paths are that no API known to the gateway has."""
+    """Which provider gets the paths that belong to no API the gateway knows."""
     notes: tuple[str, ...] = ()
     """What will not go through the gateway, and why."""
 
