@@ -84,6 +84,10 @@ FILES = {
         "LiteLLM's released proxy with the gateway as its compressor",
         "python -m benchmarks.litellm_proxy --out docs/results/litellm-proxy.json",
     ),
+    "replicas.json": (
+        "calls read cold by replicas behind Envoy, routed by conversation and not",
+        "python -m benchmarks.replicas --out docs/results/replicas.json",
+    ),
     "shadow.json": (
         "bodies that go on byte for byte in shadow mode",
         "python -m benchmarks.shadow --out docs/results/shadow.json",
