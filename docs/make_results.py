@@ -84,7 +84,6 @@ FILES = {
         "LiteLLM's released proxy with the gateway as its compressor",
         "python -m benchmarks.litellm_proxy --out docs/results/litellm-proxy.json",
     ),
-<<<<<<< HEAD
     "experiment-arms.json": (
         "whether conversations stay in their arm: three replicas, kills, a rising share",
         "python -m benchmarks.experiment_arms --out docs/results/experiment-arms.json",
@@ -96,11 +95,10 @@ FILES = {
     "experiment-errors.json": (
         "how often intervals of an experiment are wrong, looked at after every conversation",
         "python -m benchmarks.experiment_errors --out docs/results/experiment-errors.json",
-=======
+    ),
     "replicas.json": (
         "calls read cold by replicas behind Envoy, routed by conversation and not",
         "python -m benchmarks.replicas --out docs/results/replicas.json",
->>>>>>> tenants
     ),
     "shadow.json": (
         "bodies that go on byte for byte in shadow mode",
