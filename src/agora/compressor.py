@@ -1,7 +1,7 @@
 """The compressor, top to bottom: parse a request, choose an edit, select steps, write messages."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, fields, replace
 from typing import Any, Literal
 from typing import Never as NoOption
@@ -28,7 +28,15 @@ from agora.bound_thinking import (
     remove_until,
 )
 from agora.core.budget import Budget
-from agora.core.compression import Compression, Decision, Reason, Rung
+from agora.core.compression import (
+    Compression,
+    Decision,
+    Reason,
+    Rung,
+    all_kept,
+    in_shadow,
+    untouched,
+)
 from agora.core.floor import floor, kept_by_tool
 from agora.core.past import Past
 from agora.core.prices import PriceSheet, sheet_for
@@ -53,10 +61,19 @@ from agora.core.schedule import (
     RentOrBuy,
     Schedule,
     Sizes,
-    steps_until_due,
+    why_not,
 )
 from agora.core.scorer import Scorer, scores_of
+from agora.core.selection.chosen import Selection
 from agora.core.selection.plan import Plan, plan, whole_or_gone
+from agora.core.settings import (
+    check_apart,
+    check_count,
+    check_share,
+    known_schedule,
+    step_numbers,
+    tool_names,
+)
 from agora.core.tokens import Characters, EstimatedTokens, TokenCounter
 from agora.core.trajectory import Trajectory
 from agora.core.worth import StepWorth, worth_of
@@ -74,7 +91,6 @@ from agora.scorers.recency import RecencyScorer
 from agora.scorers.rule import RuleWorth
 
 _log = logging.getLogger(__name__)
-_SCHEDULES = ("by_price", "every_call", "never")
 ScheduleName = Literal["by_price", "every_call", "never", "by-price", "every-call"]
 
 
@@ -143,26 +159,26 @@ class Compressor:
                 " forms=None keeps each whole or leaves it out, as a skeleton_share of 0 did"
             )
             raise SettingError("skeleton_share", repr(skeleton_share), needed)
-        object.__setattr__(self, "schedule", _known_schedule(self.schedule))
+        object.__setattr__(self, "schedule", known_schedule(self.schedule))
         if not callable(getattr(self.scorer, "score", None)):
             needed = "an object with a score method; agora.load_scorer(name) returns one"
             raise SettingError("scorer", repr(self.scorer), needed, NAMES)
         if not isinstance(self.budget, Budget):
             needed = "a Budget, such as Budget(keep_ratio=0.25) or Budget(limit=6_000)"
             raise SettingError("budget", repr(self.budget), needed)
-        _check_count("k_recent", self.k_recent)
-        _check_count("min_tokens", self.min_tokens)
+        check_count("k_recent", self.k_recent)
+        check_count("min_tokens", self.min_tokens)
         if not isinstance(self.ceiling, int | float) or not self.ceiling >= 1:
             needed = "a ratio to never editing, 1 or more, such as 1.05"
             raise SettingError("ceiling", repr(self.ceiling), needed)
         if self.theta_hi is not None:
-            _check_share("theta_hi", self.theta_hi)
+            check_share("theta_hi", self.theta_hi)
         if self.forms is not None and not isinstance(self.forms, Forms):
             needed = "a Forms, such as agora.Forms(), or None"
             raise SettingError("forms", repr(self.forms), needed)
         for setting in ("keep_tools", "changing_tools", "reading_tools"):
-            object.__setattr__(self, setting, _tool_names(setting, getattr(self, setting)))
-        _check_apart(_tools_of(self))
+            object.__setattr__(self, setting, tool_names(setting, getattr(self, setting)))
+        check_apart(_tools_of(self))
         if self.sheet is not None and not isinstance(self.sheet, PriceSheet):
             needed = "a PriceSheet; agora.core.prices.sheet_for(model) returns one"
             raise SettingError("sheet", repr(self.sheet), needed)
@@ -222,7 +238,7 @@ class Compressor:
 
         """
         refuse_options(self.compress, unknown)
-        pinned = _step_numbers(pins)
+        pinned = step_numbers(pins)
         if format:
             # A name that is misspelt is the caller's mistake; what messages hold may be anybody's.
             known_format(format)
@@ -241,7 +257,7 @@ class Compressor:
             schedule = self.schedule_for(model, asked_ttl(request))
             compression = self._compressed(request, schedule, pinned, sized)
             if self.shadow:
-                compression = _in_shadow(compression, request.messages)
+                compression = in_shadow(compression, request.messages)
             return _handed_back(remove_unheld(request, compression), request, messages)
         except Exception as error:
             if self.strict:
@@ -249,11 +265,11 @@ class Compressor:
             reason = Reason.UNREADABLE if isinstance(error, UnknownFormatError) else Reason.FAILED
             if reason is Reason.FAILED:
                 _log.warning("messages handed on unchanged: %s", _say(error))
-            untouched = _untouched(messages, reason, format=format or "", detail=_say(error))
+            handed_on = untouched(messages, reason, format=format or "", detail=_say(error))
             if request is None:
-                return untouched
-            untouched = replace(untouched, messages=request.messages)
-            return _handed_back(fail_open(request, untouched), request, messages)
+                return handed_on
+            handed_on = replace(handed_on, messages=request.messages)
+            return _handed_back(fail_open(request, handed_on), request, messages)
 
     def schedule_for(self, model: str | None = None, ttl: str | None = None) -> Schedule:
         """Return when prompts to a model are edited: by its prices, or by the setting.
@@ -285,7 +301,7 @@ class Compressor:
         compressor, replay, explain and gateway name the same edits.
         """
         kept = self._kept(trajectory, plans=False).keys()
-        return Sizes.of(trajectory, pinned=_step_numbers(pins) | kept)
+        return Sizes.of(trajectory, pinned=step_numbers(pins) | kept)
 
     def decide(
         self, trajectory: Trajectory, edit: Edit, *, pins: Collection[int] = ()
@@ -294,9 +310,9 @@ class Compressor:
 
         For looking at many edits of one trajectory: it is parsed once.
         """
-        selection = self._select(trajectory, edit, _step_numbers(pins))
+        selection = self._select(trajectory, edit, step_numbers(pins))
         if isinstance(selection, Reason):
-            return _all_kept(trajectory, selection)
+            return all_kept(trajectory, selection)
         return selection.decisions
 
     def _compressed(
@@ -311,13 +327,13 @@ class Compressor:
         if illegal:
             if self.strict:
                 raise IllegalInputError([str(rule) for rule in illegal])
-            untouched = _untouched(
+            handed_on = untouched(
                 request.messages,
                 Reason.ILLEGAL_INPUT,
                 format=request.format,
                 detail=str(illegal[0]),
             )
-            return replace(untouched, rule=illegal[0].code)
+            return replace(handed_on, rule=illegal[0].code)
         parsed = parse(request, self._counter())
         if sized is not None:
             parsed = replace(parsed, trajectory=sized(parsed.trajectory))
@@ -336,7 +352,7 @@ class Compressor:
                 illegal_before = {rule.code for rule in broken}
                 compression = self._written(request, parsed, selection, illegal_before)
         else:
-            detail = _why_not(edit, schedule, sizes)
+            detail = why_not(edit, schedule, sizes)
             compression = _unchanged(request, parsed, Reason.NOT_WORTH_IT_YET, detail)
         if compression.changed or not may_follow_an_edit(edit, self.k_recent):
             return compression
@@ -344,7 +360,7 @@ class Compressor:
 
     def _select(
         self, trajectory: Trajectory, edit: Edit, pins: frozenset[int]
-    ) -> "_Selection | Reason":
+    ) -> Selection | Reason:
         """Select among the steps up to the epoch, or say why there is nothing to select."""
         past = Past.of(trajectory, edit.epoch, newest=edit.sees_newest)
         held = dict(
@@ -379,7 +395,7 @@ class Compressor:
         before = past.tokens
         if trajectory.bound:
             before += sum(step.thinking_tokens for step in trajectory.steps[: edit.epoch])
-        return _Selection(
+        return Selection(
             decisions + later,
             edit.epoch,
             budget + trajectory.tokens - before,
@@ -431,7 +447,7 @@ class Compressor:
         return FormMarkers(recall=recall, code=code if self.forms.signed else "", first=first)
 
     def _written(
-        self, request: Request, parsed: Parsed, selection: "_Selection", broken: set[str]
+        self, request: Request, parsed: Parsed, selection: Selection, broken: set[str]
     ) -> Compression:
         """Write the messages with each step as it was decided, if shorter and still legal."""
         counter = self._counter()
@@ -491,70 +507,6 @@ class Compressor:
         return Characters() if self.budget.unit == "characters" else EstimatedTokens()
 
 
-@dataclass(frozen=True, slots=True)
-class _Selection:
-    decisions: tuple[Decision, ...]
-    epoch: int
-    most_tokens: int
-    """What the whole prompt may cost: the budget, and what came after the epoch."""
-    rung: Rung
-    detail: str
-    plan: Plan
-    """What they were chosen from."""
-    budget: int
-    """What the plan was filled to."""
-
-    def renditions(self) -> Mapping[int, Rendition]:
-        """Return how each step stands that does not stay whole, by its number."""
-        return {d.number: d.rendition for d in self.decisions if d.rendition is not None}
-
-    def smaller(self, tokens: int) -> "_Selection | None":
-        """Return a selection that costs about `tokens` less, or None if nothing can give way."""
-        size = len(self.plan.past.steps)
-        found = self.plan.decide_less(self.decisions[:size], self.budget, tokens)
-        if found is None:
-            return None
-        decisions, budget = found
-        return replace(self, decisions=decisions + self.decisions[size:], budget=budget)
-
-
-def _known_schedule(schedule: Any) -> Any:
-    """Return a schedule, or the name of one as it is written here."""
-    if callable(getattr(schedule, "edit", None)):
-        return schedule
-    name = str(schedule).replace("-", "_")
-    if name not in _SCHEDULES:
-        needed = "by_price, every_call or never, or an object with an edit method"
-        raise SettingError("schedule", repr(schedule), needed, _SCHEDULES)
-    return name
-
-
-def _check_count(setting: str, value: object) -> None:
-    if not isinstance(value, int) or value < 0:
-        raise SettingError(setting, repr(value), "a whole number, 0 or more")
-
-
-def _tool_names(setting: str, value: Any) -> tuple[str, ...]:
-    listed = isinstance(value, Collection) and not isinstance(value, str)
-    if not listed or not all(isinstance(name, str) for name in value):
-        raise SettingError(setting, repr(value), 'names of tools, such as ("read_policy",)')
-    return tuple(value)
-
-
-def _step_numbers(pins: Any) -> frozenset[int]:
-    """Return the pins.
-
-    Raises:
-        SettingError: they are no numbers of steps. No traffic is to blame for that, and a step
-            that somebody takes for pinned must not be elided.
-    """
-    pinned = tuple(pins) if isinstance(pins, Iterable) else None
-    if pinned is None or any(type(pin) is not int or pin < 1 for pin in pinned):
-        shown = repr(pins if pinned is None or isinstance(pins, str) else list(pinned))
-        raise SettingError("pins", shown, "numbers of steps, counted from 1, such as [3, 7]")
-    return frozenset(pinned)
-
-
 def _tools_of(compressor: Compressor) -> Tools:
     """Return what the settings say of tools, those of the forms included."""
     forms = compressor.forms or Forms()
@@ -562,30 +514,6 @@ def _tools_of(compressor: Compressor) -> Tools:
         (*forms.reading_tools, *compressor.reading_tools),
         (*forms.changing_tools, *compressor.changing_tools),
     )
-
-
-def _check_apart(tools: Tools) -> None:
-    both = [name for name in tools.changing if name in tools.reading]
-    if both:
-        needed = (
-            f"without {both[0]!r}, which is in reading_tools too: a tool changes something or"
-            " only reads"
-        )
-        raise SettingError("changing_tools", repr(tools.changing), needed)
-
-
-def _check_share(setting: str, value: object) -> None:
-    if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise SettingError(setting, repr(value), "a number from 0 to 1")
-
-
-def _why_not(edit: Edit, schedule: Schedule, sizes: Sizes) -> str:
-    if edit.history is None:
-        return edit.why
-    steps = steps_until_due(schedule, sizes)
-    if steps is None:
-        return "at these prices an edit would not pay"
-    return f"an edit pays in about {steps} {'step' if steps == 1 else 'steps'}"
 
 
 def _worth(
@@ -625,43 +553,18 @@ def _tokens_after(
     return trajectory.tokens - removed + added
 
 
-def _all_kept(trajectory: Trajectory, reason: Reason) -> tuple[Decision, ...]:
-    return tuple(
-        Decision(step.number, "kept", str(reason), step.tokens) for step in trajectory.steps
-    )
-
-
 def _unchanged(request: Request, parsed: Parsed, reason: Reason, detail: str = "") -> Compression:
     trajectory = parsed.trajectory
     return replace(
-        _untouched(request.messages, reason, format=request.format, detail=detail),
+        untouched(request.messages, reason, format=request.format, detail=detail),
         tokens_before=trajectory.tokens,
         tokens_after=trajectory.tokens,
-        decisions=_all_kept(trajectory, reason),
+        decisions=all_kept(trajectory, reason),
         trajectory=trajectory,
         owners=parsed.owners,
         spans=parsed.spans,
         observed=parsed.observed,
     )
-
-
-def _untouched(messages: Any, reason: Reason, *, format: str, detail: str = "") -> Compression:
-    return Compression(
-        messages=messages,
-        reason=reason,
-        rung=Rung.UNTOUCHED,
-        tokens_before=0,
-        tokens_after=0,
-        format=format,
-        detail=detail,
-    )
-
-
-def _in_shadow(compression: Compression, messages: Any) -> Compression:
-    """Return the caller's own messages with the account of the edit that was not made."""
-    if not compression.changed:
-        return compression
-    return replace(compression, messages=messages, reason=Reason.SHADOW, positions=())
 
 
 def _handed_back(compression: Compression, request: Request, own: Any) -> Compression:

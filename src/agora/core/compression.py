@@ -1,7 +1,7 @@
 """The result of compressing: the messages, and why each step was kept or elided."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Any, Literal
 
@@ -217,3 +217,30 @@ def _elided_line(run: Sequence[int]) -> list[str]:
 
 def _stays(decision: Decision) -> bool:
     return decision.outcome != "elided"
+
+
+def all_kept(trajectory: Trajectory, reason: Reason) -> tuple[Decision, ...]:
+    """Return the decisions where nothing was elided, all for one reason."""
+    return tuple(
+        Decision(step.number, "kept", str(reason), step.tokens) for step in trajectory.steps
+    )
+
+
+def untouched(messages: Any, reason: Reason, *, format: str, detail: str = "") -> Compression:
+    """Return the account of messages that go on as they came."""
+    return Compression(
+        messages=messages,
+        reason=reason,
+        rung=Rung.UNTOUCHED,
+        tokens_before=0,
+        tokens_after=0,
+        format=format,
+        detail=detail,
+    )
+
+
+def in_shadow(compression: Compression, messages: Any) -> Compression:
+    """Return the caller's own messages with the account of the edit that was not made."""
+    if not compression.changed:
+        return compression
+    return replace(compression, messages=messages, reason=Reason.SHADOW, positions=())

@@ -502,3 +502,13 @@ def _reasoning(sizes: Sizes, sheet: PriceSheet) -> Sequence[float]:
         loop = thinking if spoke else loop + thinking
         worth.append(price * loop)
     return worth
+
+
+def why_not(edit: Edit, schedule: Schedule, sizes: Sizes) -> str:
+    """Return why there is no edit yet."""
+    if edit.history is None:
+        return edit.why
+    steps = steps_until_due(schedule, sizes)
+    if steps is None:
+        return "at these prices an edit would not pay"
+    return f"an edit pays in about {steps} {'step' if steps == 1 else 'steps'}"

@@ -281,7 +281,7 @@ class App:
             if refused.status != 499:
                 await say(send, UNKNOWN["openai"], refused)
         finally:
-            self._tell_own(
+            self.forwarder.tell_own(
                 Exchange(
                     route="score",
                     tenant="",
@@ -305,7 +305,7 @@ class App:
             if refused.status != 499:
                 await say(send, UNKNOWN["openai"], refused)
         finally:
-            self._tell_own(
+            self.forwarder.tell_own(
                 Exchange(
                     route="compress",
                     tenant=visit.tenant,
@@ -318,22 +318,6 @@ class App:
                     started_ns=began,
                 )
             )
-
-    def _tell_own(self, exchange: Exchange) -> None:
-        """Count a request that was answered here, and write its line."""
-        now = time.time_ns()
-        held_ms = (now - exchange.started_ns) / 1e6
-        self.forwarder.meter.request(
-            exchange.route,
-            exchange.tenant,
-            exchange.rung,
-            exchange.reason,
-            held_ms / 1e3,
-            exchange.tokens_in,
-            exchange.tokens_out,
-        )
-        if self.config.log.requests or self.forwarder.reporter is not None:
-            self.forwarder.tell(exchange._replace(held_ms=held_ms, ended_ns=now))
 
     async def _outcome(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
         """Take down how a conversation ended, for the experiment that it is part of."""

@@ -102,6 +102,22 @@ class Forwarder:
         elif len(self.untold) == 1:
             asyncio.get_running_loop().call_later(_LINES_AFTER_S, self.tell_all)
 
+    def tell_own(self, exchange: Exchange) -> None:
+        """Count a request that was answered here, and write its line."""
+        now = time.time_ns()
+        held_ms = (now - exchange.started_ns) / 1e6
+        self.meter.request(
+            exchange.route,
+            exchange.tenant,
+            exchange.rung,
+            exchange.reason,
+            held_ms / 1e3,
+            exchange.tokens_in,
+            exchange.tokens_out,
+        )
+        if self.config.log.requests or self.reporter is not None:
+            self.tell(exchange._replace(held_ms=held_ms, ended_ns=now))
+
     def tell_all(self) -> None:
         """Write all lines that are not written yet, and tell the collector."""
         exchanges, self.untold = self.untold, []
