@@ -39,7 +39,7 @@ def test_a_pinned_read_is_known_to_everybody() -> None:
 
 
 def test_an_edit_that_makes_the_prompt_no_shorter_is_named_by_nobody() -> None:
-    conversation = drawn(67)
+    conversation = drawn(15)
 
     reasons = {by_compressor(conversation, call)[1] for call in conversation.calls}
 

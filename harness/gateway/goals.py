@@ -33,7 +33,7 @@ PATHS = {
     "anthropic": "/v1/messages",
 }
 BODIES = {"openai": chat, "responses": responses, "anthropic": messages}
-JSON_HEADERS = {"content-type": "application/json", "authorization": "Bearer sk-test"}
+JSON_HEADERS = {"content-type": "application/json", "authorization": "Bearer a-made-up-key"}
 
 
 @dataclass

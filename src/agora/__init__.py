@@ -6,6 +6,7 @@ from typing import Any, Never, TypeVar
 
 from agora import adapters
 from agora.adapters import Broken, make_request, recall_tool, validate
+from agora.adapters.objects import plain
 from agora.compressor import Compressor, refuse_options
 from agora.core.budget import Budget
 from agora.core.compression import Compression, Decision, Reason, Rung
@@ -108,10 +109,10 @@ def parse(
         ParseError: the messages do not read as a trajectory.
     """
     request = make_request(
-        messages,
+        plain(messages),
         format=format,
         system=system,
-        tools=tools,
+        tools=plain(tools),
         thinking=thinking,
         observations=observations,
     )

@@ -16,7 +16,7 @@ from agora.adapters import (
     parse,
 )
 from agora.adapters.lifetimes import asked_ttl
-from agora.adapters.objects import restored
+from agora.adapters.objects import plain, restored
 from agora.adapters.recall import offers_recall
 from agora.adapters.spoken import ACTS_BY_TEXT, may_act_by_text
 from agora.bound_thinking import (
@@ -245,10 +245,10 @@ class Compressor:
         request: Request | None = None
         try:
             request = make_request(
-                messages,
+                plain(messages),
                 format=format,
                 system=system,
-                tools=tools,
+                tools=plain(tools),
                 thinking=thinking,
                 observations=observations,
                 model=model,

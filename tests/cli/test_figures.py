@@ -28,6 +28,8 @@ WITHOUT = {
     "agora lab teach card": "it writes card.json",
     "agora lab teach lessons": "it prints how many there are now",
     "agora lab teach train": "curve.jsonl is in the student's folder",
+    "agora report": "it writes a bundle to look through and attach",
+    "agora statusline": "one line for a status bar, which reads no JSON",
     "agora train": "metrics.json is in the bundle",
 }
 """Commands without `--json`, and why."""

@@ -7,7 +7,7 @@ import pytest
 
 from agora.core.renditions.gone import gone
 from agora.core.renditions.markers import FormMarkers
-from tests.docs.pages import DOCS, ROOT, name_of, pages
+from tests.docs.pages import DOCS, name_of, pages
 
 RECORDS = ("CHANGELOG.md", "docs/log.md", "docs/decisions/", "docs/results")
 """What was written at its time and is not rewritten."""
@@ -25,9 +25,7 @@ def test_no_page_claims_what_is_not_so(page: Path) -> None:
     assert [why for claim, why in FALSE.items() if re.search(claim, text)] == []
 
 
-@pytest.mark.parametrize(
-    "page", [ROOT / "README.md", DOCS / "integrations/index.md", DOCS / "integrations/litellm.md"]
-)
+@pytest.mark.parametrize("page", [DOCS / "integrations/index.md", DOCS / "integrations/litellm.md"])
 def test_whoever_is_told_of_litellms_callback_is_told_which_calls_run_it(page: Path) -> None:
     told = [line for line in page.read_text().splitlines() if "[AgoraLogger()]" in line]
     runs = re.compile(r"asynchronous|await |acompletion")

@@ -6,7 +6,6 @@ from agora.adapters.detect import PLAIN_WITH_SYSTEM, detect
 from agora.adapters.format import BodyFields
 from agora.adapters.formats import FORMATS
 from agora.adapters.formats.settings import thinking_setting
-from agora.adapters.objects import plain
 from agora.adapters.registry import body_formats, find_format, formats, known_format
 from agora.core.request import Observations, Request
 from agora.errors import UnknownFormatError
@@ -27,17 +26,14 @@ def make_request(
     >>> make_request("[USER] hi").format
     'transcript'
 
-    Messages that are objects of an SDK are in it as dicts.
-
     Raises:
         UnknownFormatError: there is no such format, or none fits the messages.
     """
-    messages = plain(messages)
     return Request(
         messages=messages,
         format=known_format(format) if format else detect(messages, system=system),
         system=system,
-        tools=plain(tools),
+        tools=tools,
         thinking=thinking,
         observations=observations,
         model=model,
