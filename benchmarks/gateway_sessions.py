@@ -24,7 +24,7 @@ import re
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -49,6 +49,8 @@ MODEL = "claude-sonnet-4-6"
 FILES = 45
 CALLS_MOST_SECONDS = 900.0
 """The longest that one count of sessions may take."""
+After = Callable[[int, int], Awaitable[None]]
+"""What is done after a call: how many are over, and its status."""
 _MISSED = ("deadline", "saturated", "breaker_open", "pending", "failed")
 
 
@@ -146,8 +148,18 @@ def all_alone(sessions: list[Session], file: str | None) -> list[Alone]:
     return [Alone(**bill) for bill in known[: len(sessions)]]
 
 
-async def play(url: str, sessions: list[Session], pace: float) -> tuple[int, list[float]]:
-    """Send all calls of all sessions, each in its own time; return how many, and how long each."""
+async def refuse_failures(_calls: int, status: int) -> None:
+    """Stop at the first call that is not answered with 200."""
+    assert status == 200, status
+
+
+async def play(
+    url: str, sessions: list[Session], pace: float, after: After = refuse_failures
+) -> tuple[int, list[float]]:
+    """Send all calls of all sessions, each in its own time; return how many, and how long each.
+
+    `after` hears of each call: how many are over, and the status of this one.
+    """
     took: list[float] = []
     timeout = aiohttp.ClientTimeout(total=60)
 
@@ -159,8 +171,8 @@ async def play(url: str, sessions: list[Session], pace: float) -> tuple[int, lis
             began = time.monotonic()
             async with client.post(url + "/v1/messages", data=body, headers=headers) as answer:
                 await answer.read()
-                assert answer.status == 200, answer.status
             took.append(time.monotonic() - began)
+            await after(len(took), answer.status)
             await asyncio.sleep(chance.uniform(0.5, 1.5) * pace)
 
     async with aiohttp.ClientSession(

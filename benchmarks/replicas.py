@@ -15,17 +15,13 @@ the prefix at the upstream, and shows as a break that an editor alone does not h
 import argparse
 import asyncio
 import json
-import random
 import sys
 import tempfile
-import time
 from collections import Counter
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Any
-
-import aiohttp
 
 from agora.core.prices import sheet_for
 from agora.gateway.editing.deciding import BYTES_PER_TOKEN
@@ -35,7 +31,7 @@ from agora.gateway.editing.settings import EditorSettings
 from agora.gateway.routing.routes import MESSAGES
 from agora.scorers.load import load_scorer
 from benchmarks.gateway import process
-from benchmarks.gateway_sessions import MODEL, Session, _at, _get, _sum, all_alone
+from benchmarks.gateway_sessions import MODEL, Session, _at, _get, _sum, all_alone, play
 from harness.envoy import NAMING, Running, envoy, filter_process, replicas
 from harness.gateway.loopback import free_port
 from harness.gateway.results import Figures, put
@@ -90,34 +86,21 @@ class Gateways:
         return self.cold + sum([await self.count(port) for port in self.running])
 
 
-async def play(
+async def play_through(
     url: str, sessions: list[Session], pace: float, events: dict[int, Any]
 ) -> tuple[Counter[int], list[float], list[float]]:
     """Send all calls; after so many of them an event. Return statuses, times, and cold by event."""
     statuses: Counter[int] = Counter()
-    took: list[float] = []
     cold: list[float] = []
-    timeout = aiohttp.ClientTimeout(total=60)
 
-    async def one(client: aiohttp.ClientSession, session: Session) -> None:
-        chance = random.Random(session.number)
-        await asyncio.sleep(chance.random() * pace)
-        headers = {"x-api-key": f"sk-{session.number}", "content-type": "application/json"}
-        for body in session.bodies():
-            began = time.monotonic()
-            async with client.post(url + "/v1/messages", data=body, headers=headers) as answer:
-                await answer.read()
-                statuses[answer.status] += 1
-            took.append(time.monotonic() - began)
-            event = events.pop(len(took), None)
-            if event is not None:
-                cold.append(await event())
-            await asyncio.sleep(chance.uniform(0.5, 1.5) * pace)
+    async def after(calls: int, status: int) -> None:
+        statuses[status] += 1
+        event = events.pop(calls, None)
+        if event is not None:
+            cold.append(await event())
 
-    connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as client:
-        await asyncio.gather(*(one(client, session) for session in sessions))
-    return statuses, sorted(took), cold
+    _, took = await play(url, sessions, pace, after)
+    return statuses, took, cold
 
 
 def measure(count: int, files: int, pace: float, *, hashed: bool) -> Figures:
@@ -154,7 +137,7 @@ def measure(count: int, files: int, pace: float, *, hashed: bool) -> Figures:
 
         url = f"http://127.0.0.1:{port}"
         events = {calls // 3: lose, 2 * calls // 3: add}
-        statuses, took, cold = asyncio.run(play(url, sessions, pace, events))
+        statuses, took, cold = asyncio.run(play_through(url, sessions, pace, events))
         cold.append(asyncio.run(gateways.all_cold()))
         reported = json.loads(asyncio.run(_get(up + "/bills")))
     # All of those come before the first event.

@@ -7,7 +7,7 @@ import pytest
 
 from agora.core.renditions.gone import gone
 from agora.core.renditions.markers import FormMarkers
-from tests.docs.pages import DOCS, name_of, pages
+from tests.docs.pages import DOCS, ROOT, name_of, pages
 
 RECORDS = ("CHANGELOG.md", "docs/log.md", "docs/decisions/", "docs/results")
 """What was written at its time and is not rewritten."""
@@ -32,6 +32,11 @@ def test_whoever_is_told_of_litellms_callback_is_told_which_calls_run_it(page: P
 
     assert told
     assert runs.search(page.read_text().partition(told[0])[2][:400] + told[0])
+
+
+def test_the_readme_says_which_calls_of_litellm_are_compressed() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "[LiteLLM](docs/integrations/litellm.md) (asynchronous calls)" in readme
 
 
 def head_of(marker: str) -> str:

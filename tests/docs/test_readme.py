@@ -64,6 +64,14 @@ def test_the_bill_of_the_recorded_runs_is_the_one_that_was_measured() -> None:
     assert f"on {compared['costlier']} it cost more, by at most {worst}" in text()
 
 
+def test_what_the_floor_alone_forgets_is_what_was_measured() -> None:
+    found = run_file("replay-swe-bench.json")["totals"]["own"]
+    floor, ours = (f"{found[name]['met_share']:.0%}"[:-1] for name in ("floor only", "AGORA"))
+
+    assert f"{floor} % of the actions that need an old name still find it, with AGORA" in text()
+    assert f"with AGORA {ours} %" in text()
+
+
 def test_the_ratios_of_other_prices_are_those_that_were_measured() -> None:
     found = run_file("replay-swe-bench.json")["by_sheet"]
     saved = {

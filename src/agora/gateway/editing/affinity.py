@@ -75,7 +75,7 @@ def _beginning(opening: _Opening) -> Iterator[str]:
         opening.systemInstruction,
         opening.system_instruction,
     ):
-        yield from _texts(decode(memoryview(raw)))
+        yield from texts_in(decode(memoryview(raw)))
     if isinstance(opening.input, str):
         yield opening.input
         return
@@ -83,18 +83,18 @@ def _beginning(opening: _Opening) -> Iterator[str]:
         message = decode(memoryview(raw))
         role = message.get("role", "user") if isinstance(message, dict) else "user"
         if role == "user" or role in _SYSTEM_ROLES:
-            yield from _texts(message)
+            yield from texts_in(message)
         if role not in _SYSTEM_ROLES:
             return
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
     """Yield the texts in a message or in a part of one, in their order."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
         for part in value:
-            yield from _texts(part)
+            yield from texts_in(part)
     elif isinstance(value, dict):
         for name in ("content", "parts", "text"):
-            yield from _texts(value.get(name))
+            yield from texts_in(value.get(name))

@@ -9,10 +9,10 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from agora.errors import AgoraError
 from agora.experiment.assignment import Arm, Draw
@@ -21,6 +21,7 @@ from agora.experiment.rules import parse_rule
 from agora.experiment.trial import Terms, Trial
 from agora.gateway.body import Unreadable, decode
 from agora.gateway.config import Config, Experiment
+from agora.gateway.editing.affinity import texts_in
 from agora.gateway.intake.refused import RefusedError
 from agora.gateway.routing.routes import Header
 from agora.gateway.watching.exchange import Exchange
@@ -256,23 +257,11 @@ def _said_first(text: str) -> list[str]:
             return [*said, text[at:]]
         role = message.get("role") if isinstance(message, dict) else "user"
         if role == "user":
-            said += _texts(message)
+            said += texts_in(message)
         elif role not in ("system", "developer"):
             break
         at = _BETWEEN.match(text, end).end()  # type: ignore[union-attr]
     return said
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
-    elif isinstance(value, dict):
-        for name in ("content", "parts", "text"):
-            if name in value:
-                yield from _texts(value[name])
 
 
 def _number(value: object) -> float | None:
