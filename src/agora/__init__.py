@@ -22,7 +22,7 @@ from agora.errors import AgoraError
 from agora.savings import Saved, saved
 from agora.scorers import load_scorer
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 
 def compress(

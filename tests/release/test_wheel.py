@@ -89,6 +89,16 @@ def test_two_builds_of_the_lab_give_the_same_wheel_byte_for_byte(
     assert lab_wheel.stat().st_size <= LARGEST
 
 
+@pytest.mark.parametrize("project", [ROOT, LAB], ids=["product", "lab"])
+def test_two_builds_give_the_same_source_distribution_byte_for_byte(
+    lab_wheel: Path, project: Path, tmp_path: Path
+) -> None:
+    first, again = (built("sdist", tmp_path / name, project) for name in ("first", "second"))
+
+    assert again.name == first.name
+    assert again.read_bytes() == first.read_bytes()
+
+
 def test_the_wheel_of_the_lab_holds_the_lab_and_its_commands_and_nothing_else(
     lab_wheel: Path,
 ) -> None:
