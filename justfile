@@ -158,5 +158,5 @@ _parts:
     {{ python }} -m venv --without-pip build/parts-gateway
     {{ python }} -m pip --python build/parts install --quiet dist/agora_context-*.whl
     {{ python }} -m pip --python build/parts-gateway install --quiet "$(echo dist/agora_context-*.whl)[cli,gateway,telemetry]"
-    cyclonedx-py environment build/parts --pyproject pyproject.toml --output-format JSON --output-file build/agora-context.cdx.json
-    cyclonedx-py environment build/parts-gateway --pyproject pyproject.toml --output-format JSON --output-file build/agora-context-gateway.cdx.json
+    cyclonedx-py environment build/parts --pyproject pyproject.toml --output-reproducible --output-format JSON --output-file build/agora-context.cdx.json
+    cyclonedx-py environment build/parts-gateway --pyproject pyproject.toml --output-reproducible --output-format JSON --output-file build/agora-context-gateway.cdx.json
