@@ -201,3 +201,26 @@ def test_the_block_of_python_in_the_readme_runs(newcomer: dict[str, str], tmp_pa
     )
 
     assert done.returncode == 0, done.stderr
+
+
+def test_the_recorded_terminal_is_light_and_ends_with_the_bill_that_the_readme_names() -> None:
+    drawn = DOCS / "images" / "wrap.svg"
+    told = text().split("(docs/images/wrap.svg)")[1].splitlines()[2]
+    paid, without = map(float, re.findall(r"\$(\d+\.\d\d)", told))
+    shown = re.sub(r"<[^>]+>", " ", drawn.read_text(encoding="utf-8"))
+    ended = re.search(r"\$(\d+\.\d\d) by [\w-]+, +\$(\d+\.\d\d)\s+less than without", shown)
+
+    assert ended, shown[-2_000:]
+    assert (float(ended[1]), round(float(ended[1]) + float(ended[2]), 2)) == (paid, without)
+    assert drawn.stat().st_size < 150_000
+    for asked in ("prefers-reduced-motion:reduce", "prefers-color-scheme:light"):
+        assert f"@media({asked})" in drawn.read_text(encoding="utf-8")
+
+
+def test_the_recorded_terminal_is_what_was_recorded() -> None:
+    pytest.importorskip("pyte", reason="a terminal draws the recording: pip install pyte")
+    drawn = DOCS / "images" / "wrap.svg"
+    before = drawn.read_bytes()
+    subprocess.run([sys.executable, str(DOCS / "images" / "make_recording.py")], check=True)
+
+    assert drawn.read_bytes() == before, "run: python docs/images/make_recording.py"
