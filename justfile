@@ -49,7 +49,6 @@ docs-made:
     {{ python }} docs/images/make_badges.py
     {{ python }} docs/images/make_terminal.py
     {{ python }} docs/images/make_terminal_served.py
-    {{ python }} docs/images/make_recording.py
 
 # Each framework in an environment of its own, newest and oldest; writes docs/integrations.
 integrations *args:
