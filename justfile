@@ -36,9 +36,10 @@ coverage:
 bench name *args:
     {{ python }} -m {{ if path_exists("lab/benchmarks/" + name + ".py") == "true" { "lab." } else { "" } }}benchmarks.{{ name }} {{ args }}
 
-# The site, a warning being an error.
+# The site, a warning being an error, as it is served: build/pages, a folder for each version.
 docs:
     zensical build --strict --clean
+    {{ python }} docs/make_site.py build/pages
 
 # Pages and figures that are made, not written.
 docs-made:
