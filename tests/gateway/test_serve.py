@@ -302,7 +302,9 @@ def test_without_a_file_it_is_said_what_to_write(
     result = CliRunner().invoke(agora, ["serve"])
 
     assert result.exit_code == 1
-    assert "gateway.toml: no such file; three lines are enough" in result.output
+    told, _, lines = result.output.partition(", for example\n")
+    assert "gateway.toml: no such file; three lines are enough" in told
+    assert parse_config(lines).upstreams[0].base_url == "https://api.openai.com/v1"
 
 
 EXTRAS: dict[str, tuple[str, ...]] = {

@@ -32,6 +32,11 @@ from agora.gateway.config.table import Table, is_header, say, words
 from agora.gateway.config.whole import Config
 from agora.scorers.built_in import NAMES
 
+_LEAST = """
+[[upstreams]]
+base_url = "https://api.openai.com/v1"
+formats = ["openai"]"""
+"""A file that is enough. Who installed a wheel has no pages at hand."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SECRET_HEADERS = frozenset(
     "authorization proxy-authorization x-api-key api-key x-goog-api-key cookie set-cookie "
@@ -61,7 +66,7 @@ def load_config(path: Path) -> Config:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(
-            str(path), ["no such file; three lines are enough, see docs/guides/gateway.md"]
+            str(path), [f"no such file; three lines are enough, for example\n{_LEAST}"]
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(str(path), [f"cannot be read: {error}"]) from error
