@@ -77,7 +77,7 @@ def real_table(results: list[dict[str, Any]]) -> str:
         "",
         _REAL,
         "",
-        "| framework | model | files | calls | tokens, plain | compressed | largest prompt | called |",
+        "| framework | model | files | calls | plain tokens | compressed | largest | called |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for result in results:
