@@ -233,7 +233,8 @@ def _compared(report: dict[str, Any], key: str) -> Iterator[Line]:
     compared = report["compared"][key]
     yield Line(
         f"AGORA is cheaper on {compared['cheaper']:,}, the same on {compared['same']:,} and more "
-        f"expensive on {compared['costlier']:,}; at worst {compared['worst']:.3f} times the bill."
+        f"expensive on {compared['costlier']:,}; at worst {compared['worst']:.3f}× the original "
+        "cost."
     )
 
 
