@@ -4,7 +4,9 @@ Run with all extras and the lab installed: python docs/make_cli.py
 """
 
 from collections.abc import Iterator
+from inspect import cleandoc
 from pathlib import Path
+from textwrap import dedent
 
 import click
 
@@ -14,21 +16,21 @@ FOLDER = Path(__file__).with_name("cli")
 _WIDTH = 88
 _HABITS = """## Figures for programs
 
-Every command that prints figures writes them as JSON too: `--json FILE`, or `--json -` for
-standard output. What people read then goes to standard error.
+Every command that prints figures can write them as JSON: `--json FILE`, or `--json -` for
+standard output. The text for people then goes to standard error.
 
 ```sh
 agora explain request.json --json - | jq '.tokens_before, .tokens_after'
 agora replay logs/ --json replay.json
 ```
 
-`agora doctor --json` takes no file, and `agora wrap --json FILE` writes the account when the agent
+`agora doctor --json` takes no file, and `agora wrap --json FILE` writes its figures when the agent
 has ended. `agora train`, `agora lab report` and `agora lab fidelity
-report` write JSON into the folder they are given.
+report` write JSON to their output folder.
 
-## Completion in the shell
+## Shell completion
 
-Once, for your shell:
+Add one line for your shell:
 
 ```sh
 eval "$(_AGORA_COMPLETE=bash_source agora)"          # in ~/.bashrc
@@ -36,7 +38,7 @@ eval "$(_AGORA_COMPLETE=zsh_source agora)"           # in ~/.zshrc
 _AGORA_COMPLETE=fish_source agora | source           # in ~/.config/fish/config.fish
 ```
 
-Then Tab completes commands, options and files, and after `--model` and `--sheet` the models that
+Tab then completes commands, options and files and, after `--model` and `--sheet`, the models that
 have a price sheet.""".splitlines()
 """What holds for all commands."""
 
@@ -111,9 +113,14 @@ def _context(command: click.Command, parent: click.Context | None, name: str) ->
 
 
 def _prose(text: str) -> str:
-    """Return help text as Markdown: its lines run on, its paragraphs stay."""
-    paragraphs = text.replace("\b\n", "").strip().split("\n\n")
-    return "\n\n".join(_plain(" ".join(part.split())) for part in paragraphs)
+    """Return help text as Markdown: its lines run on, its paragraphs and examples stay."""
+    return "\n\n".join(map(_paragraph, cleandoc(text).split("\n\n")))
+
+
+def _paragraph(text: str) -> str:
+    if text.startswith("\b\n"):
+        return f"```text\n{dedent(text.removeprefix(chr(8)).strip(chr(10)))}\n```"
+    return _plain(" ".join(text.split()))
 
 
 def _plain(text: str) -> str:

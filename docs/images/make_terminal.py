@@ -67,6 +67,8 @@ def printed(command: str, folder: Path, *, width: int = WIDTH, **known: str) -> 
         "COLUMNS": str(width),
         "TERM": "xterm-256color",
         "PYTHONIOENCODING": "utf-8",
+        # A progress bar is erased again, and would stay in what is drawn.
+        "TTY_INTERACTIVE": "0",
     }
     inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     done = subprocess.run(  # noqa: S603 - a command of ours

@@ -155,8 +155,8 @@ class Compressor:
             object.__setattr__(self, "min_tokens", least_tokens)
         if skeleton_share is not None:
             needed = (
-                "left out, it is no more: Forms() shortens steps as far as there is room, and"
-                " forms=None keeps each whole or leaves it out, as a skeleton_share of 0 did"
+                "left out, since it was removed: Forms() shortens steps as far as there is room,"
+                " and forms=None keeps each whole or leaves it out, as a skeleton_share of 0 did"
             )
             raise SettingError("skeleton_share", repr(skeleton_share), needed)
         object.__setattr__(self, "schedule", known_schedule(self.schedule))

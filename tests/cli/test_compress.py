@@ -214,7 +214,7 @@ def test_an_option_that_is_gone_says_what_to_use_instead(run: Run, write: Write)
     result = run("compress", *EVERY_CALL, write(chat(3)), "--skeleton-share", "0.5")
 
     assert result.exit_code == 2
-    assert "--skeleton-share is no more" in result.stderr
+    assert "--skeleton-share was removed" in result.stderr
     assert "--paper" in result.stderr
 
 

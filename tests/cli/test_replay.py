@@ -167,7 +167,7 @@ def test_one_sheet_for_all_by_family_model_or_file(run: Run, write: Write, tmp_p
     prices = write(PRICES, "prices.toml")
 
     unknown = run("replay", path)
-    assert "no price sheet is known" in unknown.stdout
+    assert "No price sheet is known" in unknown.stdout
     assert "Prices: gpt-5." in run("replay", path, "--sheet", "gpt-5").stdout
     assert "Prices: gpt-4o." in run("replay", path, "--sheet", "openai/gpt-4o-2024-08-06").stdout
     assert "Prices: ours." in run("replay", path, "--prices", prices).stdout
@@ -311,8 +311,8 @@ def test_an_agents_own_compactions_are_told(run: Run, tmp_path: Path) -> None:
 
     said = " ".join(run("replay", str(tmp_path)).stdout.split())
 
-    assert "Compacted by the agent itself: 1 time, of prompts of 9,321 to 9,321 tokens." in said
-    assert "Of 1 step after it 0 did again what was done before, 0 read a file again" in said
+    assert "Compacted by the agent itself: 1 time, at 9,321 to 9,321 tokens." in said
+    assert "Of 1 step after it, 0 repeated an earlier one and 0 read a file again" in said
 
 
 def test_the_share_of_all_actions_is_told_beside_that_of_those_in_need(
@@ -332,4 +332,4 @@ def test_the_share_of_all_actions_is_told_beside_that_of_those_in_need(
     assert totals["met_share"] <= totals["found_share"]
     said = " ".join(result.stderr.split())
     assert f"floor only {totals['found_share']:.1%}." in said
-    assert "Of all actions, also those that need no such name: AGORA " in said
+    assert "Of all actions, including those that need no such name: AGORA " in said

@@ -316,7 +316,7 @@ def test_the_quota_of_a_session_and_the_weight_of_a_cached_token_are_told(
     assert quota["used"]["5h"] > 0.05
     weight = quota["weight"]
     assert weight["low"] <= 0.1 <= weight["high"]
-    assert "of the 5-hour quota used, a cached token weighs 0." in done.stderr
+    assert "of the 5-hour quota used, where a cached token counts as 0." in done.stderr
     kept = tmp_path / ".local" / "state" / "agora" / "quota.jsonl"
     assert len(kept.read_text().splitlines()) == 40
 
@@ -342,7 +342,7 @@ def test_where_reads_are_free_in_the_quota_nothing_is_edited_and_that_is_said(
     )
 
     assert done.returncode == 0, done.stderr
-    assert "agora: nothing is edited: in your plan's quota a cached token weighs at most" in (
+    assert "agora: not editing: in your plan's quota a cached token counts as at most" in (
         done.stderr
     )
     assert all(json.loads(sent) == json.loads(json.dumps(body)) for _, _, sent in provider.arrived)

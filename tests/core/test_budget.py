@@ -39,7 +39,7 @@ def test_a_quarter_is_kept_when_nothing_is_said() -> None:
         (1.5, None, "share"),
         (-0.1, None, "share"),
         (float("nan"), None, "share"),
-        (None, -1, "size"),
+        (None, -1, "whole number"),
     ],
 )
 def test_a_budget_that_means_nothing_is_refused_with_its_reason(

@@ -28,6 +28,7 @@ pytest.importorskip("prometheus_client", reason="the extra gateway is not instal
 
 from agora.cli.group import agora
 from agora.cli.serve import read_again
+from agora.gateway.config import parse_config
 from agora.gateway.watching.snapshot import read_metrics
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gateway.toml"
@@ -277,9 +278,9 @@ def test_check_config_says_what_a_file_means_and_starts_nothing(tmp_path: Path) 
         "upstream vllm.test: http://vllm.test/v1 (openai; models house-model, gpt-*)",
         "house-model has no price sheet",
         "prices of claude-opus-5: $5 per million",
-        "stands down for one whose net saving over 1,000 requests is negative",
+        "stops compressing for a tenant whose net saving over 1,000 requests is negative",
         "offers recall: yes",
-        "sends spans and metrics to nobody",
+        "sends no telemetry",
         "note: upstream 'vllm.test' is reached over plain http",
     ):
         assert needle in result.output

@@ -7,27 +7,26 @@ from typing import Any
 from tests.integrations.frameworks import FRAMEWORKS, ROOT
 
 FOLDER = ROOT / "docs" / "integrations"
-MARK = "**Before a real model.** "
+MARK = "**With a real model.** "
 """How the line of a page begins that is made, and not written."""
 
 _ABOUT = (
-    "Written by `python -m tests.integrations.environments --table` from results.json. Each row is "
-    "a virtual environment with the newest or the oldest release we claim, in which the suite "
-    "(`tests/integrations/conformance.py`) ran: the request on the wire has to be "
-    "exactly what `Compressor.compress` makes of the request without us. "
-    "The locks (`tests/integrations/locks`) have every release; CI builds the environments of "
-    "the clients and the six frameworks after them (of the oldest it runs each way once), and "
-    "`just integrations --move` takes newer ones."
+    "The releases each integration was tested with: the newest and the oldest that we support, "
+    "each in a virtual environment of its own. The suite (`tests/integrations/conformance.py`) "
+    "checks that the request on the wire is exactly what `Compressor.compress` makes of the "
+    "request without AGORA. `tests/integrations/locks` pins every release. CI builds the "
+    "environments of the clients and the six frameworks after them (for the oldest releases it "
+    "runs each way once), and `just integrations --move` tries newer ones. This page is made by "
+    "`python -m tests.integrations.environments --table`."
 )
 _REAL = (
-    "The programs of `examples/integrations` before a llama.cpp "
-    "server, from [a run file](../results/integrations.json): an agent reads files of "
-    "docs/decisions one by one and answers, once with everything and once compressed (`keep_ratio` "
-    "0.25). The tokens are those that the server says it read. A door "
-    "(`tests/integrations/forced.py`) before the server reads the calls that so small a "
-    "model writes among its words; where the last column says door, it made the model call, by the "
-    "server's own grammar. That the loop finishes is shown by this; what the answers are worth is "
-    "not."
+    "The programs of `examples/integrations` in front of a llama.cpp server "
+    "([run file](../results/integrations.json)). An agent reads files of docs/decisions one by one "
+    "and answers, once with everything and once compressed (`keep_ratio` 0.25). Tokens are those "
+    "that the server reports. A small program in front of the server "
+    "(`tests/integrations/forced.py`) picks the calls out of what so small a model writes; where "
+    "the last column says *forced*, it made the model call by the server's grammar. This shows "
+    "that the loop finishes, not what the answers are worth."
 )
 
 
@@ -74,11 +73,11 @@ def real_table(results: list[dict[str, Any]]) -> str:
         return ""
     lines = [
         "",
-        "## Before a real model",
+        "## With a real model",
         "",
         _REAL,
         "",
-        "| framework | model | files | calls | prompt tokens plain | compressed | largest | by |",
+        "| framework | model | files | calls | plain tokens | compressed | largest | called |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for result in results:
@@ -91,7 +90,7 @@ def real_table(results: list[dict[str, Any]]) -> str:
             _read(plain),
             _read(compressed),
             f"{plain['largest_prompt']:,} -> {compressed['largest_prompt']:,}",
-            "door" if result["forced"] else "model",
+            "forced" if result["forced"] else "by itself",
         )
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
@@ -102,33 +101,34 @@ def real_lines(results: list[dict[str, Any]]) -> dict[str, str]:
     said: dict[str, list[str]] = {}
     for result in results:
         said.setdefault(result["framework"], []).append(_sentence(result))
-    more = "[All of them](compatibility.md#before-a-real-model)."
+    more = "[All runs](compatibility.md#with-a-real-model)."
     return {name: f"{MARK}{' '.join(some)} {more}" for name, some in said.items()}
 
 
 def _sentence(result: dict[str, Any]) -> str:
     plain, compressed = result["plain"], result["compressed"]
-    made = " which was made to call the tool," if result["forced"] else ""
+    made = ", forced to call the tool," if result["forced"] else ""
     start = (
-        f"The program on {_versions(result)} with {result['model']} on llama.cpp,{made} was to "
-        f"read {result['files']} files of this repository: "
+        f"{result['model']} on llama.cpp{made} read {result['files']} files of this repository "
+        f"({_versions(result)})"
     )
     failed = [kind for kind in ("plain", "compressed") if not result[kind]["finished"]]
     if failed:
-        return f"{start}it did not finish ({', '.join(failed)})."
+        return f"{start}: it did not finish ({', '.join(failed)})."
     before, after = plain["prompt_tokens"], compressed["prompt_tokens"]
+    change = f"{abs(1 - after / before):.0%} {'less' if after <= before else 'more'}"
     return (
-        f"{start}{plain['calls']} calls with {before:,} prompt tokens as it is, "
-        f"{compressed['calls']} calls with {after:,} compressed ({1 - after / before:.0%} "
-        f"less), the largest {plain['largest_prompt']:,} -> {compressed['largest_prompt']:,}."
+        f"{start}. Without AGORA it made {plain['calls']} calls with {before:,} prompt tokens, "
+        f"with AGORA {compressed['calls']} calls with {after:,} ({change}). The largest prompt "
+        f"went from {plain['largest_prompt']:,} to {compressed['largest_prompt']:,} tokens."
     )
 
 
 def with_line(page: str, line: str) -> str:
     """Return a page with its made line: in the old one's place, or at the end.
 
-    >>> with_line("# A page", "**Before a real model.** Good.")
-    '# A page\\n\\n**Before a real model.** Good.\\n'
+    >>> with_line("# A page", "**With a real model.** Good.")
+    '# A page\\n\\n**With a real model.** Good.\\n'
     """
     lines = page.rstrip("\n").split("\n")
     at = next((n for n, old in enumerate(lines) if old.startswith(MARK)), None)

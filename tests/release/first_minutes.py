@@ -226,8 +226,8 @@ def sentence(figures: dict[str, Any]) -> str:
     seconds = {what: round(60 * minutes) for what, minutes in figures["minutes"].items()}
     listed = ", ".join(f"the {what} after {took} s" for what, took in seconds.items())
     return (
-        f"Typed as shown into a new environment with nothing cached: {listed}, from the first "
-        f"line on ({figures['machine']}, load average {figures['load']['before']} to "
+        f"From the first line, in a new environment with nothing cached: {listed} "
+        f"({figures['machine']}, load average {figures['load']['before']} to "
         f"{figures['load']['after']}, {figures['date']}; "
         "`python -m tests.release.first_minutes WHEEL`)."
     )
@@ -259,9 +259,9 @@ def main() -> None:
     }
     if given.out:
         given.out.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-        head, rest = PAGE.read_text(encoding="utf-8").split("\n## ", 1)
-        said = f"{head.partition(MARK)[0]}{MARK}\n{sentence(figures)}\n"
-        PAGE.write_text(f"{said}\n## {rest}", encoding="utf-8")
+        head, _, rest = PAGE.read_text(encoding="utf-8").partition(f"{MARK}\n")
+        after = rest.partition("\n")[2]
+        PAGE.write_text(f"{head}{MARK}\n{sentence(figures)}\n{after}", encoding="utf-8")
     if max(trial.minutes.values()) > MOST_MINUTES:
         raise SystemExit(f"it took more than {MOST_MINUTES} minutes")
 

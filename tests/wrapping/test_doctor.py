@@ -52,7 +52,9 @@ def test_one_agent_can_be_asked_for_and_has_to_be_there(
     assert "✓ Claude Code: 2.1.325" in there.output
     assert "Codex" not in there.output
     assert missing.exit_code == 1
-    assert "✗ Codex: not found\n    → npm install -g @openai/codex" in missing.output
+    assert (
+        "✗ Codex: not found\n    → install it with: npm install -g @openai/codex" in missing.output
+    )
     assert misspelt.exit_code == 2
     assert "'claude'" in misspelt.output
     assert live.exit_code == 2

@@ -203,13 +203,13 @@ def test_the_line_has_the_quota_beside_the_dollars() -> None:
     account = Account(calls=9, tokens_in=90, dollars=0.5, models=("claude-opus-5",), quota=quota)
 
     assert (
-        "$0.50 by claude-opus-5, 4.2% of the 5-hour quota and 0.6% of the week's used, a cached "
-        "token weighs 0.10 [0.08, 0.13] of a written one in it (31 calls); 0 edited"
+        "$0.50 by claude-opus-5, 4.2% of the 5-hour quota and 0.6% of the week's used, where a "
+        "cached token counts as 0.10 [0.08, 0.13] of a written one (31 calls); 0 edited"
     ) in account.line()
     open_above = replace(quota, weight=replace(weight, high=None))
-    assert "a cached token weighs at least 0.08 of a written one" in open_above.words()
+    assert "a cached token counts as at least 0.08 of a written one" in open_above.words()
     assert not replace(weight, high=None).edits_lose
     key = Account(calls=1, quota=Quota(used={}, least_input_left=0.25))
-    assert "at least 25% of the key's input tokens a minute left" in key.line()
+    assert "at least 25% of the key's input tokens per minute left" in key.line()
     assert Account(calls=1, quota=Quota(used={})).line() == Account(calls=1).line()
     assert quota_of([]) is None

@@ -96,7 +96,7 @@ def test_what_helps_is_in_a_report() -> None:
         "upstreams": [{"base_url": "https://mine.example", "formats": ["openai"]}],
     }
     claude = Finding("Claude Code", "ok", "2.1.325", "", ("ANTHROPIC_BASE_URL=http://a:1", "x=y"))
-    no_version = Finding("Codex", "problem", "/home/me/codex does not say its version")
+    no_version = Finding("Codex", "problem", "/home/me/codex does not print its version")
     port = Finding("port", "ok", "8484, of agora serve, is free")
 
     found = bundle(tables, {"OPENAI_API_KEY": "sk-1"}, [claude, no_version, port])

@@ -200,7 +200,7 @@ def test_a_bundle_of_another_kind_is_refused(result: Result, tmp_path: Path) -> 
     ("files", "tokens", "problem"),
     [
         ({}, 64, "has no model.onnx"),
-        ({"model.onnx": b"no model", "tokenizer.json": b"{}"}, 64, "cannot be made ready"),
+        ({"model.onnx": b"no model", "tokenizer.json": b"{}"}, 64, "cannot be loaded"),
         ({"model.onnx": b"x location x", "tokenizer.json": b"{}"}, 64, "in another file"),
         ({}, "many", "wants to read 'many' tokens"),
     ],

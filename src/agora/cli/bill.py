@@ -122,18 +122,18 @@ def _in_prompt(report: dict[str, Any], key: str) -> Iterator[Line]:
     totals = {policy: one for policy, one in report["totals"][key].items() if one["offered"]}
     if not any(one["needing"] for one in totals.values()):
         return
-    yield Line("In prompt: actions whose names from earlier steps are all still present.", "dim")
+    yield Line("In prompt: actions that still find all names they need from earlier steps.", "dim")
     shares = ", ".join(
         f"{policy} {one['found_share']:.1%}"
         for policy, one in totals.items()
         if policy != Policy.AS_IT_WAS
     )
-    text = f"Of all actions, also those that need no such name: {shares}."
+    text = f"Of all actions, including those that need no such name: {shares}."
     yield from (Line(line, "dim") for line in textwrap.wrap(text, _WIDTH))
     some = totals.get(Policy.CLEARING)
     if some is not None and some["offered"] < report["trajectories"]:
         yield Line(
-            f"Provider's clearing exists for {some['offered']:,} of "
+            f"Provider's clearing is available for {some['offered']:,} of "
             f"{_many(report['trajectories'], 'trajectory', 'trajectories')}.",
             "dim",
         )
@@ -144,24 +144,25 @@ def _compactions(report: dict[str, Any], key: str) -> Iterator[Line]:
     one, unit = report["compactions"], report["units"][key]
     if not one["count"]:
         return
-    where = f", of prompts of {one['least']:,} to {one['most']:,} tokens" if one["most"] else ""
+    where = f", at {one['least']:,} to {one['most']:,} tokens" if one["most"] else ""
     text = f"Compacted by the agent itself: {_many(one['count'], 'time')}{where}."
     if one["calls"]:
         text += (
-            f" {_many(one['calls'], 'call')} for it in the log: {amount(one['input_cost'], unit)} "
-            f"of input, in every bill, and about {one['output_tokens']:,} tokens of output, "
-            f"{amount(one['output_cost'], 'dollars')}, in none."
+            f" The log has {_many(one['calls'], 'call')} for it: "
+            f"{amount(one['input_cost'], unit)} of input, included in every bill, and about "
+            f"{one['output_tokens']:,} tokens of output, {amount(one['output_cost'], 'dollars')}, "
+            "included in none."
         )
     text += (
-        f" Of {_many(one['steps'], 'step')} after it {one['repeated']:,} did again what was done "
-        f"before, {one['reread']:,} read a file again"
+        f" Of {_many(one['steps'], 'step')} after it, {one['repeated']:,} repeated an earlier one "
+        f"and {one['reread']:,} read a file again."
     )
     if one["needing"]:
         text += (
-            f"; of {_many(one['needing'], 'action')} that need a name from before "
-            f"{one['met_share']:.1%} find it in the summary or in what was read since"
+            f" Of {_many(one['needing'], 'action')} that need an older name, "
+            f"{one['met_share']:.1%} find it in the summary or in what was read since."
         )
-    yield from map(Line, textwrap.wrap(f"{text}.", _WIDTH))
+    yield from map(Line, textwrap.wrap(text, _WIDTH))
 
 
 def _not_shown(report: dict[str, Any]) -> Iterator[Line]:
@@ -171,7 +172,7 @@ def _not_shown(report: dict[str, Any]) -> Iterator[Line]:
         spread = "" if count == 1 else f" ({one['least']:,} to {one['most']:,})"
         text = (
             f"Not in the log: {one['what']}, about {one['tokens']:,} tokens{spread} of every call "
-            f"in {_many(count, 'trajectory', 'trajectories')}; inferred from usage, in every bill."
+            f"in {_many(count, 'trajectory', 'trajectories')}. Inferred from usage; in every bill."
         )
         yield from map(Line, textwrap.wrap(text, _WIDTH))
 
@@ -193,8 +194,8 @@ def _billed(report: dict[str, Any], key: str) -> Iterator[Line]:
     )
     if report["lost"]:
         yield Line(
-            f"At {_many(report['lost'], 'call')} usage shows that the cache was lost in time; "
-            "so it is under every policy."
+            f"At {_many(report['lost'], 'call')} usage shows that the cache had expired; "
+            "every policy is billed that way."
         )
 
 
@@ -232,7 +233,8 @@ def _compared(report: dict[str, Any], key: str) -> Iterator[Line]:
     compared = report["compared"][key]
     yield Line(
         f"AGORA is cheaper on {compared['cheaper']:,}, the same on {compared['same']:,} and more "
-        f"expensive on {compared['costlier']:,}; at worst {compared['worst']:.3f} of what it was."
+        f"expensive on {compared['costlier']:,}; at worst {compared['worst']:.3f}× the original "
+        "cost."
     )
 
 
@@ -256,7 +258,7 @@ def _prices(report: dict[str, Any], key: str) -> Iterator[Line]:
     unknown = [name for name in used if not report["sheets"][name]["known"]]
     if unknown:
         yield Line(
-            f"For {_many(used[unknown[0]], 'trajectory', 'trajectories')} no price sheet is known: "
+            f"No price sheet is known for {_many(used[unknown[0]], 'trajectory', 'trajectories')}: "
             "$1 per million tokens is a placeholder. Name one with --sheet.",
             "yellow",
         )

@@ -25,8 +25,8 @@ def compress(
 
     SOURCE is a file or - for standard input: a JSON list of messages, a whole
     request body, a transcript, ReAct text, or any log that `agora replay` reads.
-    The same shape goes to standard output, and the account of what was kept to
-    standard error. What is not changed comes out byte for byte as it went in.
+    The output has the same shape, and a summary of what was kept goes to
+    standard error. If nothing is elided, the input comes out byte for byte.
     """
     read = read_source(source, format=format, log_index=log_index)
     for note in read.notes:

@@ -41,7 +41,7 @@ _MOST_CENTS = 1_000
 @click.option(
     "--ask",
     is_flag=True,
-    help="Also ask each provider for a page, without a key. Nothing is asked otherwise.",
+    help="Also check that each provider can be reached, without a key. By default none is called.",
 )
 @click.option(
     "--settings",
@@ -51,25 +51,25 @@ _MOST_CENTS = 1_000
 @click.option(
     "--live",
     is_flag=True,
-    help="Instead, ask a live Claude account what AGORA assumes of thinking. Costs money.",
+    help="Instead, test on a live Claude account what AGORA assumes about thinking. Costs money.",
 )
 @click.option(
-    "--model", default="claude-haiku-5-5", show_default=True, help="With --live: the model to ask."
+    "--model", default="claude-haiku-5-5", show_default=True, help="With --live: the model to test."
 )
 @click.option(
     "--max-cents",
     type=click.FloatRange(0, _MOST_CENTS),
     default=5,
     show_default=True,
-    help="With --live: what all calls together may cost, at list prices.",
+    help="With --live: the most that all calls together may cost, at list prices.",
 )
 @click.option(
     "--base-url",
     default="https://api.anthropic.com",
     show_default=True,
-    help="With --live: where to ask.",
+    help="With --live: the provider's address.",
 )
-@click.option("--yes", is_flag=True, help="With --live: do not ask before sending.")
+@click.option("--yes", is_flag=True, help="With --live: send without asking first.")
 @click.pass_context
 def doctor(
     context: click.Context,
@@ -86,21 +86,22 @@ def doctor(
 ) -> None:
     """Check what `agora wrap` needs, and say what it would change for each agent.
 
-    Looks for packages, agents, settings, a free port and old prices, and sends
-    one made-up request through a gateway to a fake provider on this machine.
-    Every problem has its remedy; the exit code is 1 if there is one. With AGENT,
-    such as claude, it looks at that agent alone and has to find it.
+    Checks packages, agents, settings, a free port and the age of prices, and
+    sends one made-up request through a gateway to a fake provider on this
+    machine. Every problem comes with its remedy, and the exit code is 1 if there
+    is one. With AGENT, such as claude, only that agent is checked, and it must
+    be installed.
 
-    With --live it looks at none of these, and asks the account of
-    ANTHROPIC_API_KEY what no page says about thinking that is bound to the
-    prompt: a made-up conversation, sent again in variants. The exit code is
-    0 if all is as AGORA assumes, 1 if something differs, 2 if something could
-    not be asked. The key is never printed.
+    With --live it does none of this. It uses the account of ANTHROPIC_API_KEY
+    to test what the provider does with thinking that is bound to the prompt, by
+    sending a made-up conversation again in several variants. The exit code is 0
+    if everything is as AGORA assumes, 1 if something differs, 2 if something
+    could not be tested. The key is never printed.
     """
     _check_options(context, live=live)
     if live:
         if agent is not None:
-            raise click.UsageError(f"{agent} has no part in --live, which asks the account")
+            raise click.UsageError(f"--live tests an account, not an agent: leave {agent} out")
         sys.exit(_ask(model, max_cents, base_url, yes=yes, as_json=as_json))
     found = list(examine(os.environ, Path.home(), Path.cwd(), settings, agent=agent, ask=ask))
     if as_json:
@@ -116,7 +117,7 @@ def _check_options(context: click.Context, *, live: bool) -> None:
     for name in _NOT_OF_LIVE if live else _OF_LIVE:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             option = "--" + name.replace("_", "-")
-            with_live = "has no part in --live" if live else "says how to ask with --live: add it"
+            with_live = "cannot be used with --live" if live else "needs --live"
             raise click.UsageError(f"{option} {with_live}")
 
 
@@ -146,7 +147,7 @@ def _ask(model: str, max_cents: float, base_url: str, *, yes: bool, as_json: boo
     )
     if not yes:
         if not _has_terminal():
-            raise click.UsageError("nobody can be asked here whether to send this: --yes says so")
+            raise click.UsageError("there is no terminal to confirm this on; pass --yes to send it")
         if not click.confirm("Send them?", err=True):
             return 2
     with aside.status("Asking, a few seconds for each request"):
@@ -187,7 +188,7 @@ def _show_report(report: Report, console: Console) -> None:
         f"{report.model}: {calls}, at most {report.cents:.2f} cents at list prices.", markup=False
     )
     if report.exit_code == 1:
-        console.print("With --json it prints a report to put into an issue.", markup=False)
+        console.print("Run it with --json for a report to attach to an issue.", markup=False)
 
 
 def _show_difference(answered: Answered, console: Console) -> None:

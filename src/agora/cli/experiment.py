@@ -31,17 +31,17 @@ config_argument = click.argument(
 
 @click.group()
 def experiment() -> None:
-    """Compare AGORA with everything on your own traffic, and stop where it hurts.
+    """Compare AGORA with sending everything on your own traffic, and stop if it does harm.
 
-    CONFIG is the gateway's file. docs/guides/experiment.md has the whole way: shadow, then an
+    CONFIG is the gateway's file. docs/guides/experiment.md has all the steps: shadow mode, an
     experiment, then on.
     """
 
 
 @experiment.command()
 @config_argument
-@click.option("--folder", type=click.Path(path_type=Path), help="Where its figures are written.")
-@click.option("--name", help="What it is called: another name draws other arms.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Folder for its figures.")
+@click.option("--name", help="Its name; another name draws different arms.")
 @click.option(
     "--share",
     type=click.FloatRange(0, 50, min_open=True),
@@ -63,7 +63,7 @@ def experiment() -> None:
     show_default=True,
     help="The standard deviation of the figure, as a ratio to its mean.",
 )
-@click.option("--per-day", type=click.IntRange(min=1), help="Conversations you have in a day.")
+@click.option("--per-day", type=click.IntRange(min=1), help="Conversations per day.")
 def start(
     config: Path,
     *,
@@ -74,21 +74,21 @@ def start(
     spread: float,
     per_day: int | None,
 ) -> None:
-    """Write an experiment into CONFIG, and say how many conversations it takes.
+    """Add an experiment to CONFIG, and say how many conversations it needs.
 
-    A running gateway takes it up at SIGHUP. An experiment that was stopped goes on.
+    A running gateway starts it at SIGHUP. An experiment that was stopped is resumed.
     """
     loaded = _load(config)
     if loaded.compression.mode == "experiment" and loaded.experiment.folder is not None:
         store.resume(Path(loaded.experiment.folder))
-        click.echo(f"{config} has an experiment already: it runs. Change its share there.")
+        click.echo(f"{config} already has an experiment, which runs. Change its share in the file.")
         return
     if folder is None:
-        raise click.UsageError("--folder is missing: where the experiment's figures are written")
+        raise click.UsageError("--folder is missing: the folder for the experiment's figures")
     text = config.read_text(encoding="utf-8")
     if _EXPERIMENT.search(text):
         raise click.ClickException(
-            f"{config} has an [experiment] that does not run: remove the table, or write "
+            f"{config} has an [experiment] table that is not in use: remove it, or write "
             'mode = "experiment" under [compression]'
         )
     name = name or time.strftime("experiment-%Y-%m-%d")
@@ -107,7 +107,7 @@ def start(
 @experiment.command()
 @config_argument
 def status(config: Path) -> None:
-    """Print in one line how an experiment stands; the exit code is 1 where it is stopped."""
+    """Print the state of an experiment in one line; the exit code is 1 if it is stopped."""
     found = _report(config, ())
     counts = " + ".join(f"{count:,} {arm}" for arm, count in found["conversations"].items())
     verdicts = ", ".join(f"{each['bound']} {each['verdict']}" for each in found["bounds"])
@@ -124,13 +124,13 @@ def status(config: Path) -> None:
     "folders",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The folder of another replica, counted in. Give it once for each.",
+    help="Folder of another replica to include; may be repeated.",
 )
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the report as one page of HTML that fetches nothing.",
+    help="Write the report as an HTML page that fetches nothing.",
 )
 @json_option("the report")
 def report_command(
@@ -192,10 +192,11 @@ def _quoted(text: str) -> str:
 def _plan(effect: float, spread: float, rules: int, share: float, per_day: int | None) -> str:
     needed = conversations_needed(effect / 100, spread, alpha_each(rules))
     if needed is None:
-        return "No number of conversations shows so small an effect."
+        return "No number of conversations can show an effect this small."
     said = (
-        f"About {needed:,} conversations of both arms show an effect of {effect:g} % four times of "
-        f"five, if the figure spreads by {spread:g} of its mean."
+        f"It takes about {needed:,} conversations in both arms together to see an effect of "
+        f"{effect:g} % in four of five experiments, if the standard deviation is {spread:g} times "
+        "the mean."
     )
     if per_day is not None:
         days = needed / (per_day * 2 * share / 100)

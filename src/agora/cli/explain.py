@@ -23,8 +23,8 @@ from agora.core.reading.cutting import printable
     metavar="N",
     help="How many steps to show, from the start and from the end.",
 )
-@click.option("--plain", is_flag=True, help="No colour, ASCII bars; also with NO_COLOR or piped.")
-@click.option("--width", type=click.IntRange(min=60), metavar="COLUMNS", help="How wide to draw.")
+@click.option("--plain", is_flag=True, help="No colour, ASCII bars; also with NO_COLOR or a pipe.")
+@click.option("--width", type=click.IntRange(min=60), metavar="COLUMNS", help="Width to draw in.")
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -46,9 +46,9 @@ def explain(
 ) -> None:
     """Show what happens to every step in SOURCE, and why.
 
-    One row for each step: its size, its score, whether it is kept, in the
-    floor (always kept) or elided, and for elided steps the line that replaces
-    them. Nothing is written except what --html and --json ask for.
+    Each step is a row: its size, its score, whether it is kept, in the floor
+    (always kept) or elided, and for elided steps the line that replaces them.
+    Nothing is written except what --html and --json ask for.
     """
     from rich.console import Console
 

@@ -20,21 +20,21 @@ from agora.gateway.config import load_config
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
-    help="Take gRPC on this port instead of the one in CONFIG.",
+    help="Listen for gRPC on this port instead of the one in CONFIG.",
 )
 @click.option(
     "--admin-port",
     type=click.IntRange(0, 65_535),
     default=8485,
     show_default=True,
-    help="Answer /livez, /readyz and /metrics here.",
+    help="Serve /livez, /readyz and /metrics on this port.",
 )
 def extproc(config: Path, *, port: int | None, admin_port: int) -> None:
-    """Run an external processor for Envoy: it shortens prompts on their way through.
+    """Run AGORA as an external processor for Envoy.
 
-    CONFIG is the gateway's file. Envoy decides where requests go, so that
-    upstreams are only looked at for their prices; `upstreams = []` uses those
-    of each request's model.
+    CONFIG is the gateway's file. Envoy decides where requests go, so upstreams
+    are used only for their prices; with `upstreams = []`, prices are those of
+    each request's model.
 
     docs/guides/envoy.md has configurations for Envoy, Envoy Gateway and llm-d,
     and says what happens on each fault. SIGTERM lets open requests finish.

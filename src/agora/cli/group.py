@@ -11,19 +11,19 @@ from agora.errors import MissingExtraError, nearest
 
 _COMMANDS = {
     "compress": "Print messages or a request body, compressed.",
-    "demo": "Write a recorded session and its pages, to look at.",
-    "doctor": "Check what `agora wrap` needs and would do, each problem with its remedy.",
-    "experiment": "Compare AGORA with everything on your own traffic.",
-    "extproc": "Run a filter for Envoy that shortens prompts on their way through.",
+    "demo": "Write a recorded session with its report pages, to try AGORA on.",
+    "doctor": "Check this machine for `agora wrap`; every problem comes with its remedy.",
+    "experiment": "Compare AGORA with sending everything, on your own traffic.",
+    "extproc": "Run AGORA as an external processor for Envoy.",
     "explain": "Show what happens to every step, and why.",
-    "prices": "List price sheets, or measure one on a server of your own.",
-    "replay": "Show what would have been elided and saved on your logs.",
-    "report": "Write a report of this installation for an issue: no prompts, no keys.",
+    "prices": "List price sheets, or measure one on your own server.",
+    "replay": "Show what AGORA would have elided and saved on your logs.",
+    "report": "Write a report about this installation for an issue; no prompts, no keys.",
     "serve": "Run the gateway: one base URL for every agent.",
-    "statusline": "Print what was saved so far, for the status line of Claude Code.",
+    "statusline": "Print the savings so far, for Claude Code's status line.",
     "top": "Watch a running gateway.",
     "validate": "List the provider's rules that messages break.",
-    "wrap": "Run a coding agent with a gateway of its own.",
+    "wrap": "Run a coding agent through AGORA.",
 }
 
 _INTERRUPTED = 130
@@ -32,8 +32,8 @@ _INTERRUPTED = 130
 _LAB = {
     "lab": "Play episodes and compare methods on real environments.",
     "label": "Label which past steps were needed, for training a scorer.",
-    "scorer": "Compare scorers on labels of your own.",
-    "train": "Train a scorer of your own on labels.",
+    "scorer": "Compare scorers on your own labels.",
+    "train": "Train your own scorer on labels.",
 }
 """Commands of the distribution `agora-lab`, known here so that their absence can be explained."""
 WORDS = {**_COMMANDS, **_LAB}
@@ -114,10 +114,10 @@ def _origin(point: EntryPoint) -> str:
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package.__version__, prog_name="agora")
 def agora() -> None:
-    """Shorten what an LLM agent sends to its model, by whole steps.
+    """Cut the input bill of LLM agents by shortening old steps of the prompt.
 
-    SOURCE is a file or - for standard input: chat messages, a whole request
-    body (both as JSON), a role-marker transcript or ReAct text. The format is
+    SOURCE is a file, or - for standard input: chat messages or a whole request
+    body as JSON, a role-marker transcript, or ReAct text. The format is
     detected.
     """
     # What the library would log, the commands say themselves.

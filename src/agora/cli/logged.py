@@ -40,13 +40,13 @@ class Logged:
         """Yield what people should know."""
         if self.unseen_tokens:
             yield (
-                f"Not in the log: {self.lacks}, about {round(self.unseen_tokens, -3):,} tokens by "
-                "its usage. They are counted, as in agora replay."
+                f"Not in the log: {self.lacks}, about {round(self.unseen_tokens, -3):,} tokens "
+                "according to its usage. They are counted, as in agora replay."
             )
         if self.measured.shortened:
             yield (
                 f"agora replay leaves this one as it was: {self.measured.shortened}. "
-                "Shown is what an edit of what the log has would do."
+                "What you see is what an edit of the logged text would do."
             )
 
 

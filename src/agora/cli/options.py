@@ -97,7 +97,7 @@ class Setup:
         if sheet.name in FAMILIES:
             said = f"No price sheet for {shown}: priced as the family {sheet.name}."
         elif sheet.name == UNKNOWN:
-            said = f"No price sheet for {shown} nor its family: priced by a placeholder."
+            said = f"No price sheet for {shown} or its family: a placeholder price is used."
         else:
             return
         click.echo(f"{said} Name another model with --model.", err=True)
@@ -120,7 +120,7 @@ def source_options(formats: Sequence[str] = FORMATS) -> Callable[[Command], Comm
                 click.option(
                     "--format",
                     type=click.Choice(formats),
-                    help="The wire format; detected when not given.",
+                    help="The wire format; detected by default.",
                 ),
                 click.option(
                     "--index",
@@ -159,7 +159,7 @@ def scorer_option(**changed: Any) -> Callable[[Command], Command]:
         "callback": _known_scorers,
         "default": DEFAULT,
         "show_default": True,
-        "help": f"Scores the steps: {', '.join(NAMES)}, or the folder of a trained scorer.",
+        "help": f"Scorer of the steps: {', '.join(NAMES)}, or the folder of a trained one.",
     }
     return click.option("--scorer", *changed.pop("names", ()), **(said | changed))
 
@@ -172,7 +172,7 @@ def min_tokens_option() -> Callable[[Command], Command]:
         "--least-tokens",
         type=click.IntRange(min=0),
         metavar="TOKENS",
-        help=f"By price, leave smaller prompts alone.  [default: {MIN_TOKENS}]",
+        help=f"Leave smaller prompts alone (schedule by-price).  [default: {MIN_TOKENS}]",
     )
 
 
@@ -182,8 +182,8 @@ def ceiling_option() -> Callable[[Command], Command]:
         "--ceiling",
         type=click.FloatRange(min=1),
         metavar="RATIO",
-        help="By price, the most that the bill may be at any call, as a ratio to never editing; "
-        f"inf for no limit.  [default: {CEILING}]",
+        help="Highest input bill at any call, as a ratio to never editing; inf for no limit "
+        f"(schedule by-price).  [default: {CEILING}]",
     )
 
 
@@ -213,9 +213,9 @@ def tool_options(command: Command) -> Command:
 
 _TOOL_OPTIONS = {
     "keep_tools": "Always keep the steps of this tool; may be repeated.",
-    "changing_tools": "This tool changes something, so its steps always leave a line; may be"
+    "changing_tools": "This tool changes something: its steps always leave a line; may be"
     " repeated.",
-    "reading_tools": "This tool only reads, so its steps may be left out; may be repeated.",
+    "reading_tools": "This tool only reads: its steps may be left out; may be repeated.",
 }
 
 
@@ -245,8 +245,8 @@ def complete_model(
 def _no_skeletons(_context: click.Context, _option: click.Parameter, given: str | None) -> None:
     if given is not None:
         raise click.UsageError(
-            "--skeleton-share is no more: what a step leaves behind is chosen by worth. Leave the"
-            " option out, or use --paper to keep each step whole or leave it out."
+            "--skeleton-share was removed: what a step leaves behind is now chosen by worth. Leave"
+            " the option out, or use --paper to keep or drop whole steps."
         )
 
 
@@ -261,7 +261,7 @@ _OPTIONS = (
         "--model",
         metavar="NAME",
         shell_complete=complete_model,
-        help="Use this model's prices; by default those of the model the body names.",
+        help="Use this model's prices; by default those of the model in the request.",
     ),
     click.option(
         "--keep-ratio",
@@ -297,13 +297,13 @@ _OPTIONS = (
     click.option(
         "--observations",
         type=click.Choice(("user", "none")),
-        help="Say that user messages after the first are observations, or that none is. By default"
-        " known frames tell.",
+        help="Treat user messages after the first as observations, or none of them. By default"
+        " known frames are recognised.",
     ),
     click.option(
         "--paper",
         is_flag=True,
-        help="Use the paper's settings: characters as the unit, steps whole or gone, bare markers.",
+        help="Use the paper's settings: a budget in characters, whole steps only, bare markers.",
     ),
     click.option("--strict", is_flag=True, help="Fail instead of returning the input unchanged."),
 )

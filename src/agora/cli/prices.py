@@ -89,7 +89,7 @@ class Measured:
 @click.group(invoke_without_command=True)
 @click.pass_context
 def prices(ctx: click.Context) -> None:
-    """Price sheets: list what ships, or measure one for a server of your own."""
+    """List price sheets, or measure one for your own server."""
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_sheets, models=(), own=None, json_out=None)
 
@@ -100,14 +100,14 @@ def prices(ctx: click.Context) -> None:
     "--prices",
     "own",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A TOML file with price sheets of your own, searched first.",
+    help="A TOML file with your own price sheets, searched first.",
 )
 @json_option("the sheets, with the age of each,")
 def list_sheets(models: tuple[str, ...], *, own: Path | None, json_out: str | None) -> None:
     """List price sheets: each figure with its source, its date and its age.
 
-    Without a MODEL all that ship are listed. With models, the sheet that each
-    is priced by; a path says where it is served (azure/, openrouter/).
+    Without MODEL, all shipped sheets are listed. With models, the sheet used for
+    each; a prefix says where the model is served (azure/, openrouter/).
     """
     known: dict[str, PriceSheet] = {}
     if own is not None:
@@ -138,7 +138,7 @@ def list_sheets(models: tuple[str, ...], *, own: Path | None, json_out: str | No
     type=click.IntRange(64, 200_000),
     default=4_000,
     show_default=True,
-    help="Words of the longest prompt; stay below the server's window.",
+    help="Words in the longest prompt; stay below the server's window.",
 )
 @click.option("--repeats", type=click.IntRange(1, 50), default=3, show_default=True)
 @json_option("every time that was taken, and the sheet,")
@@ -153,10 +153,10 @@ def measure(
 ) -> None:
     """Measure what a prompt costs on the server at URL, and print a price sheet.
 
-    URL is that of a vLLM, SGLang or llama.cpp server, or of any other that
-    answers /v1/completions. It is sent prompts of four lengths that it has
-    never seen, and each of them once more: the first have to be evaluated, the
-    second come from its prefix cache. Run it while nobody else uses the server.
+    URL is a vLLM, SGLang or llama.cpp server, or any other with
+    /v1/completions. It gets new prompts of four lengths, each sent twice: the
+    first time the server has to evaluate it, the second time it comes from its
+    prefix cache. Run it while nobody else uses the server.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise click.BadParameter(f"{url!r} is not an http or https address", param_hint="URL")
@@ -171,9 +171,8 @@ def measure(
             click.echo(f"{kind}  {timed.tokens:>7,} tokens  {timed.seconds:8.3f} s", err=True)
     block = found.block * found.seconds_per_token
     click.echo(
-        f"{found.seconds_per_token * 1e3:.3f} ms for a token that is not cached "
-        f"({block:.4f} s for a missed block of {found.block}), {found.read:.3f} of it for one that "
-        "is",
+        f"An uncached token takes {found.seconds_per_token * 1e3:.3f} ms ({block:.4f} s for a "
+        f"missed block of {found.block}); a cached one takes {found.read:.3f} of that.",
         err=True,
     )
     sheet = found.sheet(name)

@@ -62,27 +62,27 @@ _ALONE_BYTES = 1 << 20
     "--sheet",
     metavar="NAME",
     shell_complete=complete_model,
-    help="Use one price sheet for all, named by family or model.",
+    help="Use one price sheet for everything, named by family or model.",
 )
 @click.option(
     "--prices",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="TOML",
-    help="Your own price sheets, searched first; if there is only one, it is used for all.",
+    help="Your own price sheets, searched first; a single one is used for everything.",
 )
 @click.option(
     "--sheets",
     "which",
     type=click.Choice(("own", "all")),
-    help="The model's own prices only, or other families' too for comparison; "
-    "all is the default for a page of logs under 32 MB.",
+    help="own: only each model's own prices; all: other families' too, for comparison. The "
+    "default is all for an HTML page of logs under 32 MB.",
 )
 @scorer_option()
 @min_tokens_option()
 @ceiling_option()
 @tool_options
 @click.option(
-    "--log-kind", type=click.Choice(tuple(KINDS)), help="The kind of log; detected if not given."
+    "--log-kind", type=click.Choice(tuple(KINDS)), help="The kind of log; detected by default."
 )
 @click.option(
     "--model",
@@ -93,8 +93,8 @@ _ALONE_BYTES = 1 << 20
 @click.option(
     "--observations",
     type=click.Choice(("user", "none")),
-    help="user: the agent acts by text, and what the user says after the task is what it observes;"
-    " none: it never does. By default known frames tell.",
+    help="user: the agent acts by text, and user messages after the task are observations; none:"
+    " no user message is one. By default known frames are recognised.",
 )
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="Stop after this many trajectories."
@@ -128,7 +128,7 @@ def replay(
     (OpenAI, Anthropic, Gemini, Bedrock); sessions of Claude Code, Codex, Gemini CLI,
     opencode, OpenHands, mini-swe-agent and SWE-agent; OpenTelemetry spans; logs
     and exports of LiteLLM, LangSmith, Langfuse and Inspect AI. Every call is
-    billed by the provider's prices, with its prefix cache simulated. Nothing is
+    billed at the provider's prices, with its prefix cache simulated. Nothing is
     sent anywhere.
     """
     size = sum(_size(path) for path in paths)
@@ -177,7 +177,7 @@ def _nothing(paths: tuple[Path, ...]) -> str:
     where = " or ".join(map(str, paths))
     return (
         f"nothing to replay in {where}: no file there is named like a log. "
-        f"Files that are read: {', '.join(NAMES)}, also compressed (.gz, .xz). "
+        f"It reads {', '.join(NAMES)}, also compressed (.gz, .xz). "
         f"Kinds of log: {', '.join(KINDS)}. "
         "Claude Code keeps its sessions in ~/.claude/projects, Codex in ~/.codex/sessions."
     )

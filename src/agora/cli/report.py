@@ -26,7 +26,7 @@ from agora.wrapping.settings import Tables, find, read
     help="Take settings from this file instead of ./agora.toml or ~/.config/agora/agora.toml.",
 )
 def report(out: Path, settings: Path | None) -> None:
-    """Write a report of this installation, to attach to an issue.
+    """Write a report about this installation, to attach to an issue.
 
     It has versions, your settings without their texts, the names of variables
     that are set, and what `agora doctor` found. Nothing is sent anywhere. No

@@ -38,7 +38,7 @@ from agora.scorers.load import load_scorer
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="Number of processes. In containers use one each, and run more containers.",
+    help="Number of processes. In containers, run one each and more containers.",
 )
 def serve(config: Path, *, check_config: bool, port: int | None, workers: int) -> None:
     """Run the gateway: agents call it, and it calls the provider with shorter prompts.
@@ -204,13 +204,17 @@ def _account(config: Config) -> list[str]:
     lines.append(f"identifies tenants by {source}")
     if tenants.stand_down:
         lines.append(
-            f"  stands down for one whose net saving over {tenants.window_requests:,} requests "
-            "is negative"
+            "  stops compressing for a tenant whose net saving over "
+            f"{tenants.window_requests:,} requests is negative"
         )
     agents = ", ".join(config.recall_agents)
     lines.append(f"offers recall: {f'yes, to {agents}' if config.recall else 'no'}")
-    sends = "spans and metrics" if config.telemetry.metrics else "spans"
-    lines.append(f"sends {sends} to {config.telemetry.endpoint or 'nobody'}")
-    lines.append(f"writes prompts to {config.journal.folder or 'no file'}")
+    if config.telemetry.endpoint:
+        sends = "spans and metrics" if config.telemetry.metrics else "spans"
+        lines.append(f"sends {sends} to {config.telemetry.endpoint}")
+    else:
+        lines.append("sends no telemetry")
+    folder = config.journal.folder
+    lines.append(f"writes prompts to {folder}" if folder else "writes no prompts to disk")
     lines.extend(f"note: {note}" for note in config.notes())
     return lines

@@ -10,7 +10,7 @@ import click
 
 @click.command()
 def statusline() -> None:
-    """Print what was saved so far, for the status line of Claude Code.
+    """Print the savings so far, for Claude Code's status line.
 
     Claude Code runs it after each answer, with its JSON on standard input. In
     ~/.claude/settings.json:

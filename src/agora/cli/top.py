@@ -46,9 +46,9 @@ def top(url: str, *, every_seconds: float, once: bool, json_out: str | None) -> 
     """Watch the gateway at URL: requests, rungs, tokens, dollars and latency.
 
     Everything shown comes from its /metrics. Rates and times cover the
-    last minute, totals everything since it started. Press Ctrl-C to quit.
-    Into a file or a pipe it prints once and exits. Where the gateway asks
-    for tokens, AGORA_TOKEN has one.
+    last minute; totals cover everything since it started. Press Ctrl-C to
+    quit. When piped, it prints once and exits. If the gateway requires tokens,
+    set AGORA_TOKEN.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise click.BadParameter(f"{url!r} is not an http or https address", param_hint="URL")

@@ -33,14 +33,14 @@ _NOT_RUNNABLE = 126
     type=click.Path(dir_okay=False, path_type=Path),
     help="Take settings from this file instead of ./agora.toml or ~/.config/agora/agora.toml.",
 )
-@click.option("--shadow", is_flag=True, help="Change nothing, only count what would be saved.")
+@click.option("--shadow", is_flag=True, help="Change nothing; only count what would be saved.")
 @ceiling_option()
 @tool_options
 @click.option(
     "--as",
     "known_as",
     type=click.Choice(tuple(AGENTS)),
-    help="Treat the command as this agent, for instance a script that uses its SDK.",
+    help="Treat the command as this agent, for example a script that uses its SDK.",
 )
 @click.option(
     "--log",
@@ -70,22 +70,22 @@ def wrap(
     account: Path | None,
     quiet: bool,
 ) -> None:
-    """Run a coding agent with a gateway of its own, and say at the end what it came to.
+    """Run a coding agent through AGORA, and print what the session cost and saved.
 
     AGENT is claude, codex, opencode, pi, gemini, qwen, openhands,
     mini-swe-agent, aider, or any command that reads OPENAI_BASE_URL,
-    ANTHROPIC_BASE_URL or the like.
+    ANTHROPIC_BASE_URL or a similar variable.
 
     \b
         agora wrap claude
         agora wrap codex exec "fix the tests"
         agora wrap --as openhands -- python my_agent.py
 
-    The gateway listens on a free port of this machine and ends with the
-    agent. Nothing of yours is changed: the agent is told by variables and
-    arguments, an address that you have set already becomes where the gateway
-    sends requests, and your keys pass through. Terminal, signals and exit code
-    are the agent's own.
+    A gateway starts on a free local port and stops with the agent. None of
+    your files is changed: the agent learns the gateway's address from variables
+    and arguments. If you have set a provider address, the gateway sends requests
+    there. Your keys pass through. Terminal, signals and exit code are the
+    agent's own.
     """  # noqa: D301 - the mark that keeps click from joining the lines
     if not hasattr(os, "waitstatus_to_exitcode") or os.name != "posix":
         raise click.ClickException("agora wrap needs Linux or macOS; use agora serve elsewhere")
@@ -122,7 +122,7 @@ def _program(name: str, agent: Agent, known_as: str | None) -> str:
         if (path := shutil.which(one)) is not None:
             return path
     there = Path(name).exists() and "/" in name
-    remedy = f"; {agent.install} installs it" if is_name else nearest(name, AGENTS)
+    remedy = f"; install it with: {agent.install}" if is_name else nearest(name, AGENTS)
     click.echo(f"agora: {name} {'cannot be run' if there else 'was not found'}{remedy}", err=True)
     sys.exit(_NOT_RUNNABLE if there else _NOT_FOUND)
 
@@ -184,9 +184,9 @@ def _loses(weight: "Weight | None", *, quiet: bool) -> bool:
         return False
     if not quiet:
         click.echo(
-            "agora: nothing is edited: in your plan's quota a cached token weighs at most "
-            f"{weight.high:.3f} of one that is not (from {weight.changes} calls), and below "
-            f"{weight.break_even:.3f} edits lose",
+            "agora: not editing: in your plan's quota a cached token counts as at most "
+            f"{weight.high:.3f} of an uncached one (from {weight.changes} calls), and below "
+            f"{weight.break_even:.3f} an edit costs more quota than it saves",
             err=True,
         )
     return True

@@ -44,12 +44,12 @@ class Budget:
             object.__setattr__(self, "keep_ratio", KEEP_RATIO)
         for name, ratio in (("keep_ratio", self.keep_ratio), ("min_ratio", self.min_ratio)):
             if ratio is not None and not (isinstance(ratio, int | float) and 0 <= ratio <= 1):
-                raise BudgetError(f"has {name} {ratio!r}; it is a share, from 0 to 1")
+                raise BudgetError(f"has {name} {ratio!r}; it must be a share from 0 to 1")
         if self.unit not in ("tokens", "characters"):
-            raise BudgetError(f"has unit {self.unit!r}; it is tokens or characters")
+            raise BudgetError(f"has unit {self.unit!r}; it must be tokens or characters")
         if self.limit is not None:
             if not isinstance(self.limit, int) or self.limit < 0:
-                raise BudgetError(f"has limit {self.limit!r}; it is a size, 0 or more")
+                raise BudgetError(f"has limit {self.limit!r}; it must be a whole number, 0 or more")
             object.__setattr__(self, "min_ratio", 0.0)
 
     def of(self, total: int, *, floor: int = 0) -> int:

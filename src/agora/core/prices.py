@@ -96,18 +96,20 @@ class PriceSheet:
     def __post_init__(self) -> None:
         for name in ("input", "output", "minimum_prefix", "block", "ttl_seconds", "lookback"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise PriceSheetError(self.name, f"has {name} {getattr(self, name)!r}; 0 or more")
+                raise PriceSheetError(
+                    self.name, f"has {name} {getattr(self, name)!r}; it must be 0 or more"
+                )
         if not 0 <= self.read <= 1:
             raise PriceSheetError(
-                self.name, f"has read {self.read!r}; it is a ratio to input, from 0 to 1"
+                self.name, f"has read {self.read!r}; it must be a ratio to input, from 0 to 1"
             )
         if not 0 < self.hit <= 1:
             raise PriceSheetError(
-                self.name, f"has hit {self.hit!r}; it is a share, above 0 and at most 1"
+                self.name, f"has hit {self.hit!r}; it must be a share above 0 and at most 1"
             )
         if not 1 <= self.write < math.inf:
             raise PriceSheetError(
-                self.name, f"has write {self.write!r}; it is a ratio to input, 1 or more"
+                self.name, f"has write {self.write!r}; it must be a ratio to input, 1 or more"
             )
         for life in self.lifetimes:
             if not (life.ttl and 0 < life.seconds < math.inf and 1 <= life.write < math.inf):
@@ -351,7 +353,9 @@ def _load(toml_text: str, base: Mapping[str, PriceSheet] | None) -> dict[str, Pr
         if like is not None:
             model = sheets.get(like) or (shipped_sheets() if base is None else base).get(like)
             if model is None:
-                raise PriceSheetError(family, f"is like {like!r}, which is no sheet above it")
+                raise PriceSheetError(
+                    family, f"is like {like!r}, but no sheet above it has that name"
+                )
             values = {field.name: getattr(model, field.name) for field in fields(model)}
             del values["note"]
             if "write" in table:
@@ -360,7 +364,7 @@ def _load(toml_text: str, base: Mapping[str, PriceSheet] | None) -> dict[str, Pr
             values[key] = _typed(family, key, value)
         missing = [key for key in _NEEDED if key not in values]
         if missing:
-            raise PriceSheetError(family, f"lacks {', '.join(missing)}; or say `like`")
+            raise PriceSheetError(family, f"lacks {', '.join(missing)}; add them, or `like`")
         values["name"] = family
         sheets[family] = PriceSheet(**values)  # type: ignore[arg-type]
     return sheets
@@ -382,7 +386,7 @@ def _rows(family: str, key: str, value: object, kind: type[Any]) -> tuple[object
     rows: list[Any] = value if isinstance(value, list) else [None]
     if not all(isinstance(row, dict) and row.keys() == names.keys() for row in rows):
         raise PriceSheetError(
-            family, f"has {key} {value!r}; it is a list of tables with {', '.join(names)}"
+            family, f"has {key} {value!r}; it must be a list of tables with {', '.join(names)}"
         )
     return tuple(
         kind(**{name: _plain(family, name, row[name], wanted) for name, wanted in names.items()})

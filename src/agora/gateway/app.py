@@ -159,11 +159,15 @@ class App:
         """Return why nothing of a request is looked at."""
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) > 1:
-            return RefusedError(400, "host", "the header Host stands there twice; send it once")
+            return RefusedError(400, "host", "the header Host was sent twice; send it once")
         if not self.config.takes_host(b"".join(hosts).decode("latin-1")):
-            return RefusedError(421, "host", "the gateway does not answer to this host")
+            return RefusedError(
+                421,
+                "host",
+                "the gateway does not answer to this host; listen.hosts names those it does",
+            )
         if method not in _METHODS:
-            return RefusedError(405, "method", f"the method is none of {', '.join(_METHODS)}")
+            return RefusedError(405, "method", f"use one of the methods {', '.join(_METHODS)}")
         return None
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -239,15 +243,15 @@ class App:
             raise RefusedError(
                 404,
                 "unknown_path",
-                "nothing says which provider this request is for: its path is no path of an API "
-                "that is known here, or its headers and its key do not tell whose",
+                "cannot tell which provider this request is for: its path belongs to no known "
+                "API, or to several, and neither headers nor key say which; check the base URL",
             )
         if keys.stray and ALL not in self.forwarder.also:
             raise RefusedError(
                 400,
                 "stray_key",
-                f"{keys.stray}; nothing says whose key it is, so it is not forwarded: send one key "
-                "the way its provider's own clients do",
+                f"{keys.stray}; it is unclear whose key this is, so the request is not forwarded: "
+                "send one key, the way its provider's own clients do",
             )
         if not any(upstream.takes(route.family, keys.owners) for upstream in self.config.upstreams):
             raise no_upstream(route.family, keys.owners)
@@ -345,7 +349,7 @@ class App:
             # The caller has a request to send on: its own messages are a good answer.
             own = unchanged(body, outcome)
             if not own:
-                raise RefusedError(400, "unread", "there are no messages in the body")
+                raise RefusedError(400, "unread", "the body has no messages")
             return Compressed(own, outcome)
         if outcome.problem:
             raise RefusedError(400, "unread", outcome.problem)

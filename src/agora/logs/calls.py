@@ -81,7 +81,7 @@ class Grouping:
             self._tally.refuse(where, "is a call without messages")
             return
         if not all(type(message) is dict for message in call.messages):
-            self._tally.refuse(where, "holds a message that is no object")
+            self._tally.refuse(where, "holds a message that is not an object")
             return
         earlier = self._server_side(call)
         if call.previous_id and earlier is None:

@@ -394,7 +394,7 @@ def _row(
         tally.refuse(where, _told(error))
         return
     if not isinstance(value, dict):
-        tally.refuse(where, "is no object")
+        tally.refuse(where, "is not an object")
         return
     value |= {"id": own, "sessionID": session}
     if inside is not None:

@@ -17,7 +17,7 @@ from agora.logs.unseen import Unseen, inferred, ratio, was_cut
 
 MOST_CALLS = 4_000
 """Calls of one trajectory; no window holds a prompt of so many steps."""
-BY_MARKERS = "AGORA had shortened it: its markers stand in the messages"
+BY_MARKERS = "AGORA had shortened it: its markers are in the messages"
 BY_USAGE = (
     "it was shortened on its way to the provider (by AGORA, or by the client itself): "
     "far fewer tokens were billed than its text has"

@@ -41,7 +41,7 @@ class Bundle:
         data = _bytes(self.folder / name, _MOST_BYTES)
         if hashlib.sha256(data).hexdigest() != expected:
             raise BundleError(
-                str(self.folder / name), f"does not have the SHA-256 that is noted for it; {_AGAIN}"
+                str(self.folder / name), f"does not match the SHA-256 in its manifest; {_AGAIN}"
             )
         return data
 
@@ -57,7 +57,7 @@ def read_bundle(folder: Path, *, sha256: str | None = None) -> Bundle:
     path = folder / MANIFEST
     data = _bytes(path, _MOST_MANIFEST_BYTES)
     if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
-        raise BundleError(str(path), f"does not have the SHA-256 that is pinned for it; {_AGAIN}")
+        raise BundleError(str(path), f"does not match the SHA-256 that is pinned for it; {_AGAIN}")
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):

@@ -131,14 +131,14 @@ def read_head(data: bytes) -> Head:
             name: np.array(found.get(name), dtype=np.float32) for name in (*_NUMBERS, *_ARRAYS)
         }
     except (ValueError, TypeError, OverflowError):
-        raise _wrong("has something else where numbers have to be") from None
+        raise _wrong("has something other than numbers where numbers belong") from None
     count, width = (*read_in["directions"].shape, 0, 0)[:2]
     shapes = {"center": (width,), "directions": (count, width)}
     for name, array in read_in.items():
         expected = () if name in _NUMBERS else shapes.get(name, (count,))
         # Not a number fails the comparison too.
         if array.shape != expected or not array.size or not (abs(array) <= _MOST_NUMBER).all():
-            raise _wrong(f"has in {name} what no training gives")
+            raise _wrong(f"has values in {name} that no training gives")
     known: dict[str, Any] = {name: float(read_in[name]) for name in _NUMBERS}
     known.update({name: read_in[name] for name in _ARRAYS})
     return Head(**known)

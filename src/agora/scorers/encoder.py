@@ -113,7 +113,7 @@ class Encoder:
             raise
         except Exception as error:
             raise BundleError(
-                str(bundle.folder), f"cannot be made ready ({type(error).__name__}); {_AGAIN}"
+                str(bundle.folder), f"cannot be loaded ({type(error).__name__}); {_AGAIN}"
             ) from error
         self._inputs = tuple(one.name for one in self._model.get_inputs())
         if not set(self._inputs) <= set(INPUTS):

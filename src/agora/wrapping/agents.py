@@ -109,7 +109,7 @@ def _claude(seen: Seen) -> Plan:
     if "ANTHROPIC_BASE_URL" in settings:
         # Its settings win over the environment, and the command line over its settings.
         if any(one.startswith("--settings") for one in seen.arguments):
-            notes = ("ANTHROPIC_BASE_URL is in Claude Code's settings, and --settings is taken",)
+            notes = ("Claude Code's settings name ANTHROPIC_BASE_URL, and you passed --settings",)
         else:
             arguments = ("--settings", json.dumps({"env": environment}))
     return Plan(
@@ -193,12 +193,12 @@ def _opencode(seen: Seen) -> Plan:
         upstreams.append(Upstream(format, url.rstrip("/"), tuple(models or ("*",)), chosen))
         providers[name] = {"options": {"baseURL": mirrored(seen.base, url)}}
     if not providers:
-        return Plan(notes=("no key or login of OpenAI, Anthropic or Google was found",))
+        return Plan(notes=("no key or login for OpenAI, Anthropic or Google was found",))
     content = _merged(inline, {"provider": providers})
     return Plan(
         environment={"OPENCODE_CONFIG_CONTENT": json.dumps(content)},
         upstreams=_narrow_first(upstreams),
-        notes=("providers other than " + ", ".join(providers) + " are asked directly",),
+        notes=("providers other than " + ", ".join(providers) + " bypass the gateway",),
     )
 
 
@@ -241,7 +241,7 @@ def _pi(seen: Seen) -> Plan:
         arguments=("-e", str(seen.temporary / "agora-pi.js")),
         files={"agora-pi.js": _PI_EXTENSION.format(calls="\n".join(calls))},
         upstreams=_narrow_first(upstreams),
-        notes=("providers other than " + ", ".join((*own, *_PI)) + " are asked directly",),
+        notes=("providers other than " + ", ".join((*own, *_PI)) + " bypass the gateway",),
     )
 
 
@@ -252,7 +252,7 @@ def _gemini(seen: Seen) -> Plan:
     login = text_at(settings, "security", "auth", "selectedType")
     login = login or text_at(settings, "selectedAuthType")
     if login.startswith(("oauth", "login")) and not seen.variable("GEMINI_API_KEY"):
-        return Plan(notes=("it is logged in with a Google account, whose service is asked as is",))
+        return Plan(notes=("it is logged in with a Google account, which cannot be redirected",))
     upstream = upstream_for("gemini", seen.variable(*_GEMINI), said.get(_GEMINI[0], ""))
     return Plan(
         environment={_GEMINI[0]: mirrored(seen.base, upstream.url)},
@@ -267,7 +267,7 @@ def _qwen(seen: Seen) -> Plan:
     said = read_variables(files, _OPENAI)
     settings = read_json(folder / "settings.json")
     if text_at(settings, "security", "auth", "selectedType").startswith("qwen"):
-        return Plan(notes=("it is logged in with a Qwen account, whose service is asked as is",))
+        return Plan(notes=("it is logged in with a Qwen account, which cannot be redirected",))
     own = text_at(settings, "security", "auth", "baseUrl")
     upstream = upstream_for("openai", seen.variable(*_OPENAI), said.get(_OPENAI[0], ""), own)
     base = mirrored(seen.base, upstream.url)
@@ -330,7 +330,7 @@ def _without_gemini(plan: Plan) -> Plan:
     return Plan(
         environment={n: value for n, value in plan.environment.items() if n not in _GEMINI},
         upstreams=tuple(one for one in plan.upstreams if one.format != "gemini"),
-        notes=("models other than OpenAI's and Anthropic's are asked directly",),
+        notes=("models other than OpenAI's and Anthropic's bypass the gateway",),
     )
 
 

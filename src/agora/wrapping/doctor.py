@@ -102,7 +102,7 @@ def _settings(
     except ConfigError as error:
         return None, Finding("settings", "problem", str(error), "correct the file")
     if path is None:
-        return tables, Finding("settings", "ok", f"defaults; a file would be {where}")
+        return tables, Finding("settings", "ok", f"defaults; to change them, write {where}")
     return tables, Finding("settings", "ok", str(path))
 
 
@@ -125,7 +125,7 @@ def _environment(environment: Mapping[str, str]) -> Iterator[Finding]:
     if around := around_proxies(environment):
         changes = (f"NO_PROXY={around['NO_PROXY']}",)
         yield Finding(
-            "proxy", "ok", "the gateway uses yours; the agent reaches the gateway without", "",
+            "proxy", "ok", "the gateway uses yours; the agent reaches the gateway directly", "",
             changes,
         )  # fmt: skip
     for name, value in environment.items():
@@ -141,8 +141,8 @@ def _environment(environment: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding(
                 "address",
                 "note",
-                f"{name} is on this machine: requests will go there behind the gateway",
-                f"unset {name} if an earlier proxy was left in it",
+                f"{name} points to this machine: the gateway will send requests there",
+                f"unset {name} if it is left over from another proxy",
             )
 
 
@@ -172,14 +172,14 @@ def _through(tables: dict[str, Any], environment: Mapping[str, str]) -> Finding:
                 "127.0.0.1",
             )
     if status != 200 or len(arrived) != 1:
-        remedy = "agora wrap --log FILE keeps the gateway's log: look there"
+        remedy = "look in the gateway's log, which agora wrap --log FILE keeps"
         return Finding("gateway", "problem", f"a request was answered with {status}", remedy)
-    what = "as it was" if arrived[0] == sent else f"shortened to {len(arrived[0]):,}"
+    what = "unchanged" if arrived[0] == sent else f"shortened to {len(arrived[0]):,}"
     return Finding(
         "gateway",
         "ok",
-        f"up in {started:.1f} s on a free port; {len(sent):,} bytes came through {what} in "
-        f"{took * 1e3:.0f} ms",
+        f"started in {started:.1f} s; a test request of {len(sent):,} bytes came through {what} "
+        f"in {took * 1e3:.0f} ms",
     )
 
 
@@ -189,9 +189,9 @@ def _fixed_port() -> Finding:
     try:
         create_server(("127.0.0.1", _PORT)).close()
     except OSError:
-        remedy = "nothing for agora wrap; agora serve --port takes another"
-        return Finding("port", "note", f"{_PORT}, of agora serve, is taken", remedy)
-    return Finding("port", "ok", f"{_PORT}, of agora serve, is free; agora wrap takes any")
+        remedy = "agora wrap does not need it; agora serve --port uses another"
+        return Finding("port", "note", f"{_PORT}, the default of agora serve, is in use", remedy)
+    return Finding("port", "ok", f"{_PORT}, the default of agora serve, is free")
 
 
 def _agent(agent: Agent, plan: Plan, environment: Mapping[str, str]) -> Finding:
@@ -200,10 +200,10 @@ def _agent(agent: Agent, plan: Plan, environment: Mapping[str, str]) -> Finding:
         None,
     )
     if path is None:
-        return Finding(agent.title, "note", "not found", f"{agent.install} installs it")
+        return Finding(agent.title, "note", "not found", f"install it with: {agent.install}")
     version = _version(path, environment)
     if version is None:
-        found = f"{path} does not say its version"
+        found = f"{path} does not print its version"
         return Finding(agent.title, "problem", found, f"try {path} --version")
     changes = [f"{name}={value}" for name, value in plan.environment.items()]
     if plan.arguments:

@@ -104,14 +104,14 @@ class Quota:
         line = " and ".join(said) + (" used" if said else "")
         if self.weight is not None:
             one = self.weight
-            beside = "a written one" if one.beside == "written" else "one that is not cached"
+            beside = "a written one" if one.beside == "written" else "an uncached one"
             if one.high is None or one.weight is None:
                 weighs = f"at least {one.low:.2f}"
             else:
                 weighs = f"{one.weight:.2f} [{one.low:.2f}, {one.high:.2f}]"
-            line += f", a cached token weighs {weighs} of {beside} in it ({one.changes} calls)"
+            line += f", where a cached token counts as {weighs} of {beside} ({one.changes} calls)"
         if self.least_input_left is not None and not said:
-            line = f"at least {self.least_input_left:.0%} of the key's input tokens a minute left"
+            line = f"at least {self.least_input_left:.0%} of the key's input tokens per minute left"
         return line
 
 

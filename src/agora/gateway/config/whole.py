@@ -78,7 +78,7 @@ class Config:
     """Request headers forwarded to upstreams besides those on the list, in lower case; "*" stands
     for all that are not meant for one hop or for the gateway."""
     other_paths: Format | None = None
-    """Whose a path is that no API known here has; None if it is nobody's and answered with 404."""
+    """Which provider gets the paths of no known API; None answers them with 404."""
     log: Log = field(default_factory=Log)
     telemetry: Telemetry = field(default_factory=Telemetry)
     journal: Journal = field(default_factory=Journal)
@@ -155,9 +155,9 @@ class Config:
         problems: list[str] = []
         if not (is_loopback(self.listen_host) or self.clients or self.listen_open):
             problems.append(
-                f"listen.host is {self.listen_host!r}, which others can reach, and no client has a "
-                "token; write [[clients]] with name and sha256, or listen.open = true if whoever "
-                "reaches the port may use it"
+                f"listen.host is {self.listen_host!r}, which other machines can reach, but no "
+                "client has a token; add [[clients]] with name and sha256, or set listen.open = "
+                "true to let anyone who reaches the port use it"
             )
         if self.listen_certificate is not None and self.listen_key is not None:
             try:
@@ -165,7 +165,7 @@ class Config:
                 context.load_cert_chain(self.listen_certificate, self.listen_key, lambda: "")
             except OSError as error:
                 problems.append(
-                    "listen.certificate and listen.key are no certificate and its key in PEM, "
+                    "listen.certificate and listen.key are not a certificate and its key in PEM, "
                     f"without a password: {error.strerror or error}"
                 )
         return tuple(problems)
@@ -212,7 +212,7 @@ class Config:
             )
         if self.journal.folder is not None:
             notes.append(
-                f"journal.folder is {self.journal.folder!r}: prompts are written there as they came"
+                f"journal.folder is {self.journal.folder!r}: prompts are written there in full"
             )
         scorer = self.compression.scorer
         if scorer not in NAMES and not os.path.isfile(Path(scorer) / MANIFEST):

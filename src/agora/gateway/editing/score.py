@@ -149,6 +149,6 @@ def _problem(body: dict[str, Any], request: Request) -> str:
     if observations not in (None, "user", "none"):
         return 'observations is neither "user" nor "none" nor absent'
     if not isinstance(pins, list) or any(type(pin) is not int for pin in pins):
-        return "pins is no list of step numbers"
+        return "pins must be a list of step numbers"
     broken = broken_rules(request)
     return f"the messages would be refused as they are: {broken[0]}" if broken else ""

@@ -69,9 +69,9 @@ class NoSecretError(AgoraError):
 
     def __str__(self) -> str:
         return (
-            f"compression.mode is 'experiment' and {self.variable} is not set: arms are drawn by "
-            "it, and without one each start would draw others; set it to a long random text, the "
-            "same for all replicas"
+            f"compression.mode is 'experiment' but {self.variable} is not set: arms are drawn "
+            "from it, and without it every start would draw different ones; set it to a long "
+            "random text, the same for all replicas"
         )
 
 
@@ -172,7 +172,7 @@ def posted(trial: Trial | None, tenant: str, body: bytes) -> bytes:
         RefusedError: it says no outcome, or no experiment runs.
     """
     if trial is None:
-        raise RefusedError(404, "no_experiment", "no experiment runs here: compression.mode")
+        raise RefusedError(404, "no_experiment", "no experiment runs here: set compression.mode")
     try:
         told = decode(body)
     except Unreadable:

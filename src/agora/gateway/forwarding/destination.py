@@ -38,7 +38,9 @@ def target_of(scope: Scope) -> str:
         or any(char in path for char in "\\\r\n\0")
         or any(char in raw for char in "# ")
     ):
-        raise RefusedError(400, "path", "the request path is not a plain path")
+        raise RefusedError(
+            400, "path", "the request path has a character or a step such as .. that is not allowed"
+        )
     query = scope["query_string"].decode("latin-1")
     return f"{raw}?{query}" if query else raw
 
@@ -50,6 +52,6 @@ def no_upstream(family: Family, keys: frozenset[Family], *, model: bool = False)
         404,
         "no_upstream",
         f"no upstream of this gateway takes {family} requests{whose}"
-        f"{' for this model' if model else ''}; its configuration file names those it has, and by "
-        "credentials whose keys each takes",
+        f"{' for this model' if model else ''}; add one to [[upstreams]] in its configuration "
+        "file, or the key's provider to the credentials of one",
     )

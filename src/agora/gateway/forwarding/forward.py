@@ -92,12 +92,13 @@ async def _run(call: InFlight) -> None:
         await call.refuse(refused)
     except UpstreamError as failed:
         call.error = failed.kind
-        said = "the upstream gave no answer" if failed.status == 502 else "the upstream is late"
+        late = "the upstream did not answer in time"
+        said = "the upstream gave no answer" if failed.status == 502 else late
         await call.refuse(RefusedError(failed.status, call.reason, f"{said} ({failed.kind})"))
     except TruncatedError:
         call.error = "truncated"
         if not call.begun_answer:
-            message = "the upstream's answer broke off"
+            message = "the upstream's answer was cut off"
             await call.refuse(RefusedError(502, call.reason, message))
             return
         # The client must not take the part for the whole.

@@ -192,4 +192,6 @@ def too_long(most: int) -> RefusedError:
 
 def too_slow() -> RefusedError:
     """Return the refusal of a body that does not come."""
-    return RefusedError(408, "slow_body", "the body did not arrive in time, or had to make room")
+    return RefusedError(
+        408, "slow_body", "the body did not arrive in time, or made room for others"
+    )

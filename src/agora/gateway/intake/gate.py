@@ -58,8 +58,8 @@ class Gate:
             raise RefusedError(
                 401,
                 "token",
-                "this gateway asks for a token of its own in the header x-agora-token"
-                + ("; the one shown is not known" if shown else ""),
+                "this gateway requires a token in the header x-agora-token"
+                + ("; the one that was sent is unknown" if shown else ""),
             )
         return found
 

@@ -65,7 +65,7 @@ def inflate(body: bytes, encoding: bytes, most: int) -> bytes:
             return _inflated_zstd(body, most)
         return _inflated(body, _window(body, name), most)
     except zlib.error:
-        problem = f"the body is not the {name} that its Content-Encoding says"
+        problem = f"the body is not valid {name}, which its Content-Encoding names"
         raise EncodingError(400, "encoding", problem) from None
 
 

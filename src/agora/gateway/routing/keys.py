@@ -95,7 +95,7 @@ def keys_of(headers: Iterable[Header], path: bytes = b"", query: bytes = b"") ->
     >>> sorted(keys_of([(b"x-api-key", b"sk-proj-x")], b"/", b"KEY=AIza1").owners)
     ['anthropic', 'gemini', 'openai']
     >>> keys_of([(b"authorization", b"Bearer one, Bearer two")]).stray
-    "the header 'authorization' is not one key after 'Bearer'"
+    "the header 'authorization' does not hold exactly one key after 'Bearer'"
     """
     if len(path) + len(query) > _TARGET_MOST:
         return Keys(stray=f"the path and query are longer than {_TARGET_MOST:,} bytes")
@@ -109,7 +109,7 @@ def keys_of(headers: Iterable[Header], path: bytes = b"", query: bytes = b"") ->
             if not value:
                 continue
             if name in seen:
-                strays.append(f"the header {_shown(name)} stands there twice")
+                strays.append(f"the header {_shown(name)} was sent twice")
             seen.add(name)
             if name in _HEADERS:
                 found.add(_HEADERS[name])
@@ -128,9 +128,7 @@ def keys_of(headers: Iterable[Header], path: bytes = b"", query: bytes = b"") ->
             if owner is not None:
                 found.add(owner)
             elif _SECRET_PARAMETER.fullmatch(_NOT_A_NAME.sub(b"", parameter)):
-                strays.append(
-                    f"the parameter {_shown(parameter)} is one that no provider takes a key from"
-                )
+                strays.append(f"no provider takes a key from the parameter {_shown(parameter)}")
             else:
                 continue
             found.update(_by_words(value))
@@ -173,12 +171,12 @@ def _not_one_key(name: bytes, value: bytes) -> Iterator[str]:
     """Yield why the value of a header is not one key, written as providers take it."""
     if name != b"authorization":
         if not _ONE_WORD.fullmatch(value):
-            yield f"the header {_shown(name)} is not one key"
+            yield f"the header {_shown(name)} does not hold exactly one key"
         return
     scheme, _, rest = value.replace(b"\t", b" ").partition(b" ")
     if scheme.lower() == b"bearer":
         if rest and not _ONE_WORD.fullmatch(rest.strip()):
-            yield "the header 'authorization' is not one key after 'Bearer'"
+            yield "the header 'authorization' does not hold exactly one key after 'Bearer'"
     elif not (
         scheme.lower().startswith(b"aws4-")
         or (not rest and _ONE_WORD.fullmatch(value) and _BEGINNINGS.match(value) is not None)
