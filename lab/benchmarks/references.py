@@ -20,14 +20,13 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from agora.core.reading.repeats import Repeat, Shown
 from agora_lab.chats import text_of
 from agora_lab.fidelity.anchors import Anchor, Recorded, half_of, lot
 from agora_lab.fidelity.making import PromptMaker
@@ -46,7 +45,84 @@ _OPENING = 2
 """The system's message and the task."""
 _LEAST_DISTANCE = 3
 """Two steps are in the floor anyway."""
+_MIN_LINES = 4
+_MIN_CHARACTERS = 120
 KINDS = ("view again", "view after an edit", "whole result", "output")
+_NUMBERED = re.compile(r"( *)(\d+)([\t:\-→|]\s?)(?s:(.*))")
+"""A line as `cat -n`, `nl`, `grep -n` and the read tools of coding agents write it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A run of lines that an earlier result has too."""
+
+    start: int
+    end: int
+    """The line after its last one."""
+    result: int
+    """Which of the earlier results has it."""
+    line: int
+    """Where it begins there."""
+
+
+@dataclass(slots=True)
+class _Shown:
+    """The lines of the results that a prompt shows, in the order in which they were added."""
+
+    min_lines: int = _MIN_LINES
+    min_characters: int = _MIN_CHARACTERS
+    _results: list[tuple[str, ...]] = field(default_factory=list)
+    _places: dict[tuple[str, ...], tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, lines: Sequence[str], hidden: Sequence[Repeat] = ()) -> None:
+        """Take note of a result whose `hidden` runs do not stand in the prompt themselves."""
+        texts = tuple(map(_unnumbered, lines))
+        number = len(self._results)
+        self._results.append(texts)
+        gone = {line for run in hidden for line in range(run.start, run.end)}
+        for at in range(len(texts) - self.min_lines + 1):
+            window = texts[at : at + self.min_lines]
+            if gone.isdisjoint(range(at, at + self.min_lines)):
+                # The newest place wins: it is the nearest to whoever reads the reference.
+                self._places[window] = number, at
+
+    def repeats(self, lines: Sequence[str]) -> tuple[Repeat, ...]:
+        """Return the runs of lines that were shown before, in their order, none overlapping."""
+        texts = tuple(map(_unnumbered, lines))
+        found: list[Repeat] = []
+        at = 0
+        while at + self.min_lines <= len(texts):
+            place = self._places.get(texts[at : at + self.min_lines])
+            if place is None:
+                at += 1
+                continue
+            result, line = place
+            theirs = self._results[result]
+            length = self.min_lines
+            while (
+                at + length < len(texts)
+                and line + length < len(theirs)
+                and texts[at + length] == theirs[line + length]
+            ):
+                length += 1
+            if sum(map(len, texts[at : at + length])) >= self.min_characters:
+                found.append(Repeat(at, at + length, result, line))
+                at += length
+            else:
+                at += 1
+        return tuple(found)
+
+
+def _unnumbered(line: str) -> str:
+    r"""Return a line without the number in front of it.
+
+    >>> _unnumbered("    12\tdef area(self):"), _unnumbered("12:30 lunch")
+    ('def area(self):', '30 lunch')
+    """
+    found = _NUMBERED.fullmatch(line)
+    return found[4] if found else line
+
+
 Wording = Callable[[Sequence[str], Repeat], list[str]]
 
 
@@ -107,7 +183,7 @@ class Point:
 
 def points_of(one: Recorded) -> Iterator[Point]:
     """Yield the points of a trajectory at which the newest result repeats something."""
-    shown = Shown()
+    shown = _Shown()
     commands: list[str] = []
     step = 0
     for at in range(_OPENING, len(one.messages) - 1):

@@ -1,7 +1,8 @@
-"""What is left out of a result as soon as it arrives, before anything is chosen.
+"""What is left out of results as soon as they arrive: noise, and what the prompt shows already.
 
-It depends on the result alone, so it is the same at every later call: nothing that a provider
-has cached changes, and no thinking is invalidated.
+Noise depends on the result alone, a repeat on what is sent before it. So both are the same at every
+later call: nothing that a provider has cached changes, and no thinking is invalidated. At an edit
+repeats are looked for anew in what stays, so a reference never points at what is gone.
 """
 
 from collections.abc import Collection
@@ -11,6 +12,7 @@ from agora.adapters import Parsed, parse
 from agora.adapters.results import rewritten
 from agora.core.compression import Arrived, Compression, Reason
 from agora.core.reading.noise import NoiseKind, without_noise
+from agora.core.reading.repeats import Shown, referring
 from agora.core.request import Request
 from agora.core.tokens import TokenCounter
 
@@ -29,22 +31,57 @@ def arrive(
     """
     changed = 0
 
-    def clean(text: str) -> str:
+    def clean(number: int, text: str) -> str:
         nonlocal changed
-        cleaned = without_noise(text, noise)
+        cleaned = text if number in kept else without_noise(text, noise)
         changed += cleaned is not text
         return cleaned
 
-    messages = rewritten(parsed, clean, kept=frozenset(kept))
+    messages = rewritten(parsed, clean)
     if not changed:
         return request, parsed, Arrived()
-    original, request = request, replace(request, messages=messages)
-    again = parse(request, counter)
-    if again.owners != parsed.owners:
-        # What an agent by text observed is known by its frame, which the noise was part of.
-        return original, parsed, Arrived()
-    saved = parsed.trajectory.tokens - again.trajectory.tokens
-    return request, again, Arrived(changed, saved)
+    cleaner = replace(request, messages=messages)
+    again = parse(cleaner, counter)
+    return cleaner, again, Arrived(changed, parsed.trajectory.tokens - again.trajectory.tokens)
+
+
+def refer(
+    compression: Compression, *, kept: Collection[int], code: str, counter: TokenCounter
+) -> Compression:
+    """Return a compression in which what a result repeats of those before it is a reference.
+
+    Results of the steps in `kept` stay as they are. A prompt that is one text is left alone.
+    """
+    trajectory = compression.trajectory
+    if trajectory is None or isinstance(compression.messages, str):
+        return compression
+    positions = compression.positions or range(len(compression.messages))
+    owners = [compression.owners[position] for position in positions]
+    shown = Shown()
+    write = referring(shown, code)
+    results = tokens = 0
+
+    def shorten(number: int, text: str) -> str:
+        nonlocal results, tokens
+        if number in kept:
+            shown.add(text.split("\n"))
+            return text
+        written = write(text)
+        if written is not text:
+            results += 1
+            tokens += counter.count(text) - counter.count(written)
+        return written
+
+    messages = rewritten(Parsed(compression.messages, trajectory, owners), shorten)
+    if not results:
+        return compression
+    before = compression.arrived
+    return replace(
+        compression,
+        messages=messages,
+        tokens_after=compression.tokens_after - tokens,
+        arrived=Arrived(before.results + results, before.tokens + tokens),
+    )
 
 
 def with_arrived(compression: Compression, arrived: Arrived) -> Compression:
@@ -56,7 +93,7 @@ def with_arrived(compression: Compression, arrived: Arrived) -> Compression:
 
 
 def told(compression: Compression) -> Compression:
-    """Say of messages from which only noise was taken that they are not the caller's own."""
+    """Say of messages that were only shortened at arrival that they are not the caller's own."""
     if not compression.arrived.results or compression.changed:
         return compression
     if compression.reason is Reason.SHADOW:
@@ -65,7 +102,7 @@ def told(compression: Compression) -> Compression:
     text = isinstance(compression.messages, str)
     return replace(
         compression,
-        reason=Reason.NOISE_REMOVED,
+        reason=Reason.SHORTENED_AT_ARRIVAL,
         detail=f"{compression.reason}{why}",
         positions=() if text else tuple(range(len(compression.messages))),
     )

@@ -20,7 +20,7 @@ from agora.adapters.recall import offers_recall
 from agora.adapters.rendering import tokens_after
 from agora.adapters.rules.catalogue import Broken
 from agora.adapters.spoken import ACTS_BY_TEXT, may_act_by_text
-from agora.arrival import arrive, told, with_arrived
+from agora.arrival import arrive, refer, told, with_arrived
 from agora.bound_thinking import (
     edited_at,
     fail_open,
@@ -143,6 +143,9 @@ class Compressor:
     noise: Collection[NoiseKind] = ()
     """What is left out of results as soon as they arrive: terminal `codes`, `overwritten` progress,
     `repeated` lines, `indents` of JSON. None of it by default; results of `keep_tools` stay."""
+    repeats: bool = False
+    """Whether lines that an earlier result in the prompt shows are a reference to it when they
+    arrive again. Off by default: a language model does not read a reference for nothing."""
     paper_markers: bool = False
     binds_thinking: bool | None = None
     """Whether the model checks its thinking against all that precedes it, so that an edit has to
@@ -342,13 +345,20 @@ class Compressor:
                 detail=str(illegal[0]),
             )
             return replace(handed_on, rule=illegal[0].code)
-        parsed = parse(request, self._counter())
-        if not self.noise:
+        counter = self._counter()
+        parsed = parse(request, counter)
+        if not self.noise and not self.repeats:
             return self._edited(request, parsed, schedule, pins, sized, broken)
         kept = self._kept(parsed.trajectory, plans=False)
-        noise, counter = noise_kinds(self.noise), self._counter()
-        request, parsed, arrived = arrive(request, parsed, noise, kept=kept, counter=counter)
-        return with_arrived(self._edited(request, parsed, schedule, pins, sized, broken), arrived)
+        request, parsed, arrived = arrive(
+            request, parsed, tuple(self.noise), kept=kept, counter=counter
+        )
+        edited = self._edited(request, parsed, schedule, pins, sized, broken)
+        compression = with_arrived(edited, arrived)
+        if not self.repeats or not parsed.trajectory.steps:
+            return compression
+        code = code_of(parsed.trajectory.task, parsed.trajectory.steps[0])
+        return refer(compression, kept=kept, code=code, counter=counter)
 
     def _edited(
         self,

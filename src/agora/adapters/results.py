@@ -4,42 +4,39 @@ Only what a tool said is reached: never the user's text beside it, images, or wh
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from agora.adapters.base import Message, Parsed
 
 Change = Callable[[str], str]
+StepChange = Callable[[int, str], str]
+"""Returns the text of a result anew, given the number of its step."""
 _TEXTS = frozenset({"text", "input_text", "output_text"})
 _OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
 _ROLES = frozenset({"tool", "function"})
 _RESPONSES = ("functionResponse", "function_response")
 
 
-def rewritten(parsed: Parsed, change: Change, *, kept: frozenset[int] = frozenset()) -> Any:
-    """Return the messages with each text of a result changed; the caller's own if none differs.
-
-    Results of the steps in `kept` stay as they are.
-    """
+def rewritten(parsed: Parsed, change: StepChange) -> Any:
+    """Return the messages with each text of a result changed; the caller's own if none differs."""
     if isinstance(parsed.messages, str):
         # Of an input that is one text and nothing else, all of it is the task.
-        return _in_text(parsed, change, kept) if parsed.spans else parsed.messages
+        return _in_text(parsed, change) if parsed.spans else parsed.messages
     written = []
     for message, owner in zip(parsed.messages, parsed.owners, strict=True):
-        if owner < 0 and -owner not in kept:
-            message = _in_message(message, change)
-        written.append(message)
+        written.append(_in_message(message, partial(change, -owner)) if owner < 0 else message)
     same = all(new is old for new, old in zip(written, parsed.messages, strict=True))
     return parsed.messages if same else written
 
 
-def _in_text(parsed: Parsed, change: Change, kept: frozenset[int]) -> str:
+def _in_text(parsed: Parsed, change: StepChange) -> str:
     text: str = parsed.messages
     pieces: list[str] = []
     blocks = zip(parsed.owners, parsed.spans, parsed.observed, strict=True)
     for number, (start, end), observed in blocks:
         seen = text[observed:end]
-        changed = seen if not number or number in kept else change(seen)
-        pieces += [text[start:observed], changed]
+        pieces += [text[start:observed], change(number, seen) if number else seen]
     return "".join(pieces)
 
 

@@ -37,8 +37,8 @@ class Reason(StrEnum):
     THINKING_REMOVED = "thinking_removed"
     """Nothing was elided, but thinking that the model would no longer accept was taken out;
     `detail` has the reason why nothing was."""
-    NOISE_REMOVED = "noise_removed"
-    """Nothing was elided, but results came without their noise; `detail` has the reason why
+    SHORTENED_AT_ARRIVAL = "shortened_at_arrival"
+    """Nothing was elided, but results came without noise or repeats; `detail` has the reason why
     nothing was."""
 
 
@@ -104,7 +104,7 @@ class Arrived:
 NOTHING_ARRIVED = Arrived()
 
 
-_CHANGED = frozenset({Reason.COMPRESSED, Reason.THINKING_REMOVED, Reason.NOISE_REMOVED})
+_CHANGED = frozenset({Reason.COMPRESSED, Reason.THINKING_REMOVED, Reason.SHORTENED_AT_ARRIVAL})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ class Compression:
     thinking: Thinking = NO_THINKING
     """What was taken out of the model's own thinking, where it is bound to the prefix."""
     arrived: Arrived = NOTHING_ARRIVED
-    """What was left out of results as noise; it is part of `tokens_before`."""
+    """What was left out of results as noise and repeats; it is part of `tokens_before`."""
 
     @property
     def changed(self) -> bool:
@@ -164,10 +164,10 @@ class Compression:
                 f"{count} thinking {'block' if count == 1 else 'blocks'} taken out, "
                 f"nothing elided: {self.tokens_after:,} tokens ({self.detail})"
             )
-        if self.reason is Reason.NOISE_REMOVED:
+        if self.reason is Reason.SHORTENED_AT_ARRIVAL:
             count = self.arrived.results
             return (
-                f"noise taken out of {count} {'result' if count == 1 else 'results'}, nothing "
+                f"{count} {'result' if count == 1 else 'results'} shortened at arrival, nothing "
                 f"elided: {self.tokens_before:,} -> {self.tokens_after:,} tokens ({self.detail})"
             )
         if not self.changed:
