@@ -48,8 +48,11 @@ def _in_message(message: Message, change: Change) -> Message:
     if kind in _OUTPUTS:
         return _with(message, "output", _in_content(message.get("output"), change))
     content = message.get("content")
-    results = isinstance(content, list) and any(map(_is_result, content))
-    if results and message.get("role") not in _ROLES:
+    if (
+        isinstance(content, list)
+        and message.get("role") not in _ROLES
+        and any(map(_is_result, content))
+    ):
         return _with(message, "content", [_in_block(block, change) for block in content])
     # A tool's message, or what an agent that acts by text observed: all of it is the result.
     return _with(message, "content", _in_content(content, change))
@@ -97,6 +100,6 @@ def _is_text(part: object) -> bool:
     )
 
 
-def _with(value: Any, field: str, new: Any) -> Any:
+def _with(value: Message, field: str, new: Any) -> Message:
     """Return a value with a field changed, itself where that is the same."""
     return value if value.get(field) == new else {**value, field: new}
