@@ -84,6 +84,10 @@ FILES = {
         "LiteLLM's released proxy with the gateway as its compressor",
         "python -m benchmarks.litellm_proxy --out docs/results/litellm-proxy.json",
     ),
+    "arrival.json": (
+        "what could be left out of results as they arrive, and what that saves of the bill",
+        "python -m benchmarks.arrival LOG --json docs/results/arrival.json",
+    ),
     "experiment-arms.json": (
         "whether conversations stay in their arm: three replicas, kills, a rising share",
         "python -m benchmarks.experiment_arms --out docs/results/experiment-arms.json",

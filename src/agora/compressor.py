@@ -9,16 +9,18 @@ from typing import Never as NoOption
 from agora.adapters import (
     ADAPTERS,
     Parsed,
-    Rendered,
     broken_rules,
     known_format,
     make_request,
     parse,
 )
 from agora.adapters.lifetimes import asked_ttl
-from agora.adapters.objects import plain, restored
+from agora.adapters.objects import handed_back, plain
 from agora.adapters.recall import offers_recall
+from agora.adapters.rendering import tokens_after
+from agora.adapters.rules.catalogue import Broken
 from agora.adapters.spoken import ACTS_BY_TEXT, may_act_by_text
+from agora.arrival import arrive, refer, told, with_arrived
 from agora.bound_thinking import (
     edited_at,
     fail_open,
@@ -41,6 +43,7 @@ from agora.core.floor import floor, kept_by_tool
 from agora.core.past import Past
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.reading.actions import Tools
+from agora.core.reading.noise import NoiseKind
 from agora.core.recall import recalled
 from agora.core.renditions.draft import Forms
 from agora.core.renditions.markers import (
@@ -50,7 +53,6 @@ from agora.core.renditions.markers import (
     PaperMarkers,
     code_of,
 )
-from agora.core.renditions.rendition import Rendition
 from agora.core.request import Observations, Request
 from agora.core.schedule import (
     CEILING,
@@ -71,6 +73,7 @@ from agora.core.settings import (
     check_count,
     check_share,
     known_schedule,
+    noise_kinds,
     step_numbers,
     tool_names,
 )
@@ -137,6 +140,12 @@ class Compressor:
     """Tools that only read, whatever they are called: their steps may be gone."""
     counter: TokenCounter | None = None
     """Counts tokens; by default an estimate that depends on the script of the text."""
+    noise: Collection[NoiseKind] = ()
+    """What is left out of results as soon as they arrive: terminal `codes`, `overwritten` progress,
+    `repeated` lines, `indents` of JSON. None of it by default; results of `keep_tools` stay."""
+    repeats: bool = False
+    """Whether lines that an earlier result in the prompt shows are a reference to it when they
+    arrive again. Off by default: a language model does not read a reference for nothing."""
     paper_markers: bool = False
     binds_thinking: bool | None = None
     """Whether the model checks its thinking against all that precedes it, so that an edit has to
@@ -179,6 +188,7 @@ class Compressor:
         for setting in ("keep_tools", "changing_tools", "reading_tools"):
             object.__setattr__(self, setting, tool_names(setting, getattr(self, setting)))
         check_apart(_tools_of(self))
+        object.__setattr__(self, "noise", noise_kinds(self.noise))
         if self.sheet is not None and not isinstance(self.sheet, PriceSheet):
             needed = "a PriceSheet; agora.core.prices.sheet_for(model) returns one"
             raise SettingError("sheet", repr(self.sheet), needed)
@@ -258,7 +268,8 @@ class Compressor:
             compression = self._compressed(request, schedule, pinned, sized)
             if self.shadow:
                 compression = in_shadow(compression, request.messages)
-            return _handed_back(remove_unheld(request, compression), request, messages)
+            compression = told(remove_unheld(request, compression))
+            return handed_back(compression, request, messages)
         except Exception as error:
             if self.strict:
                 raise
@@ -269,7 +280,7 @@ class Compressor:
             if request is None:
                 return handed_on
             handed_on = replace(handed_on, messages=request.messages)
-            return _handed_back(fail_open(request, handed_on), request, messages)
+            return handed_back(fail_open(request, handed_on), request, messages)
 
     def schedule_for(self, model: str | None = None, ttl: str | None = None) -> Schedule:
         """Return when prompts to a model are edited: by its prices, or by the setting.
@@ -334,7 +345,30 @@ class Compressor:
                 detail=str(illegal[0]),
             )
             return replace(handed_on, rule=illegal[0].code)
-        parsed = parse(request, self._counter())
+        counter = self._counter()
+        parsed = parse(request, counter)
+        if not self.noise and not self.repeats:
+            return self._edited(request, parsed, schedule, pins, sized, broken)
+        kept = self._kept(parsed.trajectory, plans=False)
+        request, parsed, arrived = arrive(
+            request, parsed, tuple(self.noise), kept=kept, counter=counter
+        )
+        edited = self._edited(request, parsed, schedule, pins, sized, broken)
+        compression = with_arrived(edited, arrived)
+        if not self.repeats or not parsed.trajectory.steps:
+            return compression
+        code = code_of(parsed.trajectory.task, parsed.trajectory.steps[0])
+        return refer(compression, kept=kept, code=code, counter=counter)
+
+    def _edited(
+        self,
+        request: Request,
+        parsed: Parsed,
+        schedule: Schedule,
+        pins: frozenset[int],
+        sized: Callable[[Trajectory], Trajectory] | None,
+        broken: Sequence[Broken],
+    ) -> Compression:
         if sized is not None:
             parsed = replace(parsed, trajectory=sized(parsed.trajectory))
         trajectory = parsed.trajectory
@@ -461,7 +495,7 @@ class Compressor:
             markers = self.markers(recall=recall, code=code, first=min(renditions, default=0))
             rendered = adapter.render(parsed, renditions, markers)
             rendered, older, thinking = remove_older(rendered, request, parsed.thinking_tokens)
-            after = _tokens_after(trajectory, renditions, rendered, counter) - older
+            after = tokens_after(trajectory, renditions, rendered, counter) - older
             if after <= selection.most_tokens:
                 break
             # Counts of parts do not add up exactly: something gives way until the whole fits.
@@ -538,21 +572,6 @@ def _worth(
     return worth_of(rule, past, held.keys()), Rung.RULE, detail
 
 
-def _tokens_after(
-    trajectory: Trajectory,
-    renditions: Mapping[int, Rendition],
-    rendered: Rendered,
-    counter: TokenCounter,
-) -> int:
-    removed = 0
-    for number, rendition in renditions.items():
-        step = trajectory.steps[number - 1]
-        removed += step.tokens - (step.action_tokens if rendition.in_place else 0)
-    # One token more for each text that was added, for the gap before it.
-    added = sum(counter.count(text) + 1 for text in rendered.added)
-    return trajectory.tokens - removed + added
-
-
 def _unchanged(request: Request, parsed: Parsed, reason: Reason, detail: str = "") -> Compression:
     trajectory = parsed.trajectory
     return replace(
@@ -565,16 +584,6 @@ def _unchanged(request: Request, parsed: Parsed, reason: Reason, detail: str = "
         spans=parsed.spans,
         observed=parsed.observed,
     )
-
-
-def _handed_back(compression: Compression, request: Request, own: Any) -> Compression:
-    """Return the compression with the caller's own objects, where some were of an SDK."""
-    if request.messages is own:
-        return compression
-    if not compression.changed:
-        return replace(compression, messages=own)
-    messages = restored(compression.messages, compression.positions, request.messages, own)
-    return replace(compression, messages=messages)
 
 
 def refuse_options(function: Callable[..., object], unknown: Mapping[str, object]) -> None:

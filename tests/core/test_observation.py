@@ -81,3 +81,16 @@ def test_the_feature_of_an_error_is_one_for_an_error_and_otherwise_none() -> Non
     assert tells_an_error('{"detail": "Not found"}') == 1
     assert tells_an_error("all is well") == 0
     assert tells_an_error("x" * 300 + "error") == 0
+
+
+def test_a_command_that_names_itself_and_its_fault_failed() -> None:
+    failures = (
+        "find: paths must precede expression: `a.txt'\nfind: possible unquoted pattern\n0",
+        "cp: missing file operand\nTry 'cp --help' for more information.",
+        "ls: invalid option -- 'z'",
+        " && du ${2}' {} \\;: -c: line 1: unexpected EOF while looking for matching `''",
+    )
+    for failure in failures:
+        assert outcome_of(failure) == ("error", failure.splitlines()[0].strip())
+    assert not outcome_of("note: unknown option is what it says").failed
+    assert not outcome_of("date: 3 May\nplace: Bonn").failed

@@ -6,7 +6,11 @@ send it, or by its `to_dict`.
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
+
+from agora.core.compression import Compression
+from agora.core.request import Request
 
 _LEAVES = frozenset({str, int, float, bool, type(None)})
 _LISTS = (list, tuple)
@@ -24,6 +28,16 @@ def plain(messages: Any) -> Any:
     [{'role': 'user', 'content': 'Go.'}, {'role': 'assistant', 'content': 'done'}]
     """
     return _plain(messages, _DEPTH) if _holds_object(messages, _DEPTH) else messages
+
+
+def handed_back(compression: Compression, request: Request, own: Any) -> Compression:
+    """Return the compression with the caller's own objects, where some were of an SDK."""
+    if request.messages is own:
+        return compression
+    if not compression.changed:
+        return replace(compression, messages=own)
+    messages = restored(compression.messages, compression.positions, request.messages, own)
+    return replace(compression, messages=messages)
 
 
 def restored(

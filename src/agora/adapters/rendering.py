@@ -8,7 +8,8 @@ from agora.adapters.base import Message, Parsed, Rendered
 from agora.adapters.frames import framed
 from agora.core.renditions.markers import Markers
 from agora.core.renditions.rendition import Rendition
-from agora.core.trajectory import Step
+from agora.core.tokens import TokenCounter
+from agora.core.trajectory import Step, Trajectory
 from agora.errors import ParseError
 
 GAP = "\n\n"
@@ -98,6 +99,22 @@ def _notes(step: Step, rendition: Rendition, markers: Markers) -> Iterator[str]:
         yield markers.note(step.number, said)
     while True:
         yield markers.note(step.number, "")
+
+
+def tokens_after(
+    trajectory: Trajectory,
+    renditions: Mapping[int, Rendition],
+    rendered: Rendered,
+    counter: TokenCounter,
+) -> int:
+    """Return what a prompt costs once its steps stand as their renditions say."""
+    removed = 0
+    for number, rendition in renditions.items():
+        step = trajectory.steps[number - 1]
+        removed += step.tokens - (step.action_tokens if rendition.in_place else 0)
+    # One token more for each text that was added, for the gap before it.
+    added = sum(counter.count(text) + 1 for text in rendered.added)
+    return trajectory.tokens - removed + added
 
 
 def append_text(content: object, text: str, part_type: str) -> object:

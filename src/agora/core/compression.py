@@ -37,6 +37,9 @@ class Reason(StrEnum):
     THINKING_REMOVED = "thinking_removed"
     """Nothing was elided, but thinking that the model would no longer accept was taken out;
     `detail` has the reason why nothing was."""
+    SHORTENED_AT_ARRIVAL = "shortened_at_arrival"
+    """Nothing was elided, but results came without noise or repeats; `detail` has the reason why
+    nothing was."""
 
 
 class Rung(IntEnum):
@@ -90,6 +93,20 @@ class Thinking:
 NO_THINKING = Thinking()
 
 
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """What was left out of results as soon as they arrived."""
+
+    results: int = 0
+    tokens: int = 0
+
+
+NOTHING_ARRIVED = Arrived()
+
+
+_CHANGED = frozenset({Reason.COMPRESSED, Reason.THINKING_REMOVED, Reason.SHORTENED_AT_ARRIVAL})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compression:
     """The messages to send, and how they came about."""
@@ -120,11 +137,13 @@ class Compression:
     """In text formats: where what was observed begins in each block."""
     thinking: Thinking = NO_THINKING
     """What was taken out of the model's own thinking, where it is bound to the prefix."""
+    arrived: Arrived = NOTHING_ARRIVED
+    """What was left out of results as noise and repeats; it is part of `tokens_before`."""
 
     @property
     def changed(self) -> bool:
         """Whether the messages are not the caller's own."""
-        return self.reason is Reason.COMPRESSED or self.reason is Reason.THINKING_REMOVED
+        return self.reason in _CHANGED
 
     def __repr__(self) -> str:
         """Return the summary: a whole prompt is nothing for a screen or a log."""
@@ -144,6 +163,12 @@ class Compression:
             return (
                 f"{count} thinking {'block' if count == 1 else 'blocks'} taken out, "
                 f"nothing elided: {self.tokens_after:,} tokens ({self.detail})"
+            )
+        if self.reason is Reason.SHORTENED_AT_ARRIVAL:
+            count = self.arrived.results
+            return (
+                f"{count} {'result' if count == 1 else 'results'} shortened at arrival, nothing "
+                f"elided: {self.tokens_before:,} -> {self.tokens_after:,} tokens ({self.detail})"
             )
         if not self.changed:
             why = str(self.reason).replace("_", " ")
@@ -241,6 +266,6 @@ def untouched(messages: Any, reason: Reason, *, format: str, detail: str = "") -
 
 def in_shadow(compression: Compression, messages: Any) -> Compression:
     """Return the caller's own messages with the account of the edit that was not made."""
-    if not compression.changed:
+    if not compression.changed and not compression.arrived.results:
         return compression
     return replace(compression, messages=messages, reason=Reason.SHADOW, positions=())

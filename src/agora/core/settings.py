@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from agora.core.reading.actions import Tools
+from agora.core.reading.noise import KINDS as NOISE_KINDS
+from agora.core.reading.noise import NoiseKind
 from agora.errors import SettingError
 
 SCHEDULES = ("by_price", "every_call", "never")
@@ -46,6 +48,15 @@ def step_numbers(pins: Any) -> frozenset[int]:
         shown = repr(pins if pinned is None or isinstance(pins, str) else list(pinned))
         raise SettingError("pins", shown, "numbers of steps, counted from 1, such as [3, 7]")
     return frozenset(pinned)
+
+
+def noise_kinds(value: Any) -> tuple[NoiseKind, ...]:
+    """Return kinds of noise; refuse what is none."""
+    listed = isinstance(value, Collection) and not isinstance(value, str)
+    if not listed or any(kind not in NOISE_KINDS for kind in value):
+        needed = f"some of {', '.join(NOISE_KINDS)}"
+        raise SettingError("noise", repr(value), needed, NOISE_KINDS)
+    return tuple(value)
 
 
 def check_apart(tools: Tools) -> None:
