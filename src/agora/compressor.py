@@ -42,6 +42,7 @@ from agora.core.past import Past
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.reading.actions import Tools
 from agora.core.recall import recalled
+from agora.core.renditions.command import thought_tokens
 from agora.core.renditions.draft import Forms
 from agora.core.renditions.markers import (
     BareMarkers,
@@ -548,6 +549,7 @@ def _tokens_after(
     for number, rendition in renditions.items():
         step = trajectory.steps[number - 1]
         removed += step.tokens - (step.action_tokens if rendition.in_place else 0)
+        removed += thought_tokens(step, counter) if rendition.bare else 0
     # One token more for each text that was added, for the gap before it.
     added = sum(counter.count(text) + 1 for text in rendered.added)
     return trajectory.tokens - removed + added

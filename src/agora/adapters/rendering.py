@@ -6,6 +6,7 @@ from typing import Protocol
 
 from agora.adapters.base import Message, Parsed, Rendered
 from agora.adapters.frames import framed
+from agora.core.reading.actions import command_at
 from agora.core.renditions.markers import Markers
 from agora.core.renditions.rendition import Rendition
 from agora.core.trajectory import Step
@@ -28,6 +29,13 @@ class Wire(Protocol):
 
     def attach(self, message: Message, text: str) -> Message:
         """Return the message with `text` after its own content."""
+        ...
+
+    def bare(self, message: Message) -> Message:
+        """Return a message of the agent's without the thought before its command or its calls.
+
+        Asked only of messages that `Reading.spare` says may lose it.
+        """
         ...
 
     def results(self, message: Message) -> int:
@@ -71,6 +79,8 @@ def render_messages(
             marker = markers.run(tuple(run.values()), signed=signed)
             attached.setdefault(holder, []).append(marker)
             run.clear()
+        if rendition is not None and rendition.bare and owner > 0:
+            message = wire.bare(message)
         if rendition is not None and owner < 0:
             if number not in notes:
                 notes[number] = _notes(steps[number - 1], rendition, markers)
@@ -91,13 +101,32 @@ def render_messages(
 def _notes(step: Step, rendition: Rendition, markers: Markers) -> Iterator[str]:
     """Yield the notes of a step, in the order of its results; a bare one where it has no more."""
     first, *others = [place.result or "" for place in rendition.places]
-    note = markers.note(step.number, first)
+    note = markers.note(step.number, first, thought=rendition.bare)
     by_text = markers.framed and not step.calls
     yield framed(note, step.observation) if by_text else note
     for said in others:
         yield markers.note(step.number, said)
     while True:
         yield markers.note(step.number, "")
+
+
+def spares(content: list[Message], calls: int) -> bool:
+    """Tell whether a message of blocks may lose its thought: one plain text and calls."""
+    return len(content) == 1 + calls and sum(b.keys() <= _PLAIN_TEXT for b in content) == 1
+
+
+def bare_blocks(content: list[Message]) -> list[Message]:
+    """Return the blocks of such a message without its thought."""
+    acts = [block for block in content if "text" not in block]
+    return acts or [{**block, "text": bare_text(block["text"])} for block in content]
+
+
+def bare_text(said: str) -> str:
+    """Return what an agent said that acts by text from its command on."""
+    return said[command_at(said) :]
+
+
+_PLAIN_TEXT = frozenset({"type", "text"})
 
 
 def append_text(content: object, text: str, part_type: str) -> object:
