@@ -377,6 +377,8 @@ def _user(format: str, text: str) -> Message:
 
 
 def _exchange(format: str, name: str, arguments: Message, result: str) -> list[Message]:
+    use: Message
+    back: Message
     if format == "anthropic":
         use = {"type": "tool_use", "id": name, "name": "get_order", "input": arguments}
         back = {"type": "tool_result", "tool_use_id": name, "content": result}
@@ -395,7 +397,7 @@ def _exchange(format: str, name: str, arguments: Message, result: str) -> list[M
 
 def as_blocks(messages: list[Message], format: str) -> list[Message]:
     """Return the chat of an agent that acts by text in another format."""
-    if format in ("openai", "anthropic"):
+    if format in ("openai", "anthropic", "responses"):
         return messages
     if format == "anthropic blocks":
         return [{**m, "content": [{"type": "text", "text": m["content"]}]} for m in messages]
@@ -440,7 +442,9 @@ def test_calls_may_stay_without_what_was_said_beside_them(format: str) -> None:
     )
 
 
-@pytest.mark.parametrize("format", ["openai", "anthropic", "anthropic blocks", "bedrock", "gemini"])
+@pytest.mark.parametrize(
+    "format", ["openai", "responses", "anthropic", "anthropic blocks", "bedrock", "gemini"]
+)
 def test_a_command_may_stay_without_the_thought_before_it(format: str) -> None:
     messages = as_blocks(long_commands(10), format)
     name = format.partition(" ")[0]

@@ -57,7 +57,7 @@ class AnthropicMessages:
         self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
         """Return the messages without the elided steps, the caller's cache breakpoints moved up."""
-        rendered = render_messages(parsed, renditions, markers, self)
+        rendered = render_messages(parsed, renditions, markers, self, bare=self.bare)
         return _move_breakpoints(rendered, _lost_breakpoints(parsed, renditions))
 
     def holds(self, message: Message) -> bool:

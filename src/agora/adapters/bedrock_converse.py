@@ -54,7 +54,7 @@ class BedrockConverse:
         self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
         """Return the messages without the elided steps, the caller's cache points moved up."""
-        rendered = render_messages(parsed, renditions, markers, self)
+        rendered = render_messages(parsed, renditions, markers, self, bare=self.bare)
         return _move_points(rendered, _lost_points(parsed, renditions))
 
     def holds(self, message: Message) -> bool:

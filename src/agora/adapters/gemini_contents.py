@@ -65,7 +65,7 @@ class GeminiContents:
         self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
         """Return the contents without the elided steps."""
-        return render_messages(parsed, renditions, markers, self)
+        return render_messages(parsed, renditions, markers, self, bare=self.bare)
 
     def holds(self, message: Message) -> bool:
         """Tell whether a marker can be attached to this content."""

@@ -45,7 +45,7 @@ class OpenAIChat:
         self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
         """Return the messages without the elided steps."""
-        return render_messages(parsed, renditions, markers, self)
+        return render_messages(parsed, renditions, markers, self, bare=self.bare)
 
     def holds(self, message: Message) -> bool:
         """Tell whether a marker can be attached to this message."""

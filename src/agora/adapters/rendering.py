@@ -1,6 +1,6 @@
 """Messages written back with each step as its rendition says, markers inside those that stay."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Protocol
 
@@ -31,13 +31,6 @@ class Wire(Protocol):
         """Return the message with `text` after its own content."""
         ...
 
-    def bare(self, message: Message) -> Message:
-        """Return a message of the agent's without the thought before its command or its calls.
-
-        Asked only of messages that `Reading.spare` says may lose it.
-        """
-        ...
-
     def results(self, message: Message) -> int:
         """Return how many results a message carries; 1 where all of it is one."""
         ...
@@ -47,10 +40,23 @@ class Wire(Protocol):
         ...
 
 
+def _as_it_is(message: Message) -> Message:
+    return message
+
+
 def render_messages(
-    parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers, wire: Wire
+    parsed: Parsed,
+    renditions: Mapping[int, Rendition],
+    markers: Markers,
+    wire: Wire,
+    *,
+    bare: Callable[[Message], Message] = _as_it_is,
 ) -> Rendered:
-    """Write the messages: steps that are not in place go, their markers into what stays."""
+    """Write the messages: steps that are not in place go, their markers into what stays.
+
+    `bare` returns a message of the agent's without the thought before its command or its calls. It
+    is asked only of messages that `Reading.spare` says may lose it.
+    """
     steps = parsed.trajectory.steps
     messages: list[Message] = []
     positions: list[int] = []
@@ -80,7 +86,7 @@ def render_messages(
             attached.setdefault(holder, []).append(marker)
             run.clear()
         if rendition is not None and rendition.bare and owner > 0:
-            message = wire.bare(message)
+            message = bare(message)
         if rendition is not None and owner < 0:
             if number not in notes:
                 notes[number] = _notes(steps[number - 1], rendition, markers)
