@@ -40,17 +40,13 @@ class Wire(Protocol):
         ...
 
 
-def _as_it_is(message: Message) -> Message:
-    return message
-
-
 def render_messages(
     parsed: Parsed,
     renditions: Mapping[int, Rendition],
     markers: Markers,
     wire: Wire,
     *,
-    bare: Callable[[Message], Message] = _as_it_is,
+    bare: Callable[[Message], Message] | None = None,
 ) -> Rendered:
     """Write the messages: steps that are not in place go, their markers into what stays.
 
@@ -85,7 +81,7 @@ def render_messages(
             marker = markers.run(tuple(run.values()), signed=signed)
             attached.setdefault(holder, []).append(marker)
             run.clear()
-        if rendition is not None and rendition.bare and owner > 0:
+        if bare is not None and rendition is not None and rendition.bare and owner > 0:
             message = bare(message)
         if rendition is not None and owner < 0:
             if number not in notes:
