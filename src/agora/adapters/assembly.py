@@ -52,6 +52,8 @@ class Reading:
     """Whether there is more in it than text."""
     thinking_tokens: int = 0
     """What its thinking blocks cost, which is part of `tokens`."""
+    spare: bool = False
+    """Whether the text of a message of the agent's may be left out, or what of it is no command."""
 
 
 @dataclass(slots=True)
@@ -72,6 +74,7 @@ class _OpenStep:
     thinking_tokens: int = 0
     acts: bool = False
     masked: bool = False
+    spare: bool = False
     opaque: str = ""
 
     def step(self, number: int, *, mask: bool) -> Step:
@@ -94,6 +97,7 @@ class _OpenStep:
             action_tokens=action_tokens,
             failed=len(self.came) == 1 and self.came[0].failed,
             thinking_tokens=self.thinking_tokens,
+            spare=self.spare and len(self.agent) == 1 and not mask,
             several=tuple(self.came) if len(self.came) > 1 else (),
         )
 
@@ -169,6 +173,7 @@ class Assembly:
             step = self._open = _OpenStep()
         step.agent.append(position)
         step.agent_tokens += reading.tokens
+        step.spare = reading.spare
         step.thinking_tokens += reading.thinking_tokens
         if reading.text:
             step.texts.append(reading.text)

@@ -84,6 +84,8 @@ def account(compression: Compression, source: Source, setup: Setup) -> Json:
 
 
 def _reason(decision: Decision) -> str:
+    if decision.form == "command":
+        return "its command stays, its thought and its results are gone"
     if decision.form == "action":
         return "its action stays, its results are gone"
     if decision.reason == "score":

@@ -256,8 +256,8 @@ class _Table:
         line.append(f" {decision.tokens:>{self.tokens_width},}  {score:>5}  ")
         line.append(f"{kind:6}  ", _STYLES[kind])
         reason = decision.reason.replace("_", " ")
-        if decision.form == "action":
-            reason = "action stays"
+        if decision.form in ("action", "command"):
+            reason = f"{decision.form} stays"
         elif decision.form == "line":
             reason = f"{reason}, in a line"
         line.append(f"{self.look.fit(reason, 40):{self.reason_width}}  ", "dim")

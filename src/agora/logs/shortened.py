@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 _HEAD = re.compile(
-    r"\[steps? \d{1,9}(?:-\d{1,9})?(?:: result)? elided"
+    r"\[steps? \d{1,9}(?:-\d{1,9})?(?:: (?:thought and )?result)? elided"
     r"(?: by the context compressor\b| #[0-9a-f]{4}\b|\. The context compressor wrote this)"
 )
 """How the markers and notes of `core.renditions` begin that say who wrote them."""

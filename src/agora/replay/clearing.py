@@ -37,7 +37,7 @@ class Placeholders:
         """Return the placeholder; no step is removed whole."""
         return PLACEHOLDER
 
-    def note(self, number: int, said: str) -> str:  # noqa: ARG002
+    def note(self, number: int, said: str, *, thought: bool = False) -> str:  # noqa: ARG002
         """Return the placeholder."""
         return PLACEHOLDER
 

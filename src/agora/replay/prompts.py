@@ -7,6 +7,7 @@ from typing import NamedTuple
 from agora.adapters.frames import framed
 from agora.adapters.rendering import GAP
 from agora.core.prefix_cache import Segment
+from agora.core.renditions.command import thought_tokens
 from agora.core.renditions.markers import Markers
 from agora.core.renditions.rendition import Rendition
 from agora.core.tokens import TokenCounter
@@ -148,6 +149,7 @@ class Writer:
             else:
                 notes = self._notes(step, rest, markers)
                 tokens = step.action_tokens + sum(self._marker(text).tokens for text in notes)
+                tokens -= thought_tokens(step, self._counter) if rest.bare else 0
                 segments.append(Segment((step.number, notes[0]), tokens))
         if run:
             segments.append(self._marker(f"{GAP}{markers.run(run, signed=spoken)}"))
@@ -157,7 +159,10 @@ class Writer:
         """Return the notes of a step, one for each of its results, as adapters write them."""
         said = [place.result or "" for place in rest.places]
         said += [""] * (self._results[step.number] - len(said))
-        notes = [markers.note(step.number, one) for one in said]
+        notes = [
+            markers.note(step.number, one, thought=rest.bare and not at)
+            for at, one in enumerate(said)
+        ]
         if markers.framed and not step.calls:
             notes[0] = framed(notes[0], step.observation)
         return notes

@@ -137,14 +137,16 @@ def run(
         from agora_lab.fidelity.queue import queue
         from agora_lab.fidelity.records import Prompts, Run
         from agora_lab.fidelity.rendering import ModelTokens, Rendering
-        from agora_lab.fidelity.rows import FIRST, SECOND
+        from agora_lab.fidelity.rows import FIRST, SECOND, VARIED
         from agora_lab.fidelity.run import Judging, Schedule
         from agora_lab.fidelity.workers import spread
 
         if arithmetic == "auto":
             arithmetic = likelihood.arithmetic()
-        first = _chosen(FIRST, methods)
+        varied = [row for row in VARIED if methods and row.method in methods.split(",")]
+        first = _chosen(FIRST, methods) + [row for row in varied if row.keep == 0.25]
         second = _chosen(() if only_first else SECOND, methods)
+        second += [row for row in varied if row.keep != 0.25 and not only_first]
         names, written = sources.split(","), Run(out)
         other = prompts_of.name if prompts_of else None
         plan = _fixed(names, most_tokens, limit_tokens) | {"sources": names, "halves": [half]}

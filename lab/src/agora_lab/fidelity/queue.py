@@ -1,14 +1,17 @@
 """The anchors of a source, in the order in which they are measured."""
 
 from collections.abc import Collection, Sequence
+from itertools import takewhile
 from pathlib import Path
 
+from agora_lab.chats import text_of
 from agora_lab.fidelity.anchors import Anchor, anchors_of, half_of
 from agora_lab.fidelity.rendering import Rendering
 from agora_lab.fidelity.run import order
 from agora_lab.fidelity.sources import SOURCES, recorded
 
-_LONG_CHARACTERS = 40_000
+_TOKEN_CHARACTERS = 5
+"""More than a token has on average in any of the logs: what is longer is not looked at at all."""
 
 
 def queue(
@@ -28,17 +31,20 @@ def queue(
     """
     if name not in SOURCES:
         raise ValueError(f"unknown source {name!r}; use one of {', '.join(SOURCES)}")
+    longest = _TOKEN_CHARACTERS * sizes[1]
     drawn = [
         anchor
         for one in recorded(SOURCES[name], played=played)
         if half_of(name, one.group) == half
-        for anchor in anchors_of(one)
+        for anchor in takewhile(lambda at: _characters(at) <= longest, anchors_of(one))
         if allowed is None or anchor.key in allowed
     ]
     return order(drawn, lambda one: _tokens(rendering, one), sizes, seed=seed)
 
 
+def _characters(anchor: Anchor) -> int:
+    return sum(len(text_of(message)) for message in anchor.messages)
+
+
 def _tokens(rendering: Rendering, anchor: Anchor) -> int:
-    text = rendering.prompt(anchor.messages, anchor.recorded.tools)
-    # Tokenising the longest prompts takes longer than all the rest, and they are left out anyway.
-    return len(text) // 2 if len(text) > _LONG_CHARACTERS else len(rendering.token_ids(text))
+    return len(rendering.token_ids(rendering.prompt(anchor.messages, anchor.recorded.tools)))

@@ -4,7 +4,6 @@ To compare another one, add a line here and run `agora lab fidelity run` on the 
 again: only what is missing is computed.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agora.core.request import Observations
@@ -32,7 +31,7 @@ class Row:
         return self.method if self.keep is None else f"{self.method}@{self.keep:g}"
 
 
-LAB_METHODS: Mapping[str, str] = {
+LAB_METHODS: dict[str, str] = {
     EVERYTHING: "none",
     # The newest steps with no room but the floor's.
     FLOOR: "floor_matched",
@@ -50,6 +49,15 @@ LAB_METHODS: Mapping[str, str] = {
     "langchain": "langchain_clear_tool_uses",
     "litellm": "litellm_compress",
 }
+VARIANTS: dict[str, str] = {
+    # `forms_worth` in the records of 0.2.0 is what that version sent; this is the tree's own.
+    "forms_now": "agora_forms_worth",
+    "forms_command": "agora_forms_command",
+    "forms_short": "agora_forms_short",
+    "forms_stale": "agora_forms_stale",
+    "forms_views": "agora_forms_views",
+}
+"""Choices that are not made: measured only where `--methods` names them, at each share."""
 GATE: tuple[Row, ...] = (Row(EVERYTHING, None), Row(FLOOR, None))
 """What decides whether an anchor can tell anything."""
 _COMPARED = tuple(name for name in LAB_METHODS if name not in (EVERYTHING, FLOOR))
@@ -62,6 +70,9 @@ SECOND: tuple[Row, ...] = (
     *(Row(name, keep) for keep in (0.15, 0.5) for name in ("newest", "default", "forms_worth")),
 )
 """Measured after each block of anchors."""
+
+
+VARIED: tuple[Row, ...] = tuple(Row(name, keep) for keep in (0.25, 0.15) for name in VARIANTS)
 
 
 RELEASED = frozenset({"langchain", "litellm"})
@@ -88,4 +99,4 @@ def made(
         return method("none")
     room = (row.keep or 0.0) if share is None else share
     options = {"share": room, "observations": observations, "counter": counter}
-    return method(LAB_METHODS[row.method], MethodSettings(options=options))
+    return method((LAB_METHODS | VARIANTS)[row.method], MethodSettings(options=options))

@@ -16,6 +16,11 @@ METHODS = {
     "bm25": "steps by BM25",
     "langchain": "LangChain",
     "litellm": "LiteLLM",
+    "forms_now": "forms of this tree",
+    "forms_command": "and commands without thoughts",
+    "forms_short": "and short results whole",
+    "forms_stale": "and stale views lower",
+    "forms_views": "and views weighed",
     "oracle": "the best at each anchor",
 }
 ABOUT = {

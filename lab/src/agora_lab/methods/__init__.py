@@ -165,6 +165,13 @@ _MAKERS: Mapping[str, Callable[[MethodSettings], Any]] = {
     "agora_forms": _agora("every_call", scorer="lexical", forms=Forms()),
     # The same with the trained worth instead of the rule.
     "agora_forms_worth": _agora("every_call", scorer="worth", forms=Forms()),
+    # The same, which may keep a command without the thought before it.
+    "agora_forms_command": _agora("every_call", scorer="worth", forms=Forms(commands=True)),
+    # The same, which may tell a result of one or two lines whole.
+    "agora_forms_short": _agora("every_call", scorer="worth", forms=Forms(short_results=True)),
+    # The same with views of files weighed by whether the file was edited since.
+    "agora_forms_stale": _agora("every_call", weighed={"stale": 0.25}, forms=Forms()),
+    "agora_forms_views": _agora("every_call", weighed={"stale": 0.25, "fresh": 3.0}, forms=Forms()),
     # The same, of whose markers and notes only their heads are sent.
     "agora_forms_blind": _agora("every_call", scorer="worth", forms=Forms(), blind=True),
     "agora_forms_by_price": _agora("by_price", scorer="worth", forms=Forms()),

@@ -14,11 +14,13 @@ from agora.core.trajectory import Anchor, Step
 from agora.errors import BundleError
 from agora.scorers import load_scorer
 from agora_lab.methods.base import Messages, Shortened, SkipMethod
+from agora_lab.methods.weighed import Weighed
 
 RANDOM = "random"
 _OF_THE_BUDGET = ("min_ratio", "limit", "unit")
 _SAID = re.compile(
-    r"(\[steps? [0-9-]{1,20}(?:: result)? elided[^\]\n]{0,200}\])(?: [^\n]*)?(?:\n[0-9]+ [^\n]*)*"
+    r"(\[steps? [0-9-]{1,20}(?:: (?:thought and )?result)? elided[^\]\n]{0,200}\])"
+    r"(?: [^\n]*)?(?:\n[0-9]+ [^\n]*)*"
 )
 """A marker with its lines, or a note with what it says."""
 
@@ -93,7 +95,7 @@ def made(
 
     `options` are fields of the compressor, `min_ratio`, `limit` and `unit` of its budget,
     `share` (the share of the tokens outside the floor to keep, instead of `keep_ratio`),
-    `observations`, or `blind`.
+    `observations`, `blind`, or `weighed` (the factors of `Weighed`).
 
     Raises:
         SkipMethod: its scorer is not available.
@@ -109,6 +111,9 @@ def made(
     observations = own.pop("observations", "user")
     blind = own.pop("blind", False)
     share = own.pop("share", None)
+    weighed = own.pop("weighed", None)
+    if weighed is not None:
+        own["scorer"] = Weighed(**weighed)
     if share is not None:
         budget = replace(compressor.budget, keep_ratio=0.0, **{**changed, "min_ratio": share})
     elif "limit" in changed:

@@ -14,6 +14,8 @@ from agora.core.reading.vocabulary import word_list, word_set
 from agora.core.trajectory import Call, Step
 
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+_FENCE_LINE = re.compile(r"^[ \t]*```", re.MULTILINE)
+_ACTS_HERE = re.compile(r"^(?:<code>|Action(?: \d{1,6})?:)", re.MULTILINE)
 _CODE_TAG = re.compile(r"<code>\n?(.*?)</code>", re.DOTALL)
 _READS = word_set("actions", "reads")
 _LOOKS = word_set("actions", "looks")
@@ -65,6 +67,23 @@ def fenced(action: str) -> str:
         if blocks:
             return str(blocks[-1]).strip()
     return action.strip()
+
+
+def command_at(said: str) -> int:
+    r"""Return where the only command begins in what an agent said; 0 where that is not sure.
+
+    All from there on is the command: it goes to the end of what was said.
+
+    >>> command_at("THOUGHT: where?\n\n```bash\nls\n```"), command_at("Go.\nAction: look")
+    (17, 4)
+    >>> command_at("```\na\n``` or\n```\nb\n```")
+    0
+    """
+    fences = [found.start() for found in _FENCE_LINE.finditer(said)]
+    marks = [found.start() for found in _ACTS_HERE.finditer(said)]
+    if len(fences) not in (0, 2) or len(marks) > 1:
+        return 0
+    return min([*fences[:1], *marks], default=0)
 
 
 class Tools(NamedTuple):
