@@ -6,8 +6,8 @@
 First the sessions of `benchmarks.gateway_sessions` alone, then the same beside three conversations
 of 10,000 steps that come back again and again, each with a key of its own; half of the time for
 each. Sessions that are over begin anew under another key. For each part: how long calls took,
-directly and through the gateway; its memory with that of the process it starts; the breaks of the prefix that nobody decided on; and
-what was saved, against an editor without a deadline.
+directly and through the gateway; its memory with that of the process it starts; the breaks of the
+prefix that nobody decided on; and what was saved, against an editor without a deadline.
 """
 
 import argparse

@@ -10,7 +10,6 @@ scorer cannot be handed over, a thread does it.
 import gc
 import logging
 import os
-import resource
 import select
 import signal
 import subprocess
@@ -177,6 +176,8 @@ def serve(handle: int) -> None:
     """Do what comes through a socket, until it is closed or nothing comes for a while."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGVTALRM, _too_long)
+    import resource  # not every system has it, and where it is missing nothing gets here
+
     with suppress(OSError, ValueError):
         os.nice(_NICE)
         resource.setrlimit(resource.RLIMIT_DATA, (_MOST_BYTES, _MOST_BYTES))
