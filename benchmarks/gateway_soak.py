@@ -55,8 +55,10 @@ class Memory(threading.Thread):
     def run(self) -> None:
         """Look until told to stop."""
         while not self.over.wait(0.5):
-            of = Path(f"/proc/{self.pid}/task/{self.pid}/children")
-            children = sum(_now_mb(int(child)) for child in of.read_text(encoding="ascii").split())
+            # Each thread has those that it started.
+            tasks = Path(f"/proc/{self.pid}/task").glob("*/children")
+            pids = [pid for of in tasks for pid in of.read_text(encoding="ascii").split()]
+            children = sum(_now_mb(int(pid)) for pid in pids)
             self.children = max(self.children, children)
             self.now = _now_mb(self.pid) + children
             self.most = max(self.most, self.now)

@@ -35,7 +35,8 @@ _log = logging.getLogger("agora.gateway.app")
 _NICE = 5
 _MOST_SECONDS = 60
 """Of processor time for one body: on a busy machine that may be minutes."""
-_START_SECONDS = 20.0
+_START_SECONDS = 120.0
+"""Nobody waits for it. A machine too busy to start it by then is too busy for the work, too."""
 _IDLE_SECONDS = 60.0
 """After so long without work it ends, and its memory is free again."""
 _LOOK_SECONDS = 0.2
@@ -74,6 +75,12 @@ class Away:
                     return self._done(line, task, gone)
                 except (OSError, EOFError):
                     self._end()
+                except LostError:
+                    raise
+                except BaseException:
+                    # Nobody knows what is in the line now.
+                    self._end()
+                    raise
             raise LostError("its process ended twice")
 
     @property
@@ -128,7 +135,9 @@ class Away:
             if self._closed:
                 self._process.kill()
             ours.send((self.settings, self.idle_seconds))
-            _received(ours, _START_SECONDS)
+            is_late = not ours.poll(_START_SECONDS)
+            if not is_late:
+                ours.recv()
         except Exception as error:
             theirs.close()
             ours.close()
@@ -142,6 +151,10 @@ class Away:
             )
             self._starts.failed()
             return None
+        if is_late:
+            ours.close()
+            self._end()
+            raise LostError("its process did not start in time")
         self._starts.succeeded()
         self._line = ours
         return ours
@@ -153,12 +166,6 @@ class Away:
             self._process.kill()
             self._process.wait()
         self._line = self._process = None
-
-
-def _received(line: "Connection[object, object]", seconds: float) -> object:
-    if not line.poll(seconds):
-        raise TimeoutError
-    return line.recv()
 
 
 class LostError(AgoraError):
