@@ -6,16 +6,19 @@
 First the sessions of `benchmarks.gateway_sessions` alone, then the same beside three conversations
 of 10,000 steps that come back again and again, each with a key of its own; half of the time for
 each. Sessions that are over begin anew under another key. For each part: how long calls took,
-directly and through the gateway; its memory; the breaks of the prefix that nobody decided on; and
-what was saved, against an editor without a deadline.
+directly and through the gateway; its memory with that of the process it starts; the breaks of the
+prefix that nobody decided on; and what was saved, against an editor without a deadline.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import random
+import threading
 import time
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -30,12 +33,42 @@ LONG_STEPS = 10_000
 LONG_BYTES = 200
 
 
-def long_body(steps: int, number: int) -> bytes:
-    """Return one call of a very long conversation."""
-    asked: dict[str, Any] = messages(steps, LONG_BYTES)
-    said = asked.pop("messages")
-    said[0] = {"role": "user", "content": f"Long session {number}: find fn_77."}
-    return json.dumps({**asked, "model": MODEL, "messages": said}).encode()
+def long_bodies(steps: int, number: int, calls: int) -> list[bytes]:
+    """Return calls of a very long conversation, one step apart."""
+    asked: dict[str, Any] = messages(steps + calls, LONG_BYTES)
+    first = {"role": "user", "content": f"Long session {number}: find fn_77."}
+    said = [json.dumps(each) for each in (first, *asked.pop("messages")[1:])]
+    head = json.dumps({**asked, "model": MODEL})[:-1] + ', "messages": ['
+    return [
+        (head + ", ".join(said[: 1 + 2 * n]) + "]}").encode() for n in range(steps, steps + calls)
+    ]
+
+
+class Memory(threading.Thread):
+    """The memory of a process and of those it has started, looked at twice a second."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.pid, self.most, self.now, self.children = pid, 0.0, 0.0, 0.0
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        """Look until told to stop."""
+        while not self.over.wait(0.5):
+            # Each thread has those that it started.
+            tasks = Path(f"/proc/{self.pid}/task").glob("*/children")
+            pids = [pid for of in tasks for pid in of.read_text(encoding="ascii").split()]
+            children = sum(_now_mb(int(pid)) for pid in pids)
+            self.children = max(self.children, children)
+            self.now = _now_mb(self.pid) + children
+            self.most = max(self.most, self.now)
+
+
+def _now_mb(pid: int) -> float:
+    try:
+        return rss_mb(pid)[0]
+    except (OSError, AssertionError):  # it has just ended
+        return 0.0
 
 
 class Load:
@@ -154,7 +187,7 @@ def main() -> None:
     files = [asked.files // (1 + number % 2) for number in range(asked.sessions)]
     sessions = [Session.made(number, files[number]) for number in range(asked.sessions)]
     bills = all_alone(sessions, None)
-    long = [[long_body(LONG_STEPS + n, each) for n in range(8)] for each in range(3)]
+    long = [long_bodies(LONG_STEPS, each, 8) for each in range(3)]
     seconds = asked.minutes * 60 / 2.2
     with process("cached") as (up, _):
         direct = part(up, seconds / 5, sessions, asked.pace, "direct", [])
@@ -162,11 +195,17 @@ def main() -> None:
     figures["direct"] = described(direct, bills, {})
     with process("cached") as (up, _), process("gateway", up) as (door, pid):
         for name, beside in (("without", []), ("with_three_long", long)):
+            memory = Memory(pid)
+            memory.start()
             load = part(door, seconds, sessions, asked.pace, name, beside)
+            memory.over.set()
             reported = json.loads(asyncio.run(_get(up + "/bills")))
-            now, most = rss_mb(pid)
-            memory = {"end": round(now), "most": round(most)}
-            figures[name] = {**described(load, bills, reported), "rss_mb": memory}
+            rss = {"end": memory.now, "most": memory.most, "of_that_children": memory.children}
+            figures[name] = {
+                **described(load, bills, reported),
+                "rss_mb": {of: round(mb) for of, mb in rss.items()},
+                "load_average": round(os.getloadavg()[0], 1),
+            }
     print(json.dumps(figures, indent=1))
     if asked.out:
         put(asked.out, "soak", figures)

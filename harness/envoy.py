@@ -22,6 +22,7 @@ from harness.gateway.loopback import free_port
 
 SHIPPED = Path(__file__).parents[1] / "deploy" / "envoy" / "envoy.yaml"
 POOL = SHIPPED.with_name("llm-d.yaml")
+ROUTES = SHIPPED.with_name("envoy-gateway.yaml")
 START_SECONDS = 240.0
 
 
@@ -128,6 +129,68 @@ def replicas(
         gateways["lb_policy"] = "ROUND_ROBIN"
         del gateways["ring_hash_lb_config"]
     return config
+
+
+def by_routes(*, port: int, admin: int, openai: str, anthropic: str) -> dict[str, Any]:
+    """Return the routes for Envoy Gateway as Envoy gets them, without the filter.
+
+    As Envoy Gateway orders them: by the length of the path's expression, then by how many headers
+    and parameters are matched.
+    """
+    import yaml
+
+    config = configuration(
+        port=port, admin=admin, filter_port=1, openai=openai, anthropic=anthropic, strict=True
+    )
+    manager = _manager(config)
+    manager["http_filters"] = manager["http_filters"][-1:]
+    resources = list(yaml.safe_load_all(ROUTES.read_text(encoding="utf-8")))
+    named = {(each["kind"], each["metadata"]["name"]): each["spec"] for each in resources}
+    found: list[tuple[tuple[int, ...], dict[str, Any]]] = []
+    for (kind, _), spec in named.items():
+        for rule in spec["rules"] if kind == "HTTPRoute" else ():
+            does = _action(rule, named)
+            found += [(_precedence(match), _match(match) | does) for match in rule["matches"]]
+    found.sort(key=lambda each: each[0], reverse=True)
+    [host] = manager["route_config"]["virtual_hosts"]
+    host["routes"] = [route for _, route in found]
+    return config
+
+
+def _precedence(match: dict[str, Any]) -> tuple[int, ...]:
+    headers, parameters = match.get("headers", ()), match.get("queryParams", ())
+    return len(match["path"]["value"]), len(headers), len(parameters)
+
+
+def _match(match: dict[str, Any]) -> dict[str, Any]:
+    def each(kind: str) -> list[dict[str, Any]]:
+        return [
+            {"name": one["name"], "string_match": {"safe_regex": {"regex": one["value"]}}}
+            for one in match.get(kind, ())
+        ]
+
+    path = {"safe_regex": {"regex": match["path"]["value"]}}
+    return {"match": path | {"headers": each("headers"), "query_parameters": each("queryParams")}}
+
+
+def _action(rule: dict[str, Any], named: dict[tuple[str, str], Any]) -> dict[str, Any]:
+    told = {each["type"]: each for each in rule["filters"]}
+    if "ExtensionRef" in told:
+        refuses = named["HTTPRouteFilter", told["ExtensionRef"]["extensionRef"]["name"]]
+        said = refuses["directResponse"]
+        body = {"inline_string": said["body"]["inline"]}
+        return {"direct_response": {"status": said["statusCode"], "body": body}}
+    [backend] = rule["backendRefs"]
+    host = told["URLRewrite"]["urlRewrite"]["hostname"]
+    [end] = named["Backend", backend["name"]]["endpoints"]
+    assert host == end["fqdn"]["hostname"]
+    assert host == named["BackendTLSPolicy", backend["name"]]["validation"]["hostname"]
+    return {
+        "route": {"cluster": backend["name"], "timeout": "0s", "host_rewrite_literal": host},
+        "request_headers_to_remove": told["RequestHeaderModifier"]["requestHeaderModifier"][
+            "remove"
+        ],
+    }
 
 
 def _port(url: str) -> int:

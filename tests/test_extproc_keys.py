@@ -13,7 +13,8 @@ pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
 
 import yaml
 
-from harness.envoy import POOL, SHIPPED, executable, stack
+from harness.envoy import POOL, SHIPPED, by_routes, envoy, executable, stack
+from harness.gateway.loopback import free_port
 from harness.gateway.stray_keys import (
     Made,
     Recorder,
@@ -38,6 +39,18 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
         yield running.url, {one.family: one for one, _ in upstreams}
 
 
+@pytest.fixture(scope="module")
+def by_resources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    """The routes that we ship for Envoy Gateway."""
+    port, admin = free_port(), free_port()
+    with recording(("openai", "anthropic")) as upstreams:
+        openai, anthropic = (url for _, url in upstreams)
+        config = by_routes(port=port, admin=admin, openai=openai, anthropic=anthropic)
+        with envoy(config, tmp_path_factory.mktemp("r")):
+            yield f"http://127.0.0.1:{port}", {one.family: one for one, _ in upstreams}
+
+
+@pytest.mark.parametrize("way", ["doors", "by_resources"])
 @pytest.mark.parametrize(
     ("path", "header", "value", "family"),
     [
@@ -60,15 +73,37 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     ],
 )
 def test_envoy_sends_a_request_where_path_and_key_agree_or_nowhere(
-    doors: Doors, path: str, header: str, value: str, family: str
+    request: pytest.FixtureRequest, way: str, path: str, header: str, value: str, family: str
 ) -> None:
-    url, upstreams = doors
+    url, upstreams = request.getfixturevalue(way)
     before = {name: one.requests for name, one in upstreams.items()}
     status = asyncio.run(over_sockets(url)(Made("POST", path, ((header, value),), {})))
     reached = [name for name, one in upstreams.items() if one.requests > before[name]]
 
     assert reached == ([family] if family else [])
     assert status == 200 if family else status in (400, 403, 404)
+
+
+@pytest.mark.parametrize("way", ["doors", "by_resources"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (("x-api-key", "sk-ant-a"), ("Authorization", "Bearer sk-proj-a")),
+        (("Authorization", "Bearer sk-proj-a"), ("Authorization", "Bearer sk-ant-a")),
+        (("Authorization", "Bearer sk-proj-a, Bearer sk-ant-a"),),
+        (("Authorization", "Bearer sk-ant"), ("x-api-key", "")),
+    ],
+)
+def test_envoy_forwards_no_request_with_two_keys(
+    request: pytest.FixtureRequest, way: str, headers: tuple[tuple[str, str], ...]
+) -> None:
+    url, upstreams = request.getfixturevalue(way)
+    before = [one.requests for one in upstreams.values()]
+    for path in ("/v1/models", "/v1/messages", "/v1/chat/completions"):
+        status = asyncio.run(over_sockets(url)(Made("POST", path, headers, {})))
+        assert status in (400, 403, 404)
+
+    assert [one.requests for one in upstreams.values()] == before
 
 
 @pytest.mark.parametrize("way", [through_envoy, through_a_pool])

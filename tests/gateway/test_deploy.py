@@ -168,7 +168,8 @@ def test_the_filter_has_time_to_drain_and_envoy_time_to_wait() -> None:
 
     assert grace > config.limits.settle_seconds + config.limits.drain_seconds
     policies = (DEPLOY / "envoy" / "envoy-gateway.yaml").read_text(encoding="utf-8")
-    policy, traffic = yaml.safe_load_all(policies)
+    kinds = {each["kind"]: each for each in yaml.safe_load_all(policies)}
+    policy, traffic = kinds["EnvoyExtensionPolicy"], kinds["ClientTrafficPolicy"]
     [processor] = policy["spec"]["extProc"]
     assert processor["failOpen"] is True
     assert processor["processingMode"]["allowModeOverride"] is True

@@ -3,7 +3,7 @@
 import time
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from agora.adapters import format_named
@@ -271,6 +271,15 @@ def marked(
             found.append(Mark(end, digest(body, start + at, start + end), look))
             at = end
     return tuple(found)
+
+
+def marked_here(seen: Seen, body: bytes) -> Seen:
+    """Return what another process has seen in a body, with the digests of this one."""
+    return replace(
+        seen,
+        before=digest(body, 0, seen.start),
+        marks=marked((), [mark.end for mark in seen.marks], body, seen.start),
+    )
 
 
 def match(seen: Seen, body: bytes, start: int | None) -> Found | None:

@@ -23,15 +23,13 @@ from agora.core.trajectory import Step
 from agora.gateway.body import Span
 from agora.gateway.editing.conversation import (
     OPENING_BYTES,
-    ConversationState,
     Found,
     Key,
     Seen,
-    Whole,
     first_message,
     match,
 )
-from agora.gateway.editing.growth import grown_from, seen_in
+from agora.gateway.editing.growth import grown_from
 
 _MAX_PER_KEY = 256
 _MAX_HEADS = 4_000
@@ -95,23 +93,14 @@ class Conversations:
             return True
         with self._lock:
             order = self._edited
-            if (len(order) + 1) * max(_CONVERSATION_BYTES, order.largest) <= order.most:
+            if order.with_another() <= order.most:
                 return True
             oldest = order.oldest()
             return oldest is not None and self._clock() - oldest.conversation.when > _ACTIVE_SECONDS
 
-    def remember(
-        self,
-        whole: Whole,
-        conversation: ConversationState,
-        compressor: Compressor,
-        *,
-        instead: Seen | None = None,
-    ) -> None:
+    def remember(self, seen: Seen, *, instead: Seen | None = None) -> None:
         """Keep what became of a body, for the next call of the same conversation."""
-        seen = seen_in(whole, conversation, compressor)
-        if seen is not None:
-            self._put(seen, instead=instead)
+        self._put(seen, instead=instead)
 
     def grown(
         self,
@@ -185,13 +174,12 @@ class Conversations:
 class _ByUse:
     """Which of the conversations was used when, and what they weigh together."""
 
-    __slots__ = ("_seen", "forgotten", "largest", "most", "used")
+    __slots__ = ("_seen", "forgotten", "most", "used")
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.used = 0
         self.forgotten = 0
-        self.largest = 0
         self._seen: OrderedDict[Seen, int] = OrderedDict()
 
     def __len__(self) -> int:
@@ -200,7 +188,6 @@ class _ByUse:
     def add(self, seen: Seen) -> None:
         weight = self._seen[seen] = seen.weight
         self.used += weight
-        self.largest = max(self.largest, weight)
 
     def touch(self, seen: Seen) -> None:
         if seen in self._seen:
@@ -208,6 +195,15 @@ class _ByUse:
 
     def drop(self, seen: Seen) -> None:
         self.used -= self._seen.pop(seen, 0)
+
+    def with_another(self) -> int:
+        """Return what they will weigh with one more, when each has grown as they usually do.
+
+        As the one in the middle did: a very long conversation takes its own room and no more.
+        """
+        weights = sorted(self._seen.values())
+        grown = max(_CONVERSATION_BYTES, weights[(len(weights) - 1) // 2] if weights else 0)
+        return grown + sum(max(weight, grown) for weight in weights)
 
     def oldest(self) -> Seen | None:
         return next(iter(self._seen), None)

@@ -9,6 +9,7 @@ from functools import partial
 from agora.core.prices import PriceSheet
 from agora.gateway.body import model_before, model_behind, model_of
 from agora.gateway.config import Config
+from agora.gateway.editing.away import Away
 from agora.gateway.editing.conversation import ConversationState
 from agora.gateway.editing.job import NOT_ADMITTED, UNREAD, Edited, Job, Look
 from agora.gateway.editing.pool import Missed, Ticket
@@ -34,6 +35,8 @@ _MAX_RESTORING = 64
 _BYTES_PER_SECOND = 1 << 20
 """How fast a body is read that was never seen: steps of 200 bytes at this rate on a core of one's
 own, those of 2,000 at three times that."""
+_OPENING_BYTES = 1 << 20
+"""What a long body is known by while nothing of it is."""
 _NO_TICKET = Ticket(float("inf"))
 
 
@@ -52,7 +55,13 @@ class Prompt:
     tenant: str = ""
     agent: str = ""
 
-    def job(self, ticket: Ticket = _NO_TICKET, *, pause: Callable[[], object] | None = None) -> Job:
+    def job(
+        self,
+        ticket: Ticket = _NO_TICKET,
+        *,
+        pause: Callable[[], object] | None = None,
+        away: Away | None = None,
+    ) -> Job:
         """Return what the pool is given."""
         return Job(
             body=self.body,
@@ -64,6 +73,7 @@ class Prompt:
             until=ticket.until,
             gone=ticket.is_gone,
             pause=pause,
+            away=away,
         )
 
     def is_beyond_window(self, body: bytes) -> bool:
@@ -156,13 +166,19 @@ async def _worked_out(prompt: Prompt, editing: Editing, config: Config) -> Edite
     expected = _expected_seconds(prompt, conversation)
     # In shadow nobody waits: all of it is done in order, each call after the one before it.
     quick = editing.pool
-    pool = editing.long if shadow or expected > LONG_SECONDS else quick
+    long = expected > LONG_SECONDS
+    pool = editing.long if shadow or long else quick
     restores = pool is quick and conversation is None
+    same: object = conversation
+    if long and conversation is None:
+        # Its next calls come before it is known: one of them is enough to know it by.
+        same = (prompt.tenant, hash(memoryview(prompt.body)[:_OPENING_BYTES]))
+    make = partial(prompt.job, pause=editing.give_way, away=editing.away if long else None)
     return await pool.run(
-        prompt.job if pool is quick else partial(prompt.job, pause=editing.give_way),
+        prompt.job if pool is quick else make,
         owner=prompt.tenant,
         kind=(len(prompt.body) >> 16).bit_length() // 2,
-        same=None if shadow else conversation,
+        same=None if shadow else same,
         seconds=0.0 if shadow else expected,
         deadline_seconds=seconds,
         waiting_most=_MAX_RESTORING if shadow or restores else None,

@@ -5,34 +5,26 @@ gives the same bytes with an empty memory. Runs in a worker of the pool; what is
 the event loop says so.
 """
 
-import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from agora.compressor import Compressor
-from agora.core.compression import Compression, Reason, Rung
+from agora.core.compression import Reason
 from agora.core.memo import Occupancy, occupancy, share_out
 from agora.core.prices import sheet_for
 from agora.core.trajectory import Anchor
 from agora.gateway.body import (
-    Kept,
-    Span,
     Unreadable,
     decode,
     deeper_than,
     elements,
     encode,
     fields,
-    nested,
-    rewrite,
-    splice,
 )
 from agora.gateway.editing.conversation import (
     ConversationState,
     Found,
-    Whole,
     behind,
     follows,
     same_until,
@@ -43,14 +35,13 @@ from agora.gateway.editing.fields import (
     Read,
     is_server_side,
     read_fields,
-    read_prompt,
     text_at,
 )
 from agora.gateway.editing.giving_way import PausedCounts
-from agora.gateway.editing.hindsight import Hindsight, Looked
+from agora.gateway.editing.hindsight import SECRET
+from agora.gateway.editing.in_full import Task, Worked, worked_out
 from agora.gateway.editing.job import AHEAD, NOT_ADMITTED, TOO_DEEP, UNREAD, Edited, Job, Look
-from agora.gateway.editing.outcomes import again, continued, edited_body, own_body, unchanged
-from agora.gateway.editing.recall import answered, offered, passes_recall, put_tools
+from agora.gateway.editing.outcomes import again, continued, own_body
 from agora.gateway.editing.settings import EditorSettings
 from agora.gateway.editing.summaries import OWN_SUMMARY, asks_for_summary, may_ask
 from agora.gateway.editing.timed import Timed
@@ -83,13 +74,13 @@ class Editor:
         # New messages are read on their own there: with a recall, or a user who is the world, they
         # say other things than behind those before them. Agents found to act by text are not
         # remembered either: their steps hold no calls, and only those that do are.
-        self._remembers = not settings.recall and settings.observations != "user"
+        self._remembers = settings.remembers
 
     def __call__(self, job: Job) -> Edited:
         """Return the edited body, or the client's own with the reason."""
         if job.ahead is not None:
             self._read_ahead(job.ahead)
-            return own_body(job, AHEAD)
+            return own_body(job.body, AHEAD)
         try:
             return self._edit(job)
         except Unreadable:
@@ -207,12 +198,12 @@ class Editor:
             for name, (start, end) in spans.items()
             if name != job.route.field
         ):
-            return own_body(job, TOO_DEEP, model=read.model)
+            return own_body(job.body, TOO_DEEP, model=read.model)
         if is_server_side(body, spans, job.route):
-            return own_body(job, Reason.SERVER_SIDE_HISTORY, model=read.model)
+            return own_body(job.body, Reason.SERVER_SIDE_HISTORY, model=read.model)
         if self._asks_for_summary(job, read):
             # Not remembered either: the conversation continues from the summary, not from here.
-            return replace(own_body(job, OWN_SUMMARY, model=read.model), stream=read.stream)
+            return replace(own_body(job.body, OWN_SUMMARY, model=read.model), stream=read.stream)
         found = self._conversations.find(read.key, body, span) if self._remembers else None
         if found is None:
             self._conversations.missed()
@@ -248,87 +239,50 @@ class Editor:
 
     def _doubt(self, job: Job, detail: str, *, model: str | None = None) -> Edited:
         deep = deeper_than(job.body, self._settings.depth)
-        return own_body(job, TOO_DEEP if deep else UNREAD, model=model, detail=detail)
+        return own_body(job.body, TOO_DEEP if deep else UNREAD, model=model, detail=detail)
 
     def _in_full(self, job: Job, read: Read, compressor: Compressor, found: Found | None) -> Edited:
-        body, span, began = job.body, read.span, time.monotonic()
-        slices = elements(body, span)
-        messages = decode(memoryview(body)[span[0] : span[1]])
-        if nested(messages, self._settings.depth - 1):
-            return own_body(job, TOO_DEEP, model=read.model)
-        if slices is None or len(slices) != len(messages) or not messages:
-            return own_body(job, UNREAD, model=read.model, detail="the messages are not found")
-        request = read_prompt(body, read, job.route, messages)
-        tools: Any = request.tools
-        recalls = self._settings.recall and passes_recall(job.agent, self._settings.recall_agents)
-        if recalls:
-            tools = offered(request.tools, job.route.format)
-        compression = compressor.compress(
-            messages,
-            model=read.model,
-            format=job.route.format,
-            observations=self._settings.observations,
-            system=request.system,
-            tools=tools,
-            thinking=request.thinking,
+        known = found.seen.conversation if found is not None else None
+        last = known.hindsight if known is not None else None
+        task = Task(
+            body=job.body,
+            route=job.route,
+            read=read,
+            sheet=job.sheet_of(read.model).for_ttl(read.ttl),
+            agent=job.agent,
+            edited_before=None if found is None else found.seen.cut is not None,
+            refused=known is not None and known.refused,
+            admits=self._conversations.admits(),
+            looked=last.steps if last is not None else None,
+            epoch=last.epoch if last is not None else 0,
+            secret=SECRET,
         )
-        conversation = found.seen.conversation if found else ConversationState(ttl=read.ttl)
-        compression = self._admitted(conversation, found, compression)
-        self._look_back(conversation, compression)
-        kept = _kept(body, slices, messages, compression, job.route.format if recalls else None)
-        if kept is None:
-            detail = "an edited message is not sliced"
-            return own_body(job, UNREAD, model=read.model, detail=detail)
-        if self._remembers:
+        worked = None if job.away is None else job.away(task, job.gone)
+        if worked is None:
+            worked = worked_out(task, self._settings, compressor)
+        conversation = known or ConversationState(ttl=read.ttl)
+        return self._taken_in(worked, conversation, found, len(job.body))
+
+    def _taken_in(
+        self, worked: Worked, conversation: ConversationState, found: Found | None, size: int
+    ) -> Edited:
+        """Remember what became of a body, and return it."""
+        if worked.edited.conversation is None:
+            return worked.edited
+        conversation.unread = ()
+        conversation.refused = worked.refused
+        conversation.pace = worked.seconds / size
+        last = conversation.hindsight
+        if last is not None:
+            last.look(worked.new)
+        if worked.hindsight is not None:
+            conversation.hindsight = worked.hindsight.after(last)
+        if worked.seen is not None:
             self._conversations.remember(
-                Whole(read.key, body, read.before, slices, messages, compression, kept),
-                conversation,
-                compressor,
+                replace(worked.seen, conversation=conversation),
                 instead=found.seen if found is not None and found.place is not None else None,
             )
-        conversation.pace = (time.monotonic() - began) / len(body)
-        offers = tools is not request.tools
-        if not offers and not compression.changed and all(keep.text is None for keep in kept):
-            return unchanged(job, compression, read, conversation)
-        edited = _spliced(body, slices, kept)
-        if offers:
-            edited = put_tools(edited, tools)
-        return edited_body(compression, read, edited, conversation)
-
-    def _look_back(self, conversation: ConversationState, compression: Compression) -> None:
-        """Note what the newest steps say about the last edit, and what a new one takes away."""
-        if not self._remembers:
-            return
-        trajectory, last = compression.trajectory, conversation.hindsight
-        if last is not None and trajectory is not None:
-            last.look(trajectory.steps[last.steps :])
-        if compression.changed and (last is None or last.epoch != compression.epoch):
-            found = last.take() if last is not None else Looked()
-            conversation.hindsight = Hindsight(
-                compression, names=self._settings.shadow, found=found
-            )
-
-    def _admitted(
-        self, conversation: ConversationState, found: Found | None, compression: Compression
-    ) -> Compression:
-        """Return what becomes of a prompt, given whether its conversation is edited at all.
-
-        That is decided at its first edit, and then for good.
-        """
-        conversation.unread = ()
-        if not compression.changed or not self._remembers:
-            return compression
-        trajectory = compression.trajectory
-        if found is not None:
-            first = found.seen.cut is None
-        else:
-            # One that is not known here may have been edited before, by another process.
-            first = trajectory is not None and compression.epoch == len(trajectory.steps)
-        if first and not self._conversations.admits():
-            conversation.refused = True
-        if not conversation.refused:
-            return compression
-        return replace(compression, rung=Rung.UNTOUCHED, reason=Reason.NOT_WORTH_IT_YET)
+        return replace(worked.edited, conversation=conversation)
 
     def _compressor(self, job: Job, read: Read) -> Compressor:
         sheet = job.sheet_of(read.model).for_ttl(read.ttl)
@@ -337,38 +291,6 @@ class Editor:
             return self._settings.compressor(scorer, sheet, self.counter)
         counter = PausedCounts(self.counter, job.pause)
         return self._settings.compressor(replace(scorer, pause=job.pause), sheet, counter)
-
-
-def _kept(
-    body: bytes,
-    slices: Sequence[Span],
-    messages: Sequence[Any],
-    compression: Compression,
-    recall_format: str | None,
-) -> list[Kept] | None:
-    """Return the messages to send; those of a format with recall have its answers in them."""
-    new: Sequence[Any] = messages
-    positions: Sequence[int] = range(len(messages))
-    if compression.changed:
-        new, positions = compression.messages, compression.positions
-    if recall_format is not None and compression.trajectory is not None:
-        new = answered(new, recall_format, compression.trajectory)
-    kept: list[Kept] = []
-    for message, position in zip(new, positions, strict=True):
-        old = messages[position]
-        if message is old:
-            kept.append(Kept(position))
-            continue
-        text = rewrite(body, slices[position], old, message)
-        if text is None:
-            return None
-        kept.append(Kept(position, text))
-    return kept
-
-
-def _spliced(body: bytes, slices: Sequence[Span], kept: Sequence[Kept]) -> bytes:
-    pieces = [body[: slices[0][0]], *splice(body, slices, kept), body[slices[-1][1] :]]
-    return b"".join(pieces)
 
 
 def _made_up() -> list[dict[str, Any]]:

@@ -3,9 +3,11 @@
 No text is kept: names and actions are remembered as 64-bit hashes under the process's own key.
 """
 
+import secrets
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import NamedTuple
 
 from agora.core.compression import Compression
@@ -14,6 +16,9 @@ from agora.core.reading.names import names_in
 from agora.core.renditions.rendition import Rendition
 from agora.core.trajectory import Step
 
+SECRET = secrets.token_bytes(16)
+"""Keys the hashes of this process. Not `hash`: an edit may be worked out in another process, whose
+`hash` is keyed otherwise."""
 _MOST_NAMES = 20_000
 _READ_CHARACTERS = 8_192
 """Of an observation, from each end: it is read where other requests wait."""
@@ -37,15 +42,10 @@ class Hindsight:
     what `agora replay` asks of recorded conversations, asked while they happen.
     """
 
-    __slots__ = ("_done", "_gone", "_looked", "elided", "epoch", "steps")
+    __slots__ = ("_done", "_gone", "_looked", "_secret", "elided", "epoch", "steps")
 
-    def __init__(
-        self, compression: Compression, *, names: bool, found: Looked | None = None
-    ) -> None:
-        """Take in an edit; without `names` only repeated actions are looked for.
-
-        `found` is what nobody has asked the edit before this one for.
-        """
+    def __init__(self, compression: Compression, *, names: bool, secret: bytes = SECRET) -> None:
+        """Take in an edit; without `names` only repeated actions are looked for."""
         trajectory = compression.trajectory
         steps = trajectory.steps if trajectory is not None else ()
         elided = {d.number: d.rendition for d in compression.decisions if d.rendition}
@@ -53,10 +53,11 @@ class Hindsight:
         self.epoch = compression.epoch
         self.steps = len(steps)
         """How many steps have been looked at."""
-        done = {hash(done_by(steps[number - 1])) for number in self.elided}
+        done = {_hash(done_by(steps[number - 1]), secret) for number in self.elided}
         self._done = array("q", sorted(done))
-        self._gone = _gone(compression, elided) if names else array("q")
-        self._looked = found or Looked()
+        self._gone = _gone(compression, elided, secret) if names else array("q")
+        self._looked = Looked()
+        self._secret = secret
 
     @property
     def weight(self) -> int:
@@ -68,8 +69,8 @@ class Hindsight:
         steps, used, again = self._looked
         for step in new:
             uses = used_by(step)
-            used += any(_has(self._gone, name) for name in uses)
-            again += _has(self._done, done_by(step))
+            used += any(self._has(self._gone, name) for name in uses)
+            again += self._has(self._done, done_by(step))
             self._came_back(uses)
             self._came_back(names_in(step.observation, characters=_READ_CHARACTERS))
         self.steps += len(new)
@@ -80,22 +81,34 @@ class Hindsight:
         looked, self._looked = self._looked, Looked()
         return looked
 
+    def after(self, last: "Hindsight | None") -> "Hindsight":
+        """Take over what nobody has asked the edit before this one for."""
+        if last is not None:
+            self._looked = last.take()
+        return self
+
+    def _has(self, hashes: "array[int]", value: object) -> bool:
+        if not hashes:
+            return False
+        wanted = _hash(value, self._secret)
+        at = bisect_left(hashes, wanted)
+        return at < len(hashes) and hashes[at] == wanted
+
     def _came_back(self, names: Iterable[str]) -> None:
         """Forget names that now stand in a step that stays."""
         if not self._gone:
             return
-        back = {hash(name) for name in names if _has(self._gone, name)}
+        back = {_hash(name, self._secret) for name in names if self._has(self._gone, name)}
         if back:
             self._gone = array("q", (name for name in self._gone if name not in back))
 
 
-def _has(hashes: "array[int]", value: object) -> bool:
-    wanted = hash(value)
-    at = bisect_left(hashes, wanted)
-    return at < len(hashes) and hashes[at] == wanted
+def _hash(value: object, secret: bytes) -> int:
+    found = blake2b(repr(value).encode(), digest_size=8, key=secret)
+    return int.from_bytes(found.digest(), "big", signed=True)
 
 
-def _gone(compression: Compression, elided: Mapping[int, Rendition]) -> "array[int]":
+def _gone(compression: Compression, elided: Mapping[int, Rendition], secret: bytes) -> "array[int]":
     """Return the hashes of the names that only elided steps have, in order."""
     trajectory = compression.trajectory
     if trajectory is None:
@@ -115,7 +128,7 @@ def _gone(compression: Compression, elided: Mapping[int, Rendition]) -> "array[i
         brought.update(name for name in observed if name not in uses)
     written = f" {' '.join(rendition.text for rendition in elided.values())} "
     gone = (name for name in brought - stays if f" {name} " not in written)
-    return array("q", sorted(map(hash, gone))[:_MOST_NAMES])
+    return array("q", sorted(_hash(name, secret) for name in gone)[:_MOST_NAMES])
 
 
 def ranges(numbers: Sequence[int]) -> str:

@@ -8,11 +8,9 @@ from agora.gateway.editing.fields import Read
 from agora.gateway.editing.job import CONTINUED, NOT_ADMITTED, Edited, Job
 
 
-def own_body(job: Job, reason: str, *, model: str | None = None, detail: str = "") -> Edited:
+def own_body(body: bytes, reason: str, *, model: str | None = None, detail: str = "") -> Edited:
     """Return the client's own body, with the reason."""
-    return Edited(
-        body=job.body, reason=str(reason), rung=Rung.UNTOUCHED, model=model, detail=detail
-    )
+    return Edited(body=body, reason=str(reason), rung=Rung.UNTOUCHED, model=model, detail=detail)
 
 
 def _reason(compression: Compression) -> str:
@@ -22,11 +20,11 @@ def _reason(compression: Compression) -> str:
 
 
 def unchanged(
-    job: Job, compression: Compression, read: Read, conversation: ConversationState
+    body: bytes, compression: Compression, read: Read, conversation: ConversationState
 ) -> Edited:
     """Return the client's own body, which was read in full."""
     return Edited(
-        body=job.body,
+        body=body,
         reason=NOT_ADMITTED if conversation.refused else _reason(compression),
         rung=Rung.UNTOUCHED,
         model=read.model,
@@ -104,7 +102,7 @@ def continued(job: Job, found: Found, read: Read, why: str) -> Edited:
     tokens = seen.tokens + added
     if cut is None:
         return replace(
-            own_body(job, why, model=read.model),
+            own_body(job.body, why, model=read.model),
             tokens_before=tokens,
             tokens_after=tokens,
             newest_tokens=added,

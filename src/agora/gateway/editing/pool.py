@@ -91,6 +91,8 @@ class Pool(Generic[Job, Done]):
     """How long a job may run before its thread is given up."""
     warm: Callable[[], object] = bool
     """What each thread does before its first job."""
+    ended: Callable[[], object] = bool
+    """What is done when the pool is closed."""
     spare_threads: int = 4
     """How many threads may be given up at a time."""
     failing: Breakers = field(default_factory=lambda: Breakers(Breaker))
@@ -121,6 +123,7 @@ class Pool(Generic[Job, Done]):
         self._closed = True
         for _ in self._threads:
             self._orders.put("", None)
+        self.ended()
 
     @property
     def open_breakers(self) -> int:

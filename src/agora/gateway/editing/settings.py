@@ -39,6 +39,15 @@ class EditorSettings:
     """For conversations and for texts that were read. The texts are remembered for the process, so
     that the last editor made says how many."""
 
+    @property
+    def remembers(self) -> bool:
+        """Whether conversations are remembered.
+
+        Not where new messages say other things on their own than behind those before them: with a
+        recall, or a user who is the world.
+        """
+        return not self.recall and self.observations != "user"
+
     def compressor(self, scorer: Scorer, sheet: PriceSheet, counter: TokenCounter) -> Compressor:
         """Return what compresses one prompt, at these prices."""
         return Compressor(

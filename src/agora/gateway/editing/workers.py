@@ -7,6 +7,7 @@ from typing import Any
 from agora.core.scorer import Scorer
 from agora.errors import BundleError
 from agora.gateway.config import Compression, Config
+from agora.gateway.editing.away import Away
 from agora.gateway.editing.compress import Compressed, CompressEndpoint, CompressJob
 from agora.gateway.editing.editor import Editor
 from agora.gateway.editing.giving_way import GiveWay
@@ -23,7 +24,9 @@ _STUCK_SECONDS = 5.0
 _FINISH_SECONDS = 4.0
 """How long an edit that came too late for its call is worked on, for the next one."""
 LONG_SECONDS = 1.0
-"""What is expected to take longer has a thread of its own: all others would wait behind it."""
+"""What is expected to take longer has a process of its own: all others would wait behind it."""
+_LONG_FINISH_SECONDS = 300.0
+"""How long that may take: nobody waits for it, and on a busy machine it comes last."""
 _LONG_WAITING = 2
 """Long bodies of one owner that may wait; each of them is kept."""
 _JUDGE_SECONDS = 2.0
@@ -41,6 +44,8 @@ class Editing:
     pool: Pool[Job, Edited]
     long: Pool[Job, Edited]
     """For what takes long, and in shadow for all: nobody waits for it, and it gives way."""
+    away: Away
+    """The process in which that is done, where it takes long."""
     give_way: GiveWay
     by_rule: Pool[Job, Edited]
     judge: Pool[Question, Judged]
@@ -66,6 +71,7 @@ def make_editing(config: Config, scorer: Scorer | None = None) -> Editing:
     """Return what edits under a configuration; none of its threads runs yet."""
     settings = settings_for(config, scorer)
     editor = Editor(settings)
+    away = Away(settings)
     pool: Pool[Job, Edited] = Pool(
         work=editor,
         workers=config.compression.workers,
@@ -78,8 +84,9 @@ def make_editing(config: Config, scorer: Scorer | None = None) -> Editing:
     long: Pool[Job, Edited] = Pool(
         work=editor,
         waiting_most=_LONG_WAITING,
-        finish_seconds=SHADOW_SECONDS,
-        stuck_seconds=SHADOW_SECONDS,
+        finish_seconds=_LONG_FINISH_SECONDS,
+        stuck_seconds=_LONG_FINISH_SECONDS,
+        ended=away.close,
         spare_threads=1,
         on_error=_tell,
     )
@@ -110,6 +117,7 @@ def make_editing(config: Config, scorer: Scorer | None = None) -> Editing:
         editor=editor,
         pool=pool,
         long=long,
+        away=away,
         give_way=GiveWay(lambda: pool.is_busy),
         by_rule=by_rule,
         judge=judge,
