@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
 
 from agora.experiment.assignment import Arm, Draw, arm_of
+from agora.experiment.openings import is_first_call, opening
 from agora.experiment.store import read_account, resume, stop
 from agora.extproc.decide import Decider, NoExperimentError
 from agora.gateway.app import App, make_app
 from agora.gateway.config import Compression, Config, ConfigError, Experiment, Tenants, parse_config
-from agora.gateway.forwarding.arms import NoSecretError, is_first_call, opening, trial_for
+from agora.gateway.forwarding.arms import NoSecretError, trial_for
 from agora.gateway.reload import reload
 from agora.gateway.routing.tenants import tenant_of
 from agora.gateway.watching.metrics import Meter
@@ -319,13 +320,14 @@ def test_what_a_conversation_is_known_by_stays_while_it_grows(
     first = [(role, text * (times if role == "user" else 1)) for role, text in first]
     begun = [message(*each, mark=True) for each in first]
     whole = [message(*each) for each in first]
-    whole += [message("assistant", "I look"), *(message(*each) for each in more)]
+    spoke = "model" if field == "contents" else "assistant"
+    whole += [message(spoke, "I look"), *(message(*each) for each in more)]
     one = json.dumps({"model": "m", field: begun}).encode()
     other = json.dumps({field: whole, "model": "m"}).encode()
 
     assert opening(one, field) == opening(other, field)
-    assert is_first_call(one)
-    assert not is_first_call(other)
+    assert is_first_call(one, field)
+    assert not is_first_call(other, field)
     wanted = "\0".join(text for role, text in first if role == "user")
     if len(one) < 4_000:
         assert opening(one, field) == wanted.encode("utf-8", "surrogatepass")
@@ -349,8 +351,9 @@ def test_what_cannot_be_read_has_no_opening_or_the_bytes_it_has() -> None:
     assert opening(b'{"messages": []}', "messages") == b""
     assert opening(b'{"messages": [{"role": "user"', "messages") == b'{"role": "user"'
     assert opening(b'{"input": "do it"}', "input") == b"do it"
-    assert is_first_call(b'{"input": "do it", "model": "m"}')
-    assert not is_first_call(b'{"input": [{"type": "function_call"}], "model": "m"}')
+    assert is_first_call(b'{"input": "do it", "model": "m"}', "input")
+    called = b'{"input": [{"type": "function_call"}], "model": "m"}'
+    assert not is_first_call(called, "input")
 
 
 def test_draws_of_the_gateway_are_those_of_the_library(

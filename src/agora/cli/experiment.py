@@ -24,7 +24,7 @@ _EXPERIMENT = re.compile(r"^\[experiment\]", re.MULTILINE)
 config_argument = click.argument(
     "config",
     default="gateway.toml",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     metavar="[CONFIG]",
 )
 
@@ -33,8 +33,8 @@ config_argument = click.argument(
 def experiment() -> None:
     """Compare AGORA with everything on your own traffic, and stop where it hurts.
 
-    CONFIG is the gateway's file. docs/guides/experiment.md has the whole way: shadow, then an
-    experiment, then on.
+    CONFIG is the gateway's file, or the folder of an experiment that a program runs without one.
+    docs/guides/experiment.md has the whole way: shadow, then an experiment, then on.
     """
 
 
@@ -78,6 +78,10 @@ def start(
 
     A running gateway takes it up at SIGHUP. An experiment that was stopped goes on.
     """
+    if config.is_dir():
+        store.resume(config)
+        click.echo(f"the experiment in {config} runs")
+        return
     loaded = _load(config)
     if loaded.compression.mode == "experiment" and loaded.experiment.folder is not None:
         store.resume(Path(loaded.experiment.folder))
@@ -151,7 +155,7 @@ def report_command(
 @click.option("--reason", default="stopped by hand", show_default=True, help="Why, for the log.")
 def stop(config: Path, *, reason: str) -> None:
     """Turn editing off within seconds, in all processes that share the folder. No restart."""
-    folder = _folder(config, _load(config))
+    folder = _folder(config, None if config.is_dir() else _load(config))
     store.stop(folder, reason)
     click.echo(f"stopped: {reason}. `agora experiment start {config}` goes on with it.")
 
@@ -204,11 +208,12 @@ def _plan(effect: float, spread: float, rules: int, share: float, per_day: int |
 
 
 def _report(config: Path, folders: tuple[Path, ...]) -> dict[str, Any]:
-    loaded = _load(config)
+    loaded = None if config.is_dir() else _load(config)
     folder = _folder(config, loaded)
     try:
         accounts = [store.read_account(each) for each in (folder, *folders)]
-        rules = [parse_rule(text) for text in loaded.experiment.stop_when]
+        bounds = accounts[0].bounds if loaded is None else loaded.experiment.stop_when
+        rules = [parse_rule(text) for text in bounds]
     except AgoraError as error:
         raise click.ClickException(str(error)) from error
     return report(accounts, rules, store.stopped(folder))
@@ -221,7 +226,9 @@ def _load(config: Path) -> Config:
         raise click.ClickException(str(error)) from error
 
 
-def _folder(config: Path, loaded: Config) -> Path:
+def _folder(config: Path, loaded: Config | None) -> Path:
+    if loaded is None:
+        return config
     if loaded.experiment.folder is None:
         raise click.ClickException(
             f"{config} has no experiment: `agora experiment start {config} --folder DIR` writes one"
