@@ -19,7 +19,6 @@ pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
 from agora.experiment.assignment import Arm, Draw, arm_of
 from agora.experiment.openings import is_first_call, opening
 from agora.experiment.store import read_account, resume, stop
-from agora.extproc.decide import Decider, NoExperimentError
 from agora.gateway.app import App, make_app
 from agora.gateway.config import Compression, Config, ConfigError, Experiment, Tenants, parse_config
 from agora.gateway.forwarding.arms import NoSecretError, trial_for
@@ -274,11 +273,6 @@ def test_a_mistake_in_the_settings_is_told_with_its_place(lines: str, sentence: 
         parse_config(text)
 
     assert sentence in str(caught.value)
-
-
-def test_the_filter_says_that_it_runs_no_experiment(tmp_path: Path) -> None:
-    with pytest.raises(NoExperimentError, match="`agora extproc` cannot run"):
-        Decider.of(configured("http://127.0.0.1:9", tmp_path))
 
 
 def test_an_experiment_is_said_at_the_start() -> None:
