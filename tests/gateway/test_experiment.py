@@ -113,6 +113,7 @@ def test_conversations_go_on_edited_or_as_they_came_and_stay_so(
         assert conversation.dollars > 0
         assert conversation.prompt_tokens > 0
         assert conversation.waited_ms > 0
+        assert sum(conversation.elided.values()) > 0
 
 
 def test_what_is_stored_has_no_text_of_a_prompt_and_no_key(

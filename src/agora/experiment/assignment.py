@@ -39,6 +39,8 @@ class Seat(NamedTuple):
     arm: Arm
     first: bool
     """Whether it is the first call of its conversation."""
+    agent: str = ""
+    """Which kind of agent asks, by its User-Agent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,7 @@ class Experiment:
                 output_tokens=usage.output,
                 waited_ms=0.0 if error else waited_ms,
                 errors={error: 1} if error else {},
+                agent=seat.agent,
                 seen_at=time.time(),
             ),
         )

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from agora.errors import AgoraError
+from agora.experiment.assignment import MOST_SHARE
 from agora.experiment.conversations import Conversation
 from agora.experiment.tally import Tally
 
@@ -58,6 +59,8 @@ class Account:
     written_at: float = 0.0
     bounds: list[str] = field(default_factory=list)
     """At which it stops."""
+    share: float = MOST_SHARE
+    """Of each arm."""
 
     def take(self, part: Mapping[str, Conversation]) -> None:
         """Take in calls."""
@@ -112,7 +115,13 @@ class Store:
             told = {"calls": {key: value.as_json() for key, value in calls.items()}}
             write(self._folder / name, told)
 
-    def add_up(self, now: float, idle_seconds: float, bounds: Sequence[str] = ()) -> Account | None:
+    def add_up(
+        self,
+        now: float,
+        idle_seconds: float,
+        bounds: Sequence[str] = (),
+        share: float = MOST_SHARE,
+    ) -> Account | None:
         """Return the account with all parts taken in; None where another process adds up."""
         if not self._leads():
             self._account = None
@@ -120,7 +129,7 @@ class Store:
         if self._account is None:
             self._account = self._read() or Account(name=self._name)
         account = self._account
-        account.bounds = list(bounds)
+        account.bounds, account.share = list(bounds), share
         files = sorted(self._folder.glob("part-*.json"))
         for file in files:
             if file.name not in account.taken:
@@ -168,6 +177,7 @@ def read_account(folder: Path) -> Account:
             taken=data["taken"],
             written_at=data["written_at"],
             bounds=data.get("bounds", []),
+            share=data.get("share", MOST_SHARE),
         )
     except FileNotFoundError:
         raise StoreError(
@@ -214,6 +224,7 @@ def _told(account: Account) -> dict[str, Any]:
         "name": account.name,
         "written_at": account.written_at,
         "bounds": account.bounds,
+        "share": account.share,
         "tally": account.tally.as_json(),
         "open": {key: each.as_json() for key, each in account.open.items()},
         "taken": account.taken,

@@ -104,7 +104,7 @@ class Trial:
         self._store.hand_in(new)
         terms = self.terms
         bounds = [rule.text for rule in terms.rules]
-        account = self._store.add_up(time.time(), terms.idle_seconds, bounds)
+        account = self._store.add_up(time.time(), terms.idle_seconds, bounds, terms.share)
         why = stopped(terms.folder)
         if not why and account is not None and (why := harm(account.tally, terms.rules)):
             stop(terms.folder, why)

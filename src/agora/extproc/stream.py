@@ -394,6 +394,8 @@ class Stream:
             elided=decided.newly_elided if decided is not None else "",
             used_elided=looked.used,
             rereads=looked.again,
+            asked_again=looked.asked,
+            elided_kinds=looked.elided,
             after_edit=looked.steps,
             held_ms=self.held * 1e3,
             first_byte_ms=self.first_byte * 1e3,

@@ -47,7 +47,7 @@ from agora.gateway.editing.fields import (
     text_at,
 )
 from agora.gateway.editing.giving_way import PausedCounts
-from agora.gateway.editing.hindsight import Hindsight, Looked
+from agora.gateway.editing.hindsight import Hindsight
 from agora.gateway.editing.job import AHEAD, NOT_ADMITTED, TOO_DEEP, UNREAD, Edited, Job, Look
 from agora.gateway.editing.outcomes import again, continued, edited_body, own_body, unchanged
 from agora.gateway.editing.recall import answered, offered, passes_recall, put_tools
@@ -303,10 +303,7 @@ class Editor:
         if last is not None and trajectory is not None:
             last.look(trajectory.steps[last.steps :])
         if compression.changed and (last is None or last.epoch != compression.epoch):
-            found = last.take() if last is not None else Looked()
-            conversation.hindsight = Hindsight(
-                compression, names=self._settings.shadow, found=found
-            )
+            conversation.hindsight = Hindsight(compression, names=self._settings.shadow, last=last)
 
     def _admitted(
         self, conversation: ConversationState, found: Found | None, compression: Compression

@@ -3,9 +3,11 @@
 No text is kept: names and actions are remembered as 64-bit hashes under the process's own key.
 """
 
+import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from sys import intern
 from typing import NamedTuple
 
 from agora.core.compression import Compression
@@ -15,6 +17,7 @@ from agora.core.renditions.rendition import Rendition
 from agora.core.trajectory import Step
 
 _MOST_NAMES = 20_000
+_TOOL = re.compile(r"[A-Za-z][\w.-]{0,63}", re.ASCII)
 _READ_CHARACTERS = 8_192
 """Of an observation, from each end: it is read where other requests wait."""
 
@@ -27,6 +30,10 @@ class Looked(NamedTuple):
     """Of these, how many use a name that only elided steps have."""
     again: int = 0
     """How many do again, word for word, what an elided step did."""
+    asked: tuple[str, ...] = ()
+    """Of each of these, the form that the elided step was left in, and its tool."""
+    elided: tuple[str, ...] = ()
+    """The same of each step that was elided since."""
 
 
 class Hindsight:
@@ -37,14 +44,14 @@ class Hindsight:
     what `agora replay` asks of recorded conversations, asked while they happen.
     """
 
-    __slots__ = ("_done", "_gone", "_looked", "elided", "epoch", "steps")
+    __slots__ = ("_done", "_gone", "_kinds", "_looked", "elided", "epoch", "steps")
 
     def __init__(
-        self, compression: Compression, *, names: bool, found: Looked | None = None
+        self, compression: Compression, *, names: bool, last: "Hindsight | None" = None
     ) -> None:
         """Take in an edit; without `names` only repeated actions are looked for.
 
-        `found` is what nobody has asked the edit before this one for.
+        What nobody has asked the `last` edit for is taken over.
         """
         trajectory = compression.trajectory
         steps = trajectory.steps if trajectory is not None else ()
@@ -53,27 +60,34 @@ class Hindsight:
         self.epoch = compression.epoch
         self.steps = len(steps)
         """How many steps have been looked at."""
-        done = {hash(done_by(steps[number - 1])) for number in self.elided}
+        kinds = {n: _kind(steps[n - 1], rendition) for n, rendition in elided.items()}
+        done = {hash(done_by(steps[number - 1])): kinds[number] for number in self.elided}
         self._done = array("q", sorted(done))
+        self._kinds = tuple(done[each] for each in self._done)
         self._gone = _gone(compression, elided) if names else array("q")
-        self._looked = found or Looked()
+        found, before = (last.take(), last.elided) if last is not None else (Looked(), ())
+        new = tuple(kinds[number] for number in self.elided if number not in set(before))
+        self._looked = found._replace(elided=found.elided + new)
 
     @property
     def weight(self) -> int:
         """About how many bytes it keeps alive."""
-        return 8 * (len(self._gone) + len(self._done) + len(self.elided))
+        return 8 * (len(self._gone) + 2 * len(self._done) + len(self.elided))
 
     def look(self, new: Sequence[Step]) -> None:
         """Take in the steps that came since the last look."""
-        steps, used, again = self._looked
+        steps, used, again, asked, elided = self._looked
         for step in new:
             uses = used_by(step)
             used += any(_has(self._gone, name) for name in uses)
-            again += _has(self._done, done_by(step))
+            at = _place(self._done, done_by(step))
+            if at is not None:
+                again += 1
+                asked += (self._kinds[at],)
             self._came_back(uses)
             self._came_back(names_in(step.observation, characters=_READ_CHARACTERS))
         self.steps += len(new)
-        self._looked = Looked(steps + len(new), used, again)
+        self._looked = Looked(steps + len(new), used, again, asked, elided)
 
     def take(self) -> Looked:
         """Return what was found since this was last asked."""
@@ -90,9 +104,19 @@ class Hindsight:
 
 
 def _has(hashes: "array[int]", value: object) -> bool:
+    return _place(hashes, value) is not None
+
+
+def _place(hashes: "array[int]", value: object) -> int | None:
     wanted = hash(value)
     at = bisect_left(hashes, wanted)
-    return at < len(hashes) and hashes[at] == wanted
+    return at if at < len(hashes) and hashes[at] == wanted else None
+
+
+def _kind(step: Step, rendition: Rendition) -> str:
+    """Return the form that an elided step is left in, and its tool; one text for all of a kind."""
+    name = step.calls[0].name if step.calls else "text"
+    return intern(f"{rendition.form} {name if _TOOL.fullmatch(name) else 'other'}")
 
 
 def _gone(compression: Compression, elided: Mapping[int, Rendition]) -> "array[int]":

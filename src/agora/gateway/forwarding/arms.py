@@ -7,11 +7,13 @@ all its calls begin with that, whichever process they come to.
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from agora.errors import AgoraError
+from agora.experiment.agents import agent_of
 from agora.experiment.assignment import Arm, Draw, Seat
 from agora.experiment.conversations import Conversation
 from agora.experiment.library import CONVERSATION_HEADER
@@ -110,7 +112,8 @@ def take_seat(
     outcome = _number(told.get(_OUTCOME_HEADER, b"").decode("latin-1"))
     if outcome is not None:
         trial.post(tenant, conversation_id, outcome)
-    return Seat(conversation_id, arm, is_first_call(body, field))
+    agent = agent_of(told.get(b"user-agent", b"").decode("latin-1"))
+    return Seat(conversation_id, arm, is_first_call(body, field), agent)
 
 
 def note_call(trial: Trial, seat: Seat, exchange: Exchange, *, affected: bool) -> None:
@@ -134,6 +137,9 @@ def note_call(trial: Trial, seat: Seat, exchange: Exchange, *, affected: bool) -
             repeated=exchange.rereads,
             waited_ms=exchange.held_ms + exchange.first_byte_ms if answered else 0.0,
             errors={error: 1} if error else {},
+            elided=dict(Counter(exchange.elided_kinds)),
+            asked=dict(Counter(exchange.asked_again)),
+            agent=seat.agent,
             seen_at=time.time(),
         ),
     )
