@@ -29,9 +29,9 @@ from agora.extproc.stream import Stream
 from agora.gateway.config import Config, Experiment, Limits, Log, Tenants, parse_config
 from agora.gateway.forwarding.arms import NoSecretError
 from agora.gateway.routing.tenants import tenant_of
-from harness.envoy import SETTINGS, executable, stack
+from harness.envoy import SETTINGS, SHIPPED, envoy, executable, stack
 from harness.gateway.histories import chat
-from harness.gateway.loopback import serving
+from harness.gateway.loopback import free_port, serving
 from harness.gateway.strict_upstream import StrictUpstream
 
 SECRET = "a secret that replicas share"  # noqa: S105
@@ -209,3 +209,42 @@ def test_a_real_envoy_sends_each_arm_what_it_gets(tmp_path: Path) -> None:
     assert got[Arm.EVERYTHING] == body
     assert len(got[Arm.AGORA]) < len(body)
     assert {each.arm for each in read_account(folder).open.values()} == {"agora", "everything"}
+
+
+@pytest.mark.skipif(executable() is None, reason="Envoy is not installed")
+def test_a_canary_gets_its_share_of_conversations_and_those_who_ask_for_it(tmp_path: Path) -> None:
+    import urllib.request
+
+    import yaml
+
+    port, admin = free_port(), free_port()
+    config = yaml.safe_load(SHIPPED.with_name("canary.yaml").read_text(encoding="utf-8"))
+    config["admin"]["address"]["socket_address"]["port_value"] = admin
+    static = config["static_resources"]
+    static["listeners"][0]["address"]["socket_address"]["port_value"] = port
+    stable, canary = StrictUpstream(), StrictUpstream()
+    body = json.dumps(chat(1)).encode()
+
+    def is_canary(**headers: str) -> bool:
+        told = {"content-type": "application/json", "authorization": "Bearer sk-1", **headers}
+        url = f"http://127.0.0.1:{port}/v1/chat/completions"
+        before = len(canary.received)
+        asked = urllib.request.Request(url, body, told)
+        with urllib.request.urlopen(asked, timeout=120) as answer:  # noqa: S310
+            answer.read()
+        return len(canary.received) > before
+
+    with serving(stable) as one, serving(canary) as other:
+        for cluster, url in zip(static["clusters"], (one, other), strict=True):
+            (end,) = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"]
+            end["endpoint"]["address"]["socket_address"]["port_value"] = int(url.rpartition(":")[2])
+        with envoy(config, tmp_path):
+            asked = {is_canary(**{"x-agora-canary": "1"}) for _ in range(5)}
+            drawn = [
+                {is_canary(**{"x-agora-conversation": f"task-{n}"}) for _ in range(3)}
+                for n in range(100)
+            ]
+
+    assert asked == {True}
+    assert all(len(each) == 1 for each in drawn), "a conversation went back and forth"
+    assert 2 <= sum(each == {True} for each in drawn) <= 25
