@@ -37,9 +37,13 @@ _LOOK_EVERY, _LOOK_SHARE = 10, 0.02
 every few seconds."""
 
 
-def played(path: Path) -> dict[str, list[dict[str, float]]]:
-    """Return the figures of every task by method, tasks in the same order."""
-    found: dict[str, dict[tuple[str, str], dict[str, float]]] = {}
+Played = dict[str, dict[str, dict[str, float]]]
+"""The figures of each task, by method."""
+
+
+def played(path: Path) -> Played:
+    """Return what readers played."""
+    found: Played = {}
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for line in file:
             row = json.loads(line)
@@ -47,22 +51,20 @@ def played(path: Path) -> dict[str, list[dict[str, float]]]:
                 conversation = Conversation(
                     calls=row["steps"], dollars=row["bills"][SHEET], outcome=row["reward"]
                 )
-                place = (row["environment"], row["task"])
+                place = f"{row['environment']} {row['task']}"
                 found.setdefault(row["method"], {})[place] = figures(conversation)
-    tasks = sorted(set.intersection(*(set(each) for each in found.values())))
-    return {method: [each[task] for task in tasks] for method, each in found.items()}
+    return found
 
 
-def through_gateway(path: Path) -> dict[str, list[dict[str, float]]]:
+def through_gateway(path: Path) -> Played:
     """Return the same of conversations that a gateway counted, by arm."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    found: Played = {}
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for line in file:
             row = json.loads(line)
             method = "none" if row["arm"] == "everything" else row["arm"]
             found.setdefault(method, {})[row["task"]] = figures(Conversation.from_json(row))
-    tasks = sorted(set.intersection(*(set(each) for each in found.values())))
-    return {method: [each[task] for task in tasks] for method, each in found.items()}
+    return found
 
 
 def experiment(
@@ -110,7 +112,8 @@ def main() -> None:
     for method, bounds in product(METHODS, (BOUNDS, WITHOUT_CALLS)[: 1 + chosen.gateway]):
         if method not in by_method:
             continue
-        ours, theirs = by_method[method], by_method["none"]
+        tasks = sorted(by_method[method].keys() & by_method["none"].keys())
+        ours, theirs = ([by_method[each][task] for task in tasks] for each in (method, "none"))
         ends = [
             experiment(ours, theirs, bounds, chosen.conversations, seed)
             for seed in range(chosen.experiments)

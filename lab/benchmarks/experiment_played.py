@@ -50,7 +50,12 @@ _COUNTER = EstimatedTokens()
 _CALL = re.compile(r"[a-z_]{1,40} \{.*\}", re.DOTALL)
 ARMS = {"everything": Arm.EVERYTHING, "agora": Arm.AGORA, "floor": Arm.AGORA}
 """Into which arm of its gateway each is drawn."""
-FLOOR = {"scorer": "recency", "lines": False, "keep_ratio": 0.0, "schedule": "every_call"}
+FLOOR: dict[str, Any] = {
+    "scorer": "recency",
+    "lines": False,
+    "keep_ratio": 0.0,
+    "schedule": "every_call",
+}
 
 
 @lru_cache(maxsize=50_000)
@@ -170,7 +175,7 @@ def named_for(draw: Draw, tenant: str, task: str, arm: Arm) -> str:
 @contextmanager
 def running(up: str, folder: Path, *, floor: bool) -> Iterator[tuple[str, Draw, str]]:
     """Run a gateway, and give its address, its draw and the tenant."""
-    settings = {"min_tokens": 0, **FLOOR} if floor else {}
+    settings: dict[str, Any] = {"min_tokens": 0, **FLOOR} if floor else {}
     config = config_for(
         up,
         compression=Compression(mode="experiment", **settings),
