@@ -239,7 +239,7 @@ def test_a_decision_that_hangs_is_given_up() -> None:
     limits = replace(CONFIG.limits, compress_deadline_ms=10, restore_deadline_ms=10)
 
     class Hanging(Decider):
-        async def decide(self, head: Any, came: bytes) -> Edited | str:
+        async def decide(self, head: Any, came: bytes, seat: Any = None) -> Edited | str:
             await asyncio.Event().wait()
             raise AssertionError
 
@@ -256,7 +256,7 @@ def test_a_decision_that_hangs_is_given_up() -> None:
 
 def test_a_decision_that_fails_sends_everything_as_it_came() -> None:
     class Failing(Decider):
-        async def decide(self, head: Any, came: bytes) -> Edited | str:
+        async def decide(self, head: Any, came: bytes, seat: Any = None) -> Edited | str:
             raise RuntimeError("a defect")
 
     with deciding() as made:

@@ -19,6 +19,7 @@ from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.core.trajectory import Anchor, Step, Trajectory
 from agora.core.worth import StepWorth, Worth
 from agora.errors import AgoraError
+from agora.experiment.library import Experiment
 from agora.savings import Saved, saved
 from agora.scorers import load_scorer
 
@@ -131,6 +132,7 @@ def wrap(
     keep_tools: Collection[str] = (),
     changing_tools: Collection[str] = (),
     reading_tools: Collection[str] = (),
+    experiment: Experiment | None = None,
     **unknown: Never,
 ) -> _Client:
     """Return a client like `client`, of openai or anthropic, whose requests are compressed.
@@ -138,6 +140,7 @@ def wrap(
     Chat completions, Responses and Messages; synchronous, asynchronous and
     streaming. The client passed in is not changed. With `shadow` every request is
     sent as it is, and the log `agora.integrations` says what would have been elided.
+    In an `experiment` some conversations are compressed and as many are compared with them.
     A client that was wrapped already gets these settings instead of its own. The tools
     named are added to those of the compressor, which describes them. `agora.saved(client)`
     says what it saved.
@@ -157,6 +160,7 @@ def wrap(
         keep_tools=keep_tools,
         changing_tools=changing_tools,
         reading_tools=reading_tools,
+        experiment=experiment,
     )
     return wrapped
 
@@ -169,6 +173,7 @@ __all__ = [
     "Compression",
     "Compressor",
     "Decision",
+    "Experiment",
     "Forms",
     "PriceSheet",
     "Reason",

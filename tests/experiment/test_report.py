@@ -15,7 +15,7 @@ pytest.importorskip("msgspec", reason="the extra gateway is not installed")
 
 from agora.cli.experiment import with_experiment
 from agora.cli.group import agora
-from agora.experiment.assignment import Arm
+from agora.experiment.assignment import Arm, Draw, arm_of
 from agora.experiment.conversations import FIGURES, Conversation
 from agora.experiment.report import WIDTH, lines, report
 from agora.experiment.rules import parse_rule
@@ -53,6 +53,9 @@ def play(folder: Path, name: str, count: int, factor: float = 0.7) -> None:
             waited_ms=1_000 * size,
             errors={"429": 1} if chance.random() < 0.05 else {},
             outcome=chance.random(),
+            agent=chance.choice(("claude-code", "")),
+            elided={"line get_order": 4, "gone text": 1},
+            asked={"line get_order": 2} if arm is Arm.AGORA else {},
             seen_at=1.0,
         )
     store = Store(folder, name)
@@ -88,6 +91,15 @@ def test_an_experiment_goes_from_start_to_stop(config: Path, tmp_path: Path) -> 
     assert dollars["ratio"]["low"] < 0.7 < dollars["ratio"]["high"] < 1
     assert dollars["difference"]["high"] < 0
     assert set(found["by_model"]) == {"gpt-5", "claude-opus-5"}
+    assert set(found["by_agent"]) == {"claude-code", "other"}
+    regret, calm = found["regret"]
+    ours = found["conversations"]["agora"]
+    assert (regret["tool"], regret["form"]) == ("get_order", "line")
+    assert regret["agora"] == {"elided": 4 * ours, "asked_again": 2 * ours}
+    assert calm["everything"]["asked_again"] == 0
+    assert f"get_order, line {2 * ours:,} of {4 * ours:,}".split() == next(
+        line.split()[:5] for line in told.output.splitlines() if "get_order" in line
+    )
 
     page = tmp_path / "page.html"
     assert run("report", config, "--html", page).exit_code == 0
@@ -120,6 +132,62 @@ def test_replicas_with_folders_of_their_own_are_reported_together(
     assert found.exit_code == 0, found.output
     told = json.loads((tmp_path / "out.json").read_text())
     assert sum(told["conversations"].values()) == 250
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_outcomes_come_from_a_log_by_id_or_by_name(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    run("start", config, "--folder", tmp_path / "a", "--name", "n", "--share", "50")
+    play(tmp_path / "a", "n", 100)
+    draw, rows = Draw("n", b"s"), []
+    for at in range(400):
+        name = f"task-{at}"
+        drawn = draw.id_of("anonymous", name.encode())
+        value = 1.0 if arm_of(drawn, 0.5) is Arm.AGORA else 0.5
+        rows.append({"conversation": drawn if at % 2 else name, "outcome": value + at % 3})
+    file = tmp_path / f"outcomes.{kind}"
+    if kind == "csv":
+        told = "".join(f"{row['conversation']},{row['outcome']}\n" for row in rows)
+        file.write_text("conversation,outcome\n" + told)
+    else:
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    unset = run("report", config, "--outcomes", file)
+    assert unset.exit_code == 1
+    assert "AGORA_TENANT_SECRET is unset" in unset.output
+    monkeypatch.setenv("AGORA_TENANT_SECRET", "s")
+    out = tmp_path / "out.json"
+    found = run("report", config, "--outcomes", file, "--json", out)
+
+    assert found.exit_code == 0, found.output
+    outcome = next(
+        row for row in json.loads(out.read_text())["figures"] if row["figure"] == "outcome"
+    )
+    assert outcome["agora"] - outcome["everything"] == pytest.approx(0.5, abs=0.3)
+    assert outcome["difference"]["low"] > 0
+    file.write_text("conversation,outcome\nx,much\n" if kind == "csv" else "[1]\n{")
+    assert "row 1 needs" in run("report", config, "--outcomes", file).output
+
+
+def test_rows_of_conversations_in_no_arm_are_left_out_and_counted(tmp_path: Path) -> None:
+    file = tmp_path / "outcomes.jsonl"
+    file.write_text('{"conversation": "%s", "outcome": 1}\n' % ("8" * 24))
+    play(tmp_path / "a", "n", 100)
+    account = json.loads((tmp_path / "a" / "tally.json").read_text())
+    (tmp_path / "a" / "tally.json").write_text(json.dumps(account | {"share": 0.05}))
+    told = run("report", tmp_path / "a", "--outcomes", file)
+
+    assert told.exit_code == 0, told.output
+    assert "1 rows of" in told.output
+
+
+def test_a_folder_stands_for_an_experiment_without_a_gateway(tmp_path: Path) -> None:
+    play(tmp_path, "n", 100)
+    assert "conversations with AGORA" in run("report", tmp_path).output
+    assert run("stop", tmp_path).exit_code == 0
+    assert run("status", tmp_path).exit_code == 1
+    assert "runs" in run("start", tmp_path).output
+    assert run("status", tmp_path).exit_code == 0
 
 
 def test_what_cannot_be_done_is_said_with_its_remedy(config: Path, tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 pytest.importorskip("uvicorn", reason="the extra gateway is not installed")
 
 from agora.experiment.assignment import Arm, Draw, arm_of
+from agora.experiment.openings import is_first_call, opening
 from agora.experiment.store import read_account, resume, stop
-from agora.extproc.decide import Decider, NoExperimentError
 from agora.gateway.app import App, make_app
 from agora.gateway.config import Compression, Config, ConfigError, Experiment, Tenants, parse_config
-from agora.gateway.forwarding.arms import NoSecretError, is_first_call, opening, trial_for
+from agora.gateway.forwarding.arms import NoSecretError, trial_for
 from agora.gateway.reload import reload
 from agora.gateway.routing.tenants import tenant_of
 from agora.gateway.watching.metrics import Meter
@@ -113,6 +113,7 @@ def test_conversations_go_on_edited_or_as_they_came_and_stay_so(
         assert conversation.dollars > 0
         assert conversation.prompt_tokens > 0
         assert conversation.waited_ms > 0
+        assert sum(conversation.elided.values()) > 0
 
 
 def test_what_is_stored_has_no_text_of_a_prompt_and_no_key(
@@ -275,11 +276,6 @@ def test_a_mistake_in_the_settings_is_told_with_its_place(lines: str, sentence: 
     assert sentence in str(caught.value)
 
 
-def test_the_filter_says_that_it_runs_no_experiment(tmp_path: Path) -> None:
-    with pytest.raises(NoExperimentError, match="`agora extproc` cannot run"):
-        Decider.of(configured("http://127.0.0.1:9", tmp_path))
-
-
 def test_an_experiment_is_said_at_the_start() -> None:
     text = f'{THREE_LINES}[compression]\nmode = "experiment"\n[experiment]\nfolder = "x"\n'
     assert any("5% of the conversations" in note for note in parse_config(text).notes())
@@ -319,13 +315,14 @@ def test_what_a_conversation_is_known_by_stays_while_it_grows(
     first = [(role, text * (times if role == "user" else 1)) for role, text in first]
     begun = [message(*each, mark=True) for each in first]
     whole = [message(*each) for each in first]
-    whole += [message("assistant", "I look"), *(message(*each) for each in more)]
+    spoke = "model" if field == "contents" else "assistant"
+    whole += [message(spoke, "I look"), *(message(*each) for each in more)]
     one = json.dumps({"model": "m", field: begun}).encode()
     other = json.dumps({field: whole, "model": "m"}).encode()
 
     assert opening(one, field) == opening(other, field)
-    assert is_first_call(one)
-    assert not is_first_call(other)
+    assert is_first_call(one, field)
+    assert not is_first_call(other, field)
     wanted = "\0".join(text for role, text in first if role == "user")
     if len(one) < 4_000:
         assert opening(one, field) == wanted.encode("utf-8", "surrogatepass")
@@ -349,8 +346,9 @@ def test_what_cannot_be_read_has_no_opening_or_the_bytes_it_has() -> None:
     assert opening(b'{"messages": []}', "messages") == b""
     assert opening(b'{"messages": [{"role": "user"', "messages") == b'{"role": "user"'
     assert opening(b'{"input": "do it"}', "input") == b"do it"
-    assert is_first_call(b'{"input": "do it", "model": "m"}')
-    assert not is_first_call(b'{"input": [{"type": "function_call"}], "model": "m"}')
+    assert is_first_call(b'{"input": "do it", "model": "m"}', "input")
+    called = b'{"input": [{"type": "function_call"}], "model": "m"}'
+    assert not is_first_call(called, "input")
 
 
 def test_draws_of_the_gateway_are_those_of_the_library(

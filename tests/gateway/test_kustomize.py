@@ -127,6 +127,26 @@ def test_your_settings_replace_ours() -> None:
     assert {r["metadata"].get("namespace", "agora") for r in made} == {"agora"}
 
 
+@needs_kustomize
+def test_a_canary_has_pods_and_settings_of_its_own_and_a_share_of_the_traffic() -> None:
+    made = build(FOLDER / "canary")
+    config = parse_config(the(made, "ConfigMap")["data"]["gateway.toml"])
+    base = {(each["kind"], each["metadata"]["name"]) for each in build(FOLDER / "gateway")}
+    by_header, by_weight = the(made, "HTTPRoute")["spec"]["rules"]
+    pods = the(made, "Deployment")["spec"]["template"]
+
+    assert config.compression.mode == "experiment"
+    assert not base & {(each["kind"], each["metadata"]["name"]) for each in made}
+    assert the(made, "Service")["spec"]["selector"].items() <= pods["metadata"]["labels"].items()
+    assert [each["name"] for each in by_header["backendRefs"]] == ["agora-gateway-canary"]
+    assert {each["name"]: each["weight"] for each in by_weight["backendRefs"]} == {
+        "agora-gateway": 90,
+        "agora-gateway-canary": 10,
+    }
+    mounts = {each["mountPath"] for each in pods["spec"]["containers"][0]["volumeMounts"]}
+    assert any(str(config.experiment.folder).startswith(mount) for mount in mounts)
+
+
 def rules() -> list[dict[str, Any]]:
     text = (FOLDER / "by-load" / "adapter-rules.yaml").read_text(encoding="utf-8")
     found: list[dict[str, Any]] = yaml.safe_load(text)["rules"]

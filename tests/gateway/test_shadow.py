@@ -220,16 +220,16 @@ def test_a_step_that_uses_what_would_have_been_elided_is_counted_once_it_comes()
 
     body = with_step(body, 61, "src/quite_another.py", "nothing of note")
     assert editor.look(job(body)).edited
-    assert conversation.hindsight.take() == (1, 0, 0)
+    assert conversation.hindsight.take()[:3] == (1, 0, 0)
 
     body = with_step(body, 62, name, f"{name} is here")
     assert editor.look(job(body)).edited
-    assert conversation.hindsight.take() == (1, 1, 0)
+    assert conversation.hindsight.take()[:3] == (1, 1, 0)
 
     # It has come back since: using it once more proves nothing.
     body = with_step(body, 63, name, "and again")
     assert editor(job(body))
-    assert conversation.hindsight.take() == (1, 0, 0)
+    assert conversation.hindsight.take()[:3] == (1, 0, 0)
 
 
 def test_a_step_that_repeats_an_elided_one_is_a_reread_in_either_mode() -> None:
@@ -237,7 +237,10 @@ def test_a_step_that_repeats_an_elided_one_is_a_reread_in_either_mode() -> None:
         editor, body, elided, conversation = edited_editor(names=names)
         body = with_step(body, 61, f"src/module_{elided[-1]}.py", "as before")
         assert editor(job(body))
-        assert conversation.hindsight.take()[2] == 1
+        looked = conversation.hindsight.take()
+        assert looked.again == 1
+        assert looked.asked == ("gone read",)
+        assert looked.elided == ("gone read",) * len(elided)
 
 
 def test_rereads_are_counted_through_the_gateway() -> None:

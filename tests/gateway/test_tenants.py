@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agora.core.prices import PriceSheet, shipped_sheets
+from agora.experiment.assignment import ANONYMOUS
 from agora.gateway.config import Tenants
-from agora.gateway.routing.tenants import ANONYMOUS, tenant_of
+from agora.gateway.routing.tenants import tenant_of
 from agora.gateway.watching.bill import Billed, Sent, net_saving
 from agora.gateway.watching.ledger import Account, Ledger
 

@@ -1,7 +1,9 @@
 """The `agora experiment` commands: begin one, look at it, end it."""
 
+import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,13 @@ import click
 from agora.cli.figures import json_option, write_json
 from agora.errors import AgoraError
 from agora.experiment import store
+from agora.experiment.assignment import ANONYMOUS, Arm, Draw, arm_of, is_id
+from agora.experiment.outcomes import OutcomesError, read_outcomes, with_outcomes
 from agora.experiment.planning import conversations_needed
 from agora.experiment.report import lines, report
 from agora.experiment.rules import alpha_each, parse_rule
-from agora.gateway.config import Config, load_config, parse_config
+from agora.experiment.tally import together
+from agora.gateway.config import Config, Tenants, load_config, parse_config
 from agora.pages import write_page
 
 _MODE = re.compile(r"^mode\s*=.*$", re.MULTILINE)
@@ -24,7 +29,7 @@ _EXPERIMENT = re.compile(r"^\[experiment\]", re.MULTILINE)
 config_argument = click.argument(
     "config",
     default="gateway.toml",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     metavar="[CONFIG]",
 )
 
@@ -33,8 +38,8 @@ config_argument = click.argument(
 def experiment() -> None:
     """Compare AGORA with sending everything on your own traffic, and stop if it does harm.
 
-    CONFIG is the gateway's file. docs/guides/experiment.md has all the steps: shadow mode, an
-    experiment, then on.
+    CONFIG is the gateway's file, or the folder of an experiment that a program runs without one.
+    docs/guides/experiment.md has all the steps: shadow mode, an experiment, then on.
     """
 
 
@@ -78,6 +83,10 @@ def start(
 
     A running gateway starts it at SIGHUP. An experiment that was stopped is resumed.
     """
+    if config.is_dir():
+        store.resume(config)
+        click.echo(f"the experiment in {config} runs")
+        return
     loaded = _load(config)
     if loaded.compression.mode == "experiment" and loaded.experiment.folder is not None:
         store.resume(Path(loaded.experiment.folder))
@@ -132,12 +141,24 @@ def status(config: Path) -> None:
     metavar="FILE",
     help="Write the report as an HTML page that fetches nothing.",
 )
+@click.option(
+    "--outcomes",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A CSV or JSONL file with a conversation and an outcome in each row, instead of those "
+    "that were posted.",
+)
 @json_option("the report")
 def report_command(
-    config: Path, *, folders: tuple[Path, ...], html: Path | None, json_out: str | None
+    config: Path,
+    *,
+    folders: tuple[Path, ...],
+    html: Path | None,
+    outcomes: Path | None,
+    json_out: str | None,
 ) -> None:
     """Show both arms, figure by figure, with intervals that hold however often you look."""
-    found = _report(config, folders)
+    found = _report(config, folders, outcomes)
     if html is not None:
         page = write_page("agora.cli", "experiment_page.html", found)
         html.write_text(page, encoding="utf-8")
@@ -151,7 +172,7 @@ def report_command(
 @click.option("--reason", default="stopped by hand", show_default=True, help="Why, for the log.")
 def stop(config: Path, *, reason: str) -> None:
     """Turn editing off within seconds, in all processes that share the folder. No restart."""
-    folder = _folder(config, _load(config))
+    folder = _folder(config, None if config.is_dir() else _load(config))
     store.stop(folder, reason)
     click.echo(f"stopped: {reason}. `agora experiment start {config}` goes on with it.")
 
@@ -204,15 +225,38 @@ def _plan(effect: float, spread: float, rules: int, share: float, per_day: int |
     return said
 
 
-def _report(config: Path, folders: tuple[Path, ...]) -> dict[str, Any]:
-    loaded = _load(config)
+def _report(
+    config: Path, folders: tuple[Path, ...], outcomes: Path | None = None
+) -> dict[str, Any]:
+    loaded = None if config.is_dir() else _load(config)
     folder = _folder(config, loaded)
     try:
         accounts = [store.read_account(each) for each in (folder, *folders)]
-        rules = [parse_rule(text) for text in loaded.experiment.stop_when]
+        bounds = accounts[0].bounds if loaded is None else loaded.experiment.stop_when
+        rules = [parse_rule(text) for text in bounds]
+        tally = together(account.tally for account in accounts)
+        if outcomes is not None:
+            left = with_outcomes(tally, read_outcomes(outcomes), _arms(loaded, accounts[0]))
+            if left:
+                click.echo(f"{left:,} rows of {outcomes} are of conversations in no arm", err=True)
     except AgoraError as error:
         raise click.ClickException(str(error)) from error
-    return report(accounts, rules, store.stopped(folder))
+    return report(accounts, rules, store.stopped(folder), tally)
+
+
+def _arms(loaded: Config | None, account: store.Account) -> Callable[[str, str], Arm]:
+    """Return what finds the arm of a conversation, by the id of an answer or by its own name."""
+    variable = Tenants().secret_env if loaded is None else loaded.tenants.secret_env
+    draw = Draw(account.name, os.environ.get(variable, "").encode())
+
+    def found(conversation: str, tenant: str) -> Arm:
+        if not is_id(conversation):
+            if not draw.secret:
+                raise OutcomesError(conversation, f"is no id of an answer, and {variable} is unset")
+            conversation = draw.id_of(tenant or ANONYMOUS, conversation.encode())
+        return arm_of(conversation, account.share)
+
+    return found
 
 
 def _load(config: Path) -> Config:
@@ -222,7 +266,9 @@ def _load(config: Path) -> Config:
         raise click.ClickException(str(error)) from error
 
 
-def _folder(config: Path, loaded: Config) -> Path:
+def _folder(config: Path, loaded: Config | None) -> Path:
+    if loaded is None:
+        return config
     if loaded.experiment.folder is None:
         raise click.ClickException(
             f"{config} has no experiment: `agora experiment start {config} --folder DIR` writes one"

@@ -1,4 +1,5 @@
 """A fair experiment on one's own traffic: some conversations with AGORA, as many with everything.
 
-Standard library only. Nothing here reads a prompt: conversations come as ids and figures.
+Standard library only. `openings` looks at prompts, for what a conversation is known by; all else is
+ids and figures.
 """

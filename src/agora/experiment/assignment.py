@@ -12,10 +12,14 @@ first call was not seen in its arm. Lowering the share sends those beyond it bac
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import blake2b
+from typing import NamedTuple
 
 MOST_SHARE = 0.5
 """Of each arm; with this nobody waits."""
+ANONYMOUS = "anonymous"
+"""Whose conversations are that come without a key."""
 _DIGEST_BYTES = 12
 _STEPS = 1 << 64
 
@@ -26,6 +30,17 @@ class Arm(StrEnum):
     AGORA = "agora"
     EVERYTHING = "everything"
     WAITING = "waiting"
+
+
+class Seat(NamedTuple):
+    """Where a call sits."""
+
+    conversation_id: str
+    arm: Arm
+    first: bool
+    """Whether it is the first call of its conversation."""
+    agent: str = ""
+    """Which kind of agent asks, by its User-Agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +84,18 @@ def arm_of(conversation_id: str, share: float) -> Arm:
 def is_id(text: str) -> bool:
     """Tell whether a text can be the id of a conversation."""
     return len(text) == 2 * _DIGEST_BYTES and all(c in "0123456789abcdef" for c in text)
+
+
+def owner(kind: bytes, value: bytes, secret: bytes) -> str:
+    """Return whose a conversation is, in a name that tells nothing of the key it came with.
+
+    Without `secret` nobody can try out whether a key they know is behind a name.
+    """
+    # 48 bits tell a million tenants apart, and give nothing to start from without the secret.
+    return "t-" + blake2b(kind + b"\0" + value, key=_fitting(secret), digest_size=6).hexdigest()
+
+
+@lru_cache(maxsize=4)
+def _fitting(secret: bytes) -> bytes:
+    # A key of BLAKE2 has at most 64 bytes; what is longer is hashed, as HMAC does.
+    return secret if len(secret) <= 64 else blake2b(secret).digest()

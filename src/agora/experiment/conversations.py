@@ -1,6 +1,6 @@
 """What is known of one conversation in an experiment, and the figures it is judged by.
 
-No text, no key, no name that a client made up: counts, dollars and our own words.
+No text, no key: counts, dollars, our own words, and the names of models and tools.
 """
 
 import math
@@ -24,7 +24,7 @@ POSITIVE = ("dollars", "tokens", "calls", "first_byte_ms", "answer_tokens")
 conversations do not drown the rest."""
 TYPICAL = "typical_"
 NAMES = (*FIGURES, *(TYPICAL + name for name in POSITIVE))
-_MOST_KINDS = 20
+_MOST_KINDS = 60
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,6 +46,11 @@ class Conversation:
     waited_ms: float = 0.0
     errors: dict[str, int] = field(default_factory=dict)
     """Failed calls, by our own word for what went wrong."""
+    elided: dict[str, int] = field(default_factory=dict)
+    """Steps that were elided, or would have been, by the form they were left in and their tool."""
+    asked: dict[str, int] = field(default_factory=dict)
+    """Of these, what was done again afterwards."""
+    agent: str = ""
     outcome: float | None = None
     seen_at: float = 0.0
     """In seconds since 1970."""
@@ -56,9 +61,9 @@ class Conversation:
         self.born, self.affected = self.born or other.born, self.affected or other.affected
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for kind, count in other.errors.items():
-            kept = kind if kind in self.errors or len(self.errors) < _MOST_KINDS else "other"
-            self.errors[kept] = self.errors.get(kept, 0) + count
+        self.agent = other.agent or self.agent
+        for name in COUNTED:
+            add_counts(getattr(self, name), getattr(other, name))
         self.outcome = self.outcome if other.outcome is None else other.outcome
         self.seen_at = max(self.seen_at, other.seen_at)
 
@@ -72,6 +77,17 @@ class Conversation:
     def from_json(cls, data: Mapping[str, Any]) -> "Conversation":
         """Return it as a file has it."""
         return cls(**{name: data[name] for name in _NAMES if data.get(name) is not None})
+
+
+COUNTED = ("errors", "elided", "asked")
+"""What is counted by kind."""
+
+
+def add_counts(into: dict[str, int], more: Mapping[str, int]) -> None:
+    """Add what was counted by kind; of too many kinds the rest is one."""
+    for kind, count in more.items():
+        kept = kind if kind in into or len(into) < _MOST_KINDS else "other"
+        into[kept] = into.get(kept, 0) + count
 
 
 _NAMES = tuple(each.name for each in fields(Conversation))

@@ -17,11 +17,18 @@ METHOD = (
     "often one looks; the bounds together are wrong at most 5 % of the time"
 )
 WIDTH = 80
+_REGRETS = 8
+"""Lines of what was done again."""
 
 
-def report(accounts: Sequence[Account], rules: Sequence[Rule], stopped: str) -> dict[str, Any]:
-    """Return everything that is known of an experiment, from one gateway or from several."""
-    tally = together(account.tally for account in accounts)
+def report(
+    accounts: Sequence[Account], rules: Sequence[Rule], stopped: str, tally: Tally | None = None
+) -> dict[str, Any]:
+    """Return everything that is known of an experiment, from one gateway or from several.
+
+    `tally` is what they come to together, if something was added to it.
+    """
+    tally = tally or together(account.tally for account in accounts)
     alpha = alpha_each(len(rules))
     return {
         "name": accounts[0].name if accounts else "",
@@ -33,10 +40,9 @@ def report(accounts: Sequence[Account], rules: Sequence[Rule], stopped: str) -> 
             for rule in rules
         ],
         "figures": _figures(tally),
-        "by_model": {
-            model: {name: _effects(name, pair) for name, pair in sorted(compared.items())}
-            for model, compared in sorted(tally.by_model.items())
-        },
+        "by_model": _sliced(tally.by_model),
+        "by_agent": _sliced(tally.by_agent),
+        "regret": _regret(tally),
         "errors": {arm: tally.arms[arm].errors for arm in ARMS},
         "method": METHOD,
     }
@@ -63,12 +69,14 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         if kinds := found["errors"][arm]:
             told = ", ".join(f"{kind} {count:,}" for kind, count in sorted(kinds.items()))
             yield from wrap(f"  errors, {arm}: {told}", WIDTH, subsequent_indent="    ")
-    if len(found["by_model"]) > 1:
-        yield ""
-        for model, compared in found["by_model"].items():
+    for slices in (found["by_model"], found["by_agent"]):
+        if len(slices) > 1:
+            yield ""
+        for each, compared in slices.items() if len(slices) > 1 else ():
             for name in ("dollars", TYPICAL + "calls"):
                 if name in compared:
-                    yield f"  {model[:30]:<32}{name:<16}{_effect(compared[name])}"
+                    yield f"  {each[:30]:<32}{name:<16}{_effect(compared[name])}"
+    yield from _regret_lines(found["regret"])
     yield ""
     yield from wrap(found["method"][0].upper() + found["method"][1:] + ".", WIDTH)
 
@@ -78,6 +86,43 @@ _VERDICTS = {
     "cleared": "cleared: the effect is within it",
     "harm": "HARM: the effect is beyond it",
 }
+
+
+def _sliced(slices: Mapping[str, Mapping[str, Comparison]]) -> dict[str, Any]:
+    return {
+        each: {name: _effects(name, pair) for name, pair in sorted(compared.items())}
+        for each, compared in sorted(slices.items())
+    }
+
+
+def _regret(tally: Tally) -> list[dict[str, Any]]:
+    """Return what was elided and done again, by form and tool, most of it first."""
+    ours, theirs = tally.arms[Arm.AGORA], tally.arms[Arm.EVERYTHING]
+    rows: list[dict[str, Any]] = []
+    for kind in ours.elided.keys() | theirs.elided.keys():
+        form, _, tool = kind.partition(" ")
+        row: dict[str, Any] = {"form": form, "tool": tool}
+        for arm, totals in ((Arm.AGORA, ours), (Arm.EVERYTHING, theirs)):
+            row[arm] = {
+                "elided": totals.elided.get(kind, 0),
+                "asked_again": totals.asked.get(kind, 0),
+            }
+        rows.append(row)
+    return sorted(rows, key=lambda row: (-row[Arm.AGORA]["asked_again"], row["form"], row["tool"]))
+
+
+def _regret_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not rows:
+        return
+    yield ""
+    yield "  elided, and done again later      AGORA          everything (not elided there)"
+    for row in rows[:_REGRETS]:
+        told = f"{row['tool'][:20]}, {row['form']}"
+        ours, theirs = (
+            f"{row[arm]['asked_again']:,} of {row[arm]['elided']:,}"
+            for arm in (Arm.AGORA, Arm.EVERYTHING)
+        )
+        yield f"  {told:<32}{ours:>15}{theirs:>18}"
 
 
 def _figures(tally: Tally) -> list[dict[str, Any]]:

@@ -11,6 +11,8 @@ from agora.experiment.sequences import Comparison, Interval
 
 ALPHA = 0.05
 """The chance of a false alarm: that an arm is ever stopped though no bound is passed."""
+STOP_WHEN = ("dollars > +5%", "typical_calls > +5%", "errors > +0.02")
+"""The bounds of an experiment that names none."""
 _FORM = re.compile(r"\s*(\w+)\s*([<>])\s*([+-]\d+(?:\.\d+)?|[+-]\.\d+)\s*(%?)\s*")
 
 

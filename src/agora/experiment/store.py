@@ -13,13 +13,14 @@ or on a volume whose locks hold for all, any number of processes make one experi
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agora.errors import AgoraError
+from agora.experiment.assignment import MOST_SHARE
 from agora.experiment.conversations import Conversation
 from agora.experiment.tally import Tally
 
@@ -56,6 +57,10 @@ class Account:
     taken: list[str] = field(default_factory=list)
     """Parts that are in here and may still lie in the folder, where a process died between."""
     written_at: float = 0.0
+    bounds: list[str] = field(default_factory=list)
+    """At which it stops."""
+    share: float = MOST_SHARE
+    """Of each arm."""
 
     def take(self, part: Mapping[str, Conversation]) -> None:
         """Take in calls."""
@@ -110,7 +115,13 @@ class Store:
             told = {"calls": {key: value.as_json() for key, value in calls.items()}}
             write(self._folder / name, told)
 
-    def add_up(self, now: float, idle_seconds: float) -> Account | None:
+    def add_up(
+        self,
+        now: float,
+        idle_seconds: float,
+        bounds: Sequence[str] = (),
+        share: float = MOST_SHARE,
+    ) -> Account | None:
         """Return the account with all parts taken in; None where another process adds up."""
         if not self._leads():
             self._account = None
@@ -118,6 +129,7 @@ class Store:
         if self._account is None:
             self._account = self._read() or Account(name=self._name)
         account = self._account
+        account.bounds, account.share = list(bounds), share
         files = sorted(self._folder.glob("part-*.json"))
         for file in files:
             if file.name not in account.taken:
@@ -164,6 +176,8 @@ def read_account(folder: Path) -> Account:
             open={key: Conversation.from_json(each) for key, each in data["open"].items()},
             taken=data["taken"],
             written_at=data["written_at"],
+            bounds=data.get("bounds", []),
+            share=data.get("share", MOST_SHARE),
         )
     except FileNotFoundError:
         raise StoreError(
@@ -209,6 +223,8 @@ def _told(account: Account) -> dict[str, Any]:
         "version": _VERSION,
         "name": account.name,
         "written_at": account.written_at,
+        "bounds": account.bounds,
+        "share": account.share,
         "tally": account.tally.as_json(),
         "open": {key: each.as_json() for key, each in account.open.items()},
         "taken": account.taken,

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from agora.experiment.assignment import Arm
-from agora.experiment.conversations import Conversation, figures
+from agora.experiment.conversations import COUNTED, Conversation, add_counts, figures
 from agora.experiment.sequences import Comparison, merged
 
 _MOST_MODELS = 20
@@ -26,15 +26,18 @@ class ArmTotals:
     sums: dict[str, float] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
     """Failed calls by kind."""
+    elided: dict[str, int] = field(default_factory=dict)
+    asked: dict[str, int] = field(default_factory=dict)
+    """Elided steps by form and tool, and those that were done again."""
 
-    def add(self, found: Mapping[str, float], errors: Mapping[str, int]) -> None:
+    def add(self, found: Mapping[str, float], conversation: Conversation) -> None:
         """Take in a conversation."""
         self.conversations += 1
         for name, value in found.items():
             self.counts[name] = self.counts.get(name, 0) + 1
             self.sums[name] = self.sums.get(name, 0.0) + value
-        for kind, count in errors.items():
-            self.errors[kind] = self.errors.get(kind, 0) + count
+        for name in COUNTED:
+            add_counts(getattr(self, name), getattr(conversation, name))
 
     def mean(self, name: str) -> float | None:
         """Return the mean of a figure; None where no conversation had one."""
@@ -49,17 +52,20 @@ class Tally:
     arms: dict[str, ArmTotals] = field(default_factory=lambda: {arm: ArmTotals() for arm in ARMS})
     compared: dict[str, Comparison] = field(default_factory=dict)
     by_model: dict[str, dict[str, Comparison]] = field(default_factory=dict)
+    by_agent: dict[str, dict[str, Comparison]] = field(default_factory=dict)
 
     def add(self, conversation: Conversation, now: float) -> None:
         """Count a conversation that is over, if it can be compared."""
         if not (conversation.born and conversation.affected and conversation.arm in self.arms):
             return
         found = figures(conversation)
-        self.arms[conversation.arm].add(found, conversation.errors)
-        known = conversation.model in self.by_model or len(self.by_model) < _MOST_MODELS
-        model = (conversation.model if known else "") or OTHER
+        self.arms[conversation.arm].add(found, conversation)
         treated = conversation.arm == Arm.AGORA
-        for compared in (self.compared, self.by_model.setdefault(model, {})):
+        slices = (
+            _slice(self.by_model, conversation.model),
+            _slice(self.by_agent, conversation.agent),
+        )
+        for compared in (self.compared, *slices):
             for name, value in found.items():
                 pair = compared.setdefault(name, Comparison(scale=_SCALES.get(name, 0.0)))
                 pair.observe(value, treated=treated, now=now)
@@ -80,6 +86,7 @@ class Tally:
             arms={arm: ArmTotals(**data["arms"][arm]) for arm in ARMS},
             compared=_comparisons(data["compared"]),
             by_model={name: _comparisons(each) for name, each in data["by_model"].items()},
+            by_agent={name: _comparisons(each) for name, each in data.get("by_agent", {}).items()},
         )
 
 
@@ -90,17 +97,27 @@ def together(tallies: Iterable[Tally]) -> Tally:
         for arm, totals in tally.arms.items():
             into = whole.arms[arm]
             into.conversations += totals.conversations
-            for mine, theirs in (
-                (into.counts, totals.counts),
-                (into.sums, totals.sums),
-                (into.errors, totals.errors),
-            ):
+            for mine, theirs in ((into.counts, totals.counts), (into.sums, totals.sums)):
                 for name, value in theirs.items():
                     mine[name] = mine.get(name, 0) + value  # type: ignore[assignment]
+            for name in COUNTED:
+                add_counts(getattr(into, name), getattr(totals, name))
     whole.compared = _together([tally.compared for tally in found])
-    for model in sorted({model for tally in found for model in tally.by_model}):
-        whole.by_model[model] = _together([tally.by_model.get(model, {}) for tally in found])
+    whole.by_model = _slices([tally.by_model for tally in found])
+    whole.by_agent = _slices([tally.by_agent for tally in found])
     return whole
+
+
+def _slice(slices: dict[str, dict[str, Comparison]], name: str) -> dict[str, Comparison]:
+    known = name in slices or len(slices) < _MOST_MODELS
+    return slices.setdefault((name if known else "") or OTHER, {})
+
+
+def _slices(
+    parts: list[dict[str, dict[str, Comparison]]],
+) -> dict[str, dict[str, Comparison]]:
+    names = sorted({name for part in parts for name in part})
+    return {name: _together([part.get(name, {}) for part in parts]) for name in names}
 
 
 def _together(parts: list[dict[str, Comparison]]) -> dict[str, Comparison]:

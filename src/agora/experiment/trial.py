@@ -13,7 +13,7 @@ from agora.experiment.rules import Rule, Verdict, alpha_each
 from agora.experiment.store import Store, stop, stopped
 from agora.experiment.tally import Tally
 
-_log = logging.getLogger("agora.gateway.experiment")
+_log = logging.getLogger("agora.experiment")
 _TICK_SECONDS = 5.0
 _MOST_NEW = 50_000
 """Conversations between two ticks; calls of further ones are not counted."""
@@ -103,7 +103,8 @@ class Trial:
             new, self._new = self._new, {}
         self._store.hand_in(new)
         terms = self.terms
-        account = self._store.add_up(time.time(), terms.idle_seconds)
+        bounds = [rule.text for rule in terms.rules]
+        account = self._store.add_up(time.time(), terms.idle_seconds, bounds, terms.share)
         why = stopped(terms.folder)
         if not why and account is not None and (why := harm(account.tally, terms.rules)):
             stop(terms.folder, why)

@@ -12,13 +12,15 @@ from functools import lru_cache
 from agora.core.compression import Reason, Rung, Thinking
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.scorer import Scorer
-from agora.errors import AgoraError
+from agora.experiment.assignment import Arm, Seat
+from agora.experiment.trial import Trial
 from agora.extproc.pieces import Room
 from agora.gateway.body import model_before, model_behind
 from agora.gateway.config import Config
 from agora.gateway.editing.affinity import affinity_key
 from agora.gateway.editing.deciding import (
     BYTES_PER_TOKEN,
+    EXPERIMENT_STOPPED,
     RULE_BREAKER,
     Prompt,
     decided,
@@ -29,11 +31,13 @@ from agora.gateway.editing.pool import Missed
 from agora.gateway.editing.refusals import Refusals
 from agora.gateway.editing.thinking import HeldThinking
 from agora.gateway.editing.workers import Editing, make_editing
+from agora.gateway.forwarding.arms import WAITING, note_call, take_seat, trial_for
 from agora.gateway.intake.bodies import readable
 from agora.gateway.intake.refused import RefusedError
 from agora.gateway.routing.keys import is_bearer, keys_of
 from agora.gateway.routing.routes import Family, Header, Route, by_path, route_of
 from agora.gateway.routing.tenants import tenant_of
+from agora.gateway.watching.bill import Billed
 from agora.gateway.watching.exchange import Exchange
 from agora.gateway.watching.logs import log_exchange
 from agora.gateway.watching.metrics import Meter
@@ -43,16 +47,6 @@ _log = logging.getLogger(__name__)
 _BODIES_HELD = 8
 """So many of the longest bodies may be on their way in at a time; beyond it they pass unread."""
 _SLACK_SECONDS = 1.0
-
-
-class NoExperimentError(AgoraError):
-    """A configuration that asks the filter for an experiment."""
-
-    def __str__(self) -> str:
-        return (
-            "compression.mode is 'experiment', which `agora extproc` cannot run: it does not see "
-            "what answers cost; put `agora serve` behind Envoy for it, or use 'shadow'"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +71,8 @@ class Decider:
     editing: Editing
     meter: Meter
     secret: bytes
+    trial: Trial | None = None
+    """The experiment that runs."""
     reporter: Reporter | None = None
     clock: Callable[[], float] = time.monotonic
     rules: Refusals = field(default_factory=Refusals)
@@ -96,15 +92,14 @@ class Decider:
         """Return what decides under a configuration; none of its threads runs yet.
 
         Raises:
-            NoExperimentError: the configuration asks for an experiment.
+            AgoraError: an experiment is configured that cannot be run.
         """
-        if config.compression.mode == "experiment":
-            raise NoExperimentError
         editing = make_editing(config, scorer)
         meter = Meter(most_tenants=config.tenants.max_named)
         meter.watch(editing.editor.occupancy)
         secret = os.environ.get(config.tenants.secret_env, "").encode() or secrets.token_bytes(32)
-        return cls(config=config, editing=editing, meter=meter, secret=secret)
+        trial = trial_for(config, secret, meter)
+        return cls(config=config, editing=editing, meter=meter, secret=secret, trial=trial)
 
     def start(self) -> None:
         """Start the threads, and what tells a collector.
@@ -122,6 +117,8 @@ class Decider:
             pool.close()
         if self.reporter is not None:
             self.reporter.close()
+        if self.trial is not None:
+            self.trial.close()
 
     def head(self, headers: list[Header]) -> Head:
         """Return what the headers of a request say, Envoy's pseudo-headers among them."""
@@ -154,7 +151,9 @@ class Decider:
                 if int(value[:20]) > limits.body_bytes:
                     return "too_long"
                 plain = not any(other == b"content-encoding" for other, _ in head.headers)
-                if plain and int(value[:20]) < compression.min_tokens * BYTES_PER_TOKEN:
+                # Short calls of an experiment are counted too: they are the first of long ones.
+                short = int(value[:20]) < compression.min_tokens * BYTES_PER_TOKEN
+                if plain and short and self.trial is None:
                     return "below_threshold"
         return ""
 
@@ -165,7 +164,41 @@ class Decider:
             return ""
         return affinity_key(head.headers, tenants, body)
 
-    async def decide_in_time(self, head: Head, came: bytes) -> Edited | str:
+    async def seat(self, head: Head, came: bytes) -> tuple[Seat | None, str, int]:
+        """Return where a request sits in the experiment, its model, and the size of its body."""
+        if self.trial is None:
+            return None, "", 0
+        try:
+            body = await readable(came, head.headers, self.config.limits.body_bytes)
+        except RefusedError:
+            return None, "", 0
+        model = model_before(body) or model_behind(body) or head.model or ""
+        seat = take_seat(
+            self.trial,
+            self.config.experiment,
+            head.tenant,
+            model,
+            head.headers,
+            body,
+            head.route.field,
+        )
+        return seat, model, len(body)
+
+    def dollars(self, head: Head, model: str, billed: Billed) -> float:
+        """Return what a call cost by the price sheet."""
+        sheet = self.sheet(head.route.family, head.keys, model or head.model)
+        return sheet.as_billed(billed.written, billed.written_1h).dollars(
+            uncached=billed.fresh, read=billed.read, written=billed.written, output=billed.output
+        )
+
+    def note(self, seat: Seat, exchange: Exchange, size: int) -> None:
+        """Count a call that is over for its arm."""
+        if self.trial is not None:
+            least = self.config.compression.min_tokens * BYTES_PER_TOKEN
+            note_call(self.trial, seat, exchange, affected=size >= least)
+            self.meter.experiment_call(seat.arm)
+
+    async def decide_in_time(self, head: Head, came: bytes, seat: Seat | None) -> Edited | str:
         """Return what `decide` does, or that there was no time, where nobody else keeps the time.
 
         Envoy has no timeout for bodies in full duplex, so this is the last one.
@@ -174,12 +207,15 @@ class Decider:
         longest = max(limits.restore_deadline_ms, limits.compress_deadline_ms) / 1e3
         try:
             async with asyncio.timeout(longest + _SLACK_SECONDS):
-                return await self.decide(head, came)
+                return await self.decide(head, came, seat)
         except TimeoutError:
             return Missed.LATE
 
-    async def decide(self, head: Head, came: bytes) -> Edited | str:
-        """Return the edited body, or why it goes on as it came. Raises nothing."""
+    async def decide(self, head: Head, came: bytes, seat: Seat | None = None) -> Edited | str:
+        """Return the edited body, or why it goes on as it came. Raises nothing.
+
+        While an experiment runs, only what has a seat in it is edited.
+        """
         limits = self.config.limits
         if len(came) > limits.body_bytes:
             return "too_long"
@@ -191,7 +227,11 @@ class Decider:
             body = await readable(came, head.headers, limits.body_bytes)
             if len(body) < self.config.compression.min_tokens * BYTES_PER_TOKEN:
                 return "below_threshold"
-            outcome = await decided(self._prompt(head, body), self.editing, self.config)
+            outcome: Edited | str
+            if self.trial is not None and seat is None:
+                outcome = EXPERIMENT_STOPPED if self.trial.stopped else WAITING
+            else:
+                outcome = await decided(self._prompt(head, body), self.editing, self.config)
         except RefusedError as refused:
             return refused.reason
         except Exception as error:
@@ -206,7 +246,7 @@ class Decider:
             place = ("envoy", outcome.model)
             if outcome.changed and not self.rules.allows(head.tenant, place):
                 outcome = RULE_BREAKER
-        if self.config.compression.mode == "shadow":
+        if self.config.compression.mode == "shadow" or _is_compared(seat):
             return outcome
         return self._held_thinking(head, body, outcome)
 
@@ -260,3 +300,7 @@ class Decider:
         if upstream is None:
             return sheet_for(model or "", self.config.sheets)
         return self.config.sheet_for(upstream, model)
+
+
+def _is_compared(seat: Seat | None) -> bool:
+    return seat is not None and seat.arm is Arm.EVERYTHING

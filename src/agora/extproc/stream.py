@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from agora.core.compression import Reason, Rung
+from agora.experiment.assignment import Arm, Seat
+from agora.experiment.library import CONVERSATION_HEADER
 from agora.extproc.decide import Decider, Head
 from agora.extproc.messages import (
     BodyMutation,
@@ -26,6 +28,7 @@ from agora.gateway.editing.hindsight import Looked
 from agora.gateway.editing.job import Edited
 from agora.gateway.editing.thinking import BETA_HEADER, with_beta
 from agora.gateway.routing.routes import Header
+from agora.gateway.watching.bill import Billed
 from agora.gateway.watching.exchange import Exchange
 from agora.gateway.watching.redaction import model_name
 from agora.gateway.watching.usage import UsageReader
@@ -52,6 +55,13 @@ class Stream:
     decided: Edited | None = None
     """The edit that was made, or in shadow mode the one that would have been."""
     deciding: "asyncio.Task[Edited | str] | None" = None
+    seat: Seat | None = None
+    """Its place in an experiment."""
+    model: str = ""
+    size: int = 0
+    """Of its body, in an experiment."""
+    sent_at: float | None = None
+    first_byte: float = 0.0
     affinity: str = ""
     """The key of its conversation, where it is wanted."""
     reason: str = ""
@@ -77,6 +87,11 @@ class Stream:
     def shadow(self) -> bool:
         """Whether edits are decided on and not made."""
         return self.decider.config.compression.mode == "shadow"
+
+    @property
+    def unedited(self) -> bool:
+        """Whether this one goes on as it came: in shadow, or in the arm with everything."""
+        return self.shadow or (self.seat is not None and self.seat.arm is Arm.EVERYTHING)
 
     async def answers(
         self, requests: AsyncIterator[ProcessingRequest]
@@ -219,13 +234,15 @@ class Stream:
         """Return the edit of a whole body; in shadow mode only begin to decide on it."""
         assert self.head is not None  # noqa: S101
         began = self.decider.clock()
-        if self.shadow:
-            self.reason = str(Reason.SHADOW)
-            self.deciding = asyncio.ensure_future(self.decider.decide(self.head, body))
+        self.seat, self.model, self.size = await self.decider.seat(self.head, body)
+        if self.unedited:
+            self.reason, self.sent_at = str(Reason.SHADOW), began
+            self.deciding = asyncio.ensure_future(self.decider.decide(self.head, body, self.seat))
             return None
         decide = self.decider.decide_in_time if self.duplex else self.decider.decide
-        outcome = await decide(self.head, body)
-        self.held = self.decider.clock() - began
+        outcome = await decide(self.head, body, self.seat)
+        self.sent_at = self.decider.clock()
+        self.held = self.sent_at - began
         if isinstance(outcome, str):
             self.reason = outcome
             return None
@@ -287,9 +304,13 @@ class Stream:
         headers = dict(_headers(request.response_headers.headers.headers))
         status = headers.get(b":status", b"0")
         self.status = int(status) if status.isdigit() else 0
+        if self.sent_at is not None:
+            self.first_byte = self.decider.clock() - self.sent_at
         if self.head is not None and self.head.route.format and 200 <= self.status < 300:
             self.reader = UsageReader(headers.get(b"content-encoding", b""))
         decided, said = self.decided, []
+        if self.seat is not None:
+            said.append(_set(CONVERSATION_HEADER, self.seat.conversation_id))
         if decided is not None and decided.changed and self.head is not None:
             place = ("envoy", decided.model)
             if self.status in _REFUSED:
@@ -336,11 +357,13 @@ class Stream:
             # A tenant and a model get labels of their own with the first answer not refused.
             meter.upstream(route, self.status, upstream="envoy", model=model, tenant=head.tenant)
         self.decider.record(exchange)
+        if self.seat is not None:
+            self.decider.note(self.seat, exchange, self.size)
         if self.refused:
             meter.resent(route, "envoy", "unknown")
 
     def _record(self, head: Head) -> Exchange:
-        decided, shadow = self.decided, self.shadow
+        decided, shadow = self.decided, self.unedited
         made = decided if decided is not None and decided.changed and not shadow else None
         would = decided if shadow else None
         tokens_in = decided.tokens_before if decided is not None else 0
@@ -351,7 +374,7 @@ class Stream:
             tenant=head.tenant,
             upstream="envoy",
             family=head.route.family,
-            model=(decided.model if decided is not None else None) or "",
+            model=(decided.model if decided is not None else None) or self.model,
             status=self.status or 200,
             rung=made.rung if made is not None else Rung.UNTOUCHED,
             reason=self.reason,
@@ -364,20 +387,30 @@ class Stream:
             read=billed.read if billed else 0,
             written=billed.written if billed else 0,
             output=billed.output if billed else 0,
+            dollars=self._dollars(head, billed),
             would_rung=would.rung if would else Rung.UNTOUCHED,
             would_reason=would.reason if would else "",
             would_remove=would.tokens_before - would.tokens_after if would else 0,
             elided=decided.newly_elided if decided is not None else "",
             used_elided=looked.used,
             rereads=looked.again,
+            asked_again=looked.asked,
+            elided_kinds=looked.elided,
             after_edit=looked.steps,
             held_ms=self.held * 1e3,
+            first_byte_ms=self.first_byte * 1e3,
             started_ns=self.started_ns,
             ended_ns=time.time_ns(),
             traceparent=_traceparent(head.headers),
             shadow=shadow,
             whole=self.whole,
         )
+
+    def _dollars(self, head: Head, billed: Billed | None) -> float:
+        # Only in an experiment is a body looked at whose model nobody else asks for.
+        if billed is None or self.seat is None:
+            return 0.0
+        return self.decider.dollars(head, self.model, billed)
 
     def _looked_back(self) -> Looked:
         conversation = self.decided.conversation if self.decided is not None else None

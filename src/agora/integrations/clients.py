@@ -4,7 +4,8 @@ import asyncio
 import copy
 import inspect
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -16,7 +17,10 @@ from agora.compressor import Compressor
 from agora.core.compression import Compression
 from agora.core.request import Request
 from agora.errors import UnknownClientError
+from agora.experiment.assignment import Arm
+from agora.experiment.library import Experiment
 from agora.integrations.compress_chat import FailOpen, logged
+from agora.integrations.in_experiment import ExperimentCalls, OpenCall, without_header
 from agora.savings import COUNTED, Counted
 
 C = TypeVar("C")
@@ -40,6 +44,7 @@ def wrap(
     keep_tools: Collection[str] = (),
     changing_tools: Collection[str] = (),
     reading_tools: Collection[str] = (),
+    experiment: Experiment | None = None,
 ) -> C:
     """Return a client like `client` that compresses chat, responses and messages requests.
 
@@ -49,7 +54,10 @@ def wrap(
 
     With `shadow` every request is sent as it is, and the log says what would have been elided.
     A client that was wrapped already gets these settings instead of its own, so that nothing is
-    compressed twice. Tools that are named are added to those of the compressor.
+    compressed twice. Tools that are named are added to those of the compressor. In an
+    `experiment` some conversations are compressed, as many are compared with them, and the rest is
+    sent as it is; a conversation is known by the header `x-agora-conversation`, which is not sent
+    on, or else by what its user said first.
 
     Raises:
         UnknownClientError: it is not a client of openai or anthropic.
@@ -60,30 +68,32 @@ def wrap(
     if prepare is None or not hasattr(client, "with_options"):
         raise UnknownClientError(f"a {kind.__module__}.{kind.__qualname__}")
     compressor = _with_tools(compressor or Compressor(), keep_tools, changing_tools, reading_tools)
-    edit = _Edit(replace(compressor, shadow=True) if shadow else compressor)
+    edit = _Edit(replace(compressor, shadow=True) if shadow else compressor, experiment)
 
     def prepare_sync(self: Any, options: Any) -> Any:
-        return prepare(self, edit(options))
+        return prepare(self, edit(options, self))
 
     async def prepare_async(self: Any, options: Any) -> Any:
-        return await prepare(self, await asyncio.to_thread(edit, options))
+        return await prepare(self, await asyncio.to_thread(edit, options, self))
 
     # A refusal of thinking that no longer holds is answered once, by the same without it.
     def request_sync(self: Any, cast_to: Any, options: Any, **more: Any) -> Any:
-        try:
-            return request(self, cast_to, options, **more)
-        except Exception as error:
-            if not edit.gives_up_thinking(options, error):
-                raise
-            return request(self, cast_to, options, **more)
+        with edit.counting(self, options) as counted:
+            try:
+                return counted(request(self, cast_to, options, **more))
+            except Exception as error:
+                if not edit.gives_up_thinking(options, error):
+                    raise
+                return counted(request(self, cast_to, options, **more))
 
     async def request_async(self: Any, cast_to: Any, options: Any, **more: Any) -> Any:
-        try:
-            return await request(self, cast_to, options, **more)
-        except Exception as error:
-            if not await asyncio.to_thread(edit.gives_up_thinking, options, error):
-                raise
-            return await request(self, cast_to, options, **more)
+        with edit.counting(self, options) as counted:
+            try:
+                return counted(await request(self, cast_to, options, **more))
+            except Exception as error:
+                if not await asyncio.to_thread(edit.gives_up_thinking, options, error):
+                    raise
+                return counted(await request(self, cast_to, options, **more))
 
     request: Any = getattr(kind, "request", None)
     waits = inspect.iscoroutinefunction(prepare)
@@ -120,13 +130,38 @@ def _with_tools(
 class _Edit:
     """Compresses the body of a request that is about to be sent."""
 
-    def __init__(self, compressor: Compressor) -> None:
+    def __init__(self, compressor: Compressor, experiment: Experiment | None = None) -> None:
         self._compressor = compressor
         self._open = FailOpen(logging.getLogger(__name__))
+        self._calls = ExperimentCalls(experiment, compressor.min_tokens) if experiment else None
         self.counted = Counted(shadow=compressor.shadow)
 
-    def __call__(self, options: Any) -> Any:
-        return self._open(lambda: self._edited(options), options)
+    def __call__(self, options: Any, client: Any = None) -> Any:
+        if self._calls is None:
+            return self._open(lambda: self._edited(options), options)
+        call = self._begun(client, options)
+        edited = copy.copy(options)
+        if call is not None and call.seat.arm is Arm.AGORA:
+            edited = self._open(lambda: self._edited(edited), edited)
+        without_header(edited)
+        return edited
+
+    @contextmanager
+    def counting(self, client: Any, options: Any) -> Iterator[Callable[[Any], Any]]:
+        """Count a call for its arm of an experiment; what is given takes in the answer."""
+        call = self._begun(client, options)
+        try:
+            yield lambda answer: self._calls.over(call, answer) if self._calls else answer
+        except BaseException as error:
+            if call is not None:
+                call.failed(error)
+            raise
+
+    def _begun(self, client: Any, options: Any) -> OpenCall | None:
+        if self._calls is None or _path(options).endswith(_NO_CALL):
+            return None
+        request = self._open(lambda: self._request(options), None)
+        return self._calls.begin(client, options, request.field) if request is not None else None
 
     def gives_up_thinking(self, options: Any, error: Exception) -> bool:
         """Tell whether a request was refused for its thinking and is now sent without."""

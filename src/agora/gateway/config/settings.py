@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from agora.core.request import Observations
 from agora.core.schedule import CEILING, MIN_TOKENS
 from agora.experiment.assignment import MOST_SHARE
+from agora.experiment.rules import STOP_WHEN
 from agora.gateway.config.addresses import server_of
 from agora.gateway.config.table import Between, Formerly
 
@@ -215,7 +216,7 @@ class Experiment:
     """Tenants that take part, with `*` and `?`."""
     idle_minutes: Annotated[float, Between(0.01, 10_080)] = 30.0
     """A conversation without a call for so long is over, and counts."""
-    stop_when: tuple[str, ...] = ("dollars > +5%", "typical_calls > +5%", "errors > +0.02")
+    stop_when: tuple[str, ...] = STOP_WHEN
     """Harm bounds: when one is surely passed, editing stops for good."""
 
 

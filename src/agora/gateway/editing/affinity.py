@@ -7,10 +7,10 @@ conversation, on every machine the same. Nothing can be read from it.
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from typing import Any
 
 import msgspec
 
+from agora.experiment.openings import texts_in
 from agora.gateway.body import Unreadable, decode
 from agora.gateway.config import Tenants
 from agora.gateway.routing.routes import Header
@@ -86,15 +86,3 @@ def _beginning(opening: _Opening) -> Iterator[str]:
             yield from texts_in(message)
         if role not in _SYSTEM_ROLES:
             return
-
-
-def texts_in(value: Any) -> Iterator[str]:
-    """Yield the texts in a message or in a part of one, in their order."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for part in value:
-            yield from texts_in(part)
-    elif isinstance(value, dict):
-        for name in ("content", "parts", "text"):
-            yield from texts_in(value.get(name))

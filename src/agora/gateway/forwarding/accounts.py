@@ -224,6 +224,8 @@ def _record(call: InFlight) -> Exchange:
         lost_blocks=call.lost_blocks,
         used_elided=looked.used,
         rereads=looked.again,
+        asked_again=looked.asked,
+        elided_kinds=looked.elided,
         after_edit=looked.steps,
         held_ms=call.held * 1e3,
         first_byte_ms=call.first_byte * 1e3,

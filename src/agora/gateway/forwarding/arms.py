@@ -4,24 +4,24 @@ A conversation is known by a header, or else by what its user said before the mo
 all its calls begin with that, whichever process they come to.
 """
 
-import json
 import math
 import os
-import re
 import time
+from collections import Counter
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
 
 from agora.errors import AgoraError
-from agora.experiment.assignment import Arm, Draw
+from agora.experiment.agents import agent_of
+from agora.experiment.assignment import Arm, Draw, Seat
 from agora.experiment.conversations import Conversation
+from agora.experiment.library import CONVERSATION_HEADER
+from agora.experiment.openings import is_first_call, opening
 from agora.experiment.rules import parse_rule
 from agora.experiment.trial import Terms, Trial
 from agora.gateway.body import Unreadable, decode
 from agora.gateway.config import Config, Experiment
-from agora.gateway.editing.affinity import texts_in
 from agora.gateway.intake.refused import RefusedError
 from agora.gateway.routing.routes import Header
 from agora.gateway.watching.exchange import Exchange
@@ -29,35 +29,11 @@ from agora.gateway.watching.metrics import Meter
 from agora.gateway.watching.traces import OPERATIONS, error_type
 
 OUTCOME = "/v1/agora/outcome"
-ID_HEADER = b"x-agora-conversation"
+ID_HEADER = CONVERSATION_HEADER.encode("ascii")
 """In an answer: what its conversation is called, for posting an outcome."""
 _OUTCOME_HEADER = b"x-agora-outcome"
 WAITING = "experiment_waiting"
 """The reason of a body that goes on as it came because its conversation is in no arm."""
-_ROLE = rb'"role"\s*:\s*$'
-_ROLE_FIRST = re.compile(rb'\{\s*(?:"type"\s*:\s*"message"\s*,\s*)?' + _ROLE)
-_MODEL_SPOKE = (
-    (b'"assistant"', re.compile(_ROLE)),
-    (b'"model"', re.compile(_ROLE)),
-    (b'"function_call"', re.compile(rb'"type"\s*:\s*$')),
-)
-"""What only messages of the model have, and what stands before it."""
-_CACHE = rb'"cache_control"\s*:\s*\{[^{}]*\}'
-_MARKER = re.compile(rb",\s*" + _CACHE + rb"|" + _CACHE + rb"\s*,\s*")
-_BETWEEN = re.compile(r"[\s,]*")
-_LOOK_BACK = 512
-_WINDOW = 8 << 10
-"""Characters by which a conversation is known at most."""
-_decoder = json.JSONDecoder()
-
-
-class Seat(NamedTuple):
-    """Where a request sits."""
-
-    conversation_id: str
-    arm: Arm
-    first: bool
-    """Whether it is the first call of its conversation."""
 
 
 class NoSecretError(AgoraError):
@@ -136,7 +112,8 @@ def take_seat(
     outcome = _number(told.get(_OUTCOME_HEADER, b"").decode("latin-1"))
     if outcome is not None:
         trial.post(tenant, conversation_id, outcome)
-    return Seat(conversation_id, arm, is_first_call(body))
+    agent = agent_of(told.get(b"user-agent", b"").decode("latin-1"))
+    return Seat(conversation_id, arm, is_first_call(body, field), agent)
 
 
 def note_call(trial: Trial, seat: Seat, exchange: Exchange, *, affected: bool) -> None:
@@ -160,6 +137,9 @@ def note_call(trial: Trial, seat: Seat, exchange: Exchange, *, affected: bool) -
             repeated=exchange.rereads,
             waited_ms=exchange.held_ms + exchange.first_byte_ms if answered else 0.0,
             errors={error: 1} if error else {},
+            elided=dict(Counter(exchange.elided_kinds)),
+            asked=dict(Counter(exchange.asked_again)),
+            agent=seat.agent,
             seen_at=time.time(),
         ),
     )
@@ -185,83 +165,6 @@ def posted(trial: Trial | None, tenant: str, body: bytes) -> bytes:
         )
     arm = trial.post(tenant, conversation, outcome)
     return b'{"counted":%b}' % (b"false" if arm is Arm.WAITING else b"true")
-
-
-def opening(body: bytes, field: str) -> bytes:
-    """Return what a user said before the model first spoke; nothing where that is not found.
-
-    Of a long text only the beginning, and nothing behind it is read: this is done for every call.
-    Markers for the cache are left out, since they wander from message to message.
-
-    >>> opening(b'{"messages": [{"role": "user", "content": "hi"}]}', "messages")
-    b'hi'
-    """
-    found = re.search(rb'"%b"\s*:\s*(?=["\[])' % field.encode(), body)
-    if found is None:
-        return b""
-    start = found.end()
-    if body[start : start + 1] == b"[":
-        start = _first_user(body, start)
-    window = body[start : start + _WINDOW + _LOOK_BACK]
-    if b"cache_control" in window:
-        window = _MARKER.sub(b"", window)
-    # Cut to the same length with markers and without, so that both are cut or neither is.
-    said = _said_first(window[:_WINDOW].decode("utf-8", "ignore"))
-    return "\0".join(said).encode("utf-8", "surrogatepass")
-
-
-def is_first_call(body: bytes) -> bool:
-    r"""Tell whether the model has said nothing yet.
-
-    >>> is_first_call(b'{"messages": [{"role": "user", "content": "\\"role\\":\\"assistant\\""}]}')
-    True
-    """
-    # Quotes within a text are escaped, so that what is found is never a part of one.
-    return not any(_placed(body, name, before) for name, before in _MODEL_SPOKE)
-
-
-def _first_user(body: bytes, start: int) -> int:
-    """Return where the first message of the user begins, or else the first of all.
-
-    A long system text before it is passed over without being read.
-    """
-    at = body.find(b'"user"', start)
-    while at >= 0:
-        found = _ROLE_FIRST.search(body, max(start, at - _LOOK_BACK), at)
-        if found is not None:
-            return found.start()
-        at = body.find(b'"user"', at + 1)
-    # The role stands behind the content; then messages are read from the first one on.
-    return start + 1
-
-
-def _placed(body: bytes, name: bytes, before: re.Pattern[bytes]) -> bool:
-    """Tell whether a word stands somewhere behind what has to be before it."""
-    at = body.find(name)
-    while at >= 0:
-        if before.search(body, max(0, at - _LOOK_BACK), at):
-            return True
-        at = body.find(name, at + 1)
-    return False
-
-
-def _said_first(text: str) -> list[str]:
-    """Return what users say in messages that may be cut off."""
-    said: list[str] = []
-    at = _BETWEEN.match(text).end()  # type: ignore[union-attr]
-    while at < len(text) and text[at] in '{"':
-        try:
-            message, end = _decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            # Cut off: its beginning says enough.
-            return [*said, text[at:]]
-        role = message.get("role") if isinstance(message, dict) else "user"
-        if role == "user":
-            said += texts_in(message)
-        elif role not in ("system", "developer"):
-            break
-        at = _BETWEEN.match(text, end).end()  # type: ignore[union-attr]
-    return said
 
 
 def _number(value: object) -> float | None:

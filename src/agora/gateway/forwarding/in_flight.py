@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agora.core.prices import PriceSheet, sheet_for
-from agora.experiment.assignment import Arm
+from agora.experiment.assignment import Arm, Seat
 from agora.gateway.config import Upstream
 from agora.gateway.editing.conversation import ConversationState
 from agora.gateway.editing.deciding import Prompt
 from agora.gateway.editing.job import Edited
-from agora.gateway.forwarding.arms import Seat
 from agora.gateway.forwarding.destination import (
     Destination,
     Receive,

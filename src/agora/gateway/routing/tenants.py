@@ -1,13 +1,10 @@
 """Whose a request is: a name that tells nothing about the key behind it."""
 
 from collections.abc import Iterable
-from functools import lru_cache
-from hashlib import blake2b
 
+from agora.experiment.assignment import ANONYMOUS, owner
 from agora.gateway.config import Tenants
 
-ANONYMOUS = "anonymous"
-"""The tenant of requests that carry no key."""
 _KEY_HEADERS = (b"x-api-key", b"api-key", b"x-goog-api-key")
 
 
@@ -30,13 +27,13 @@ def tenant_of(headers: Iterable[tuple[bytes, bytes]], settings: Tenants, secret:
     for name, value in headers:
         lower = name.lower()
         if lower == trusted and value.strip():
-            return _plain(value.strip()) or _hashed(b"header", value.strip(), secret)
+            return _plain(value.strip()) or owner(b"header", value.strip(), secret)
         if lower == b"authorization":
             scheme, _, rest = value.strip().partition(b" ")
             key = rest.strip() or scheme
         elif lower in _KEY_HEADERS and not key:
             key = value.strip()
-    return _hashed(b"key", key, secret) if key else ANONYMOUS
+    return owner(b"key", key, secret) if key else ANONYMOUS
 
 
 def _plain(value: bytes) -> str:
@@ -44,14 +41,3 @@ def _plain(value: bytes) -> str:
     text = value.decode("latin-1")
     fits = len(text) <= 64 and all(c.isascii() and (c.isalnum() or c in "._-") for c in text)
     return text if fits else ""
-
-
-def _hashed(kind: bytes, value: bytes, secret: bytes) -> str:
-    # 48 bits tell a million tenants apart, and give nothing to start from without the secret.
-    return "t-" + blake2b(kind + b"\0" + value, key=_key(secret), digest_size=6).hexdigest()
-
-
-@lru_cache(maxsize=4)
-def _key(secret: bytes) -> bytes:
-    # A key of BLAKE2 has at most 64 bytes; what is longer is hashed, as HMAC does.
-    return secret if len(secret) <= 64 else blake2b(secret).digest()

@@ -58,6 +58,10 @@ class Exchange(NamedTuple):
     """New steps that use a name which only elided steps have, in shadow mode."""
     rereads: int = 0
     """New steps that do again what an elided step did."""
+    asked_again: tuple[str, ...] = ()
+    """Of each of these, the form that the elided step was left in, and its tool."""
+    elided_kinds: tuple[str, ...] = ()
+    """The same of each step that was elided since the call before."""
     after_edit: int = 0
     """New steps after an edit: what the two before are counted among."""
     held_ms: float = 0.0

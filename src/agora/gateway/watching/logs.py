@@ -150,7 +150,16 @@ def configure(settings: Log, stream: TextIO) -> logging.Handler:
 
 _NOT_LOGGED = {
     *("headers", "traceparent", "started_ns", "ended_ns", "model", "family"),
-    *("first_chunk_ms", "after_edit", "server", "port", "shadow", "whole"),
+    *(
+        "first_chunk_ms",
+        "after_edit",
+        "asked_again",
+        "elided_kinds",
+        "server",
+        "port",
+        "shadow",
+        "whole",
+    ),
     *("billed", "dollars", "would_rung", "would_reason", "no_steps"),
 }
 _DOLLARS = frozenset({"dollars_saved", "would_save"})
