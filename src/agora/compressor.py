@@ -141,11 +141,10 @@ class Compressor:
     counter: TokenCounter | None = None
     """Counts tokens; by default an estimate that depends on the script of the text."""
     noise: Collection[NoiseKind] = ()
-    """What is left out of results as soon as they arrive: terminal `codes`, `overwritten` progress,
-    `repeated` lines, `indents` of JSON. None of it by default; results of `keep_tools` stay."""
+    """What results arrive without: terminal `codes`, `overwritten` progress, `repeated` lines,
+    `indents` of JSON. Results of `keep_tools` stay."""
     repeats: bool = False
-    """Whether lines that an earlier result in the prompt shows are a reference to it when they
-    arrive again. Off by default: a language model does not read a reference for nothing."""
+    """Whether lines that an earlier result shows arrive as a reference to it."""
     paper_markers: bool = False
     binds_thinking: bool | None = None
     """Whether the model checks its thinking against all that precedes it, so that an edit has to
@@ -353,8 +352,8 @@ class Compressor:
         request, parsed, arrived = arrive(
             request, parsed, tuple(self.noise), kept=kept, counter=counter
         )
-        edited = self._edited(request, parsed, schedule, pins, sized, broken)
-        compression = with_arrived(edited, arrived)
+        compression = self._edited(request, parsed, schedule, pins, sized, broken)
+        compression = with_arrived(compression, arrived)
         if not self.repeats or not parsed.trajectory.steps:
             return compression
         code = code_of(parsed.trajectory.task, parsed.trajectory.steps[0])
