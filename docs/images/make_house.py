@@ -37,6 +37,7 @@ WORDS = {
     "integrations": "one per framework",
     "testing": "checks, fakes, strategies",
     "compressor": "the stages, put together",
+    "arrival": "what results arrive without",
     "bound_thinking": "thinking that still holds",
     "sent_thinking": "how the last call went",
     "savings": "what a client saved",

@@ -257,7 +257,7 @@ class Editor:
             epoch=last.epoch if last is not None else 0,
             secret=SECRET,
         )
-        worked = None if job.away is None else job.away(task, job.gone)
+        worked: Worked | None = None if job.away is None else job.away(task, job.gone)
         if worked is None:
             worked = worked_out(task, self._settings, compressor)
         conversation = known or ConversationState(ttl=read.ttl)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from agora.adapters.rules import CATALOGUE
 from agora.adapters.spoken import ACTS_BY_TEXT
@@ -11,9 +11,6 @@ from agora.core.prices import PriceSheet
 from agora.gateway.editing.conversation import ConversationState
 from agora.gateway.editing.hindsight import ranges
 from agora.gateway.routing.routes import Route
-
-if TYPE_CHECKING:
-    from agora.gateway.editing.in_full import Task, Worked
 
 TOO_DEEP = "too_deep"
 """The reason of a body that is refused."""
@@ -46,8 +43,8 @@ class Job:
     """Tells that nobody waits any more."""
     pause: Callable[[], object] | None = None
     """Where the work is long and nobody waits for it: called between its parts."""
-    away: "Callable[[Task, Callable[[], bool]], Worked | None] | None" = None
-    """Where the work is long: has it done elsewhere, if that can be."""
+    away: Callable[[Any, Callable[[], bool]], Any] | None = None
+    """Where the work is long: has a task (`in_full.Task`) done elsewhere, if that can be."""
     ahead: ConversationState | None = None
     """A conversation whose newest steps are to be read, so that its next edit takes less time;
     then nothing else is done."""
