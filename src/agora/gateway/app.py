@@ -51,9 +51,6 @@ Clock = Callable[[], float]
 _SWITCH_SECONDS = 0.001
 """How long a compressing thread may keep the interpreter while the loop waits for it; the default
 is five times that. Chosen by reasoning, not yet by measurement."""
-_COLLECT_AFTER = 10_000
-"""Objects between two looks of the collector at the newest; the default is 700. Prompts have tens
-of thousands and no cycles: a twelfth of what editing takes (docs/log.md)."""
 _WARM_SECONDS = 10.0
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 """What APIs are asked by. CONNECT and TRACE would make a proxy of the gateway, or a mirror."""
@@ -382,7 +379,7 @@ class App:
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
-        before, collects = sys.getswitchinterval(), gc.get_threshold()
+        before = sys.getswitchinterval()
         try:
             await self.start()
         except AgoraError as error:
@@ -391,13 +388,11 @@ class App:
         sys.setswitchinterval(_SWITCH_SECONDS)
         # What is loaded by now stays: the collector need not look at it with every request.
         gc.freeze()
-        gc.set_threshold(_COLLECT_AFTER, *collects[1:])
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self.drain()
         await self.stop()
         gc.unfreeze()
-        gc.set_threshold(*collects)
         sys.setswitchinterval(before)
         await send({"type": "lifespan.shutdown.complete"})
 
