@@ -117,6 +117,10 @@ FILES = {
         "bills by where editing begins",
         "python -m benchmarks.min_tokens LOG --work FOLDER --out docs/results/min-tokens.json",
     ),
+    "needs.json": (
+        "what the next ten actions need that is still there, coding, without a language model",
+        "python -m lab.benchmarks.needs coding --json docs/results/needs.json --methods …",
+    ),
     "worth.json": (
         "what the trained worth keeps, kind by kind left out",
         "python -m lab.benchmarks.worth LABELS --every 2 --json docs/results/worth.json",

@@ -494,7 +494,7 @@ def test_with_commands_every_property_still_holds(
     format: str, data: st.DataObject, tape: bytes
 ) -> None:
     case = Case(data.draw(histories(format)), tape)
-    fields = fields_of(case.setup.compressor) | {"forms": Forms(commands=True, short_results=True)}
+    fields = fields_of(case.setup.compressor) | {"forms": Forms(commands=True)}
     case.setup = Setup(Compressor(**{**fields, "paper_markers": False}), case.setup.pins)
 
     for name, check in PROPERTIES.items():

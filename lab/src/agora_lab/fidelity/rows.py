@@ -53,7 +53,6 @@ VARIANTS: dict[str, str] = {
     # `forms_worth` in the records of 0.2.0 is what that version sent; this is the tree's own.
     "forms_now": "agora_forms_worth",
     "forms_command": "agora_forms_command",
-    "forms_short": "agora_forms_short",
     "forms_stale": "agora_forms_stale",
     "forms_views": "agora_forms_views",
 }

@@ -167,8 +167,6 @@ _MAKERS: Mapping[str, Callable[[MethodSettings], Any]] = {
     "agora_forms_worth": _agora("every_call", scorer="worth", forms=Forms()),
     # The same, which may keep a command without the thought before it.
     "agora_forms_command": _agora("every_call", scorer="worth", forms=Forms(commands=True)),
-    # The same, which may tell a result of one or two lines whole.
-    "agora_forms_short": _agora("every_call", scorer="worth", forms=Forms(short_results=True)),
     # The same with views of files weighed by whether the file was edited since.
     "agora_forms_stale": _agora("every_call", weighed={"stale": 0.25}, forms=Forms()),
     "agora_forms_views": _agora("every_call", weighed={"stale": 0.25, "fresh": 3.0}, forms=Forms()),

@@ -39,9 +39,6 @@ class Forms:
     commands: bool = False
     """Whether a step may keep its command or its calls without the thought before them. Not a
     default: docs/log.md has what the judge says of it."""
-    short_results: bool = False
-    """Whether a result of one or two lines may be told whole, of an agent that acts by text. Not a
-    default either."""
     lines: bool = True
     """Whether a step may become a line in a marker. Without it only steps that changed something
     do, where they cannot keep their action."""

@@ -15,7 +15,7 @@ from agora.core.reading.observation import observe, outcome
 from agora.core.reading.outcome import Outcome
 from agora.core.reading.records import Fact, codes_in
 from agora.core.reading.things import phrases
-from agora.core.renditions.brief import brief, empty, short_result
+from agora.core.renditions.brief import brief, empty
 from agora.core.renditions.draft import Draft, Forms, Tell
 from agora.core.renditions.gone import gone
 from agora.core.renditions.markers import Markers
@@ -144,18 +144,13 @@ def plan(
         nothing = (_NOTHING,) * len(went)
         tells = told.tells if told.coded else (nothing, *told.tells)
         carried = worth.observation * worth.named
-        short = _short(step, went) if forms.short_results else ()
         draft = Draft(
             step=step,
             worth=worth,
             done=done,
             changed=changes(step, tools),
             tells=[
-                *(
-                    Tell(_said(step, went, one), carried * _share(one))
-                    for one in dict.fromkeys(tells)
-                ),
-                *(Tell(text, worth.observation) for text in short),
+                Tell(_said(step, went, one), carried * _share(one)) for one in dict.fromkeys(tells)
             ],
             forms=forms,
             markers=markers,
@@ -195,14 +190,6 @@ def _said(step: Step, went: Sequence[Outcome], told: Sequence[Told]) -> tuple[st
         parts = [how.said, f'"{how.reason}"' if how.reason else "", brought or empty(result.text)]
         said.append(" ".join([part for part in parts if part]))
     return tuple(said)
-
-
-def _short(step: Step, went: Sequence[Outcome]) -> tuple[tuple[str, ...], ...]:
-    """Return what is said of a command whose result is short enough to be told whole."""
-    if step.calls or went[0].reason:
-        return ()
-    whole = short_result(step.observation)
-    return ((" ".join(filter(None, [went[0].said, whole])),),) if whole else ()
 
 
 def _share(told: Sequence[Told]) -> float:
