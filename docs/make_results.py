@@ -96,6 +96,14 @@ FILES = {
         "experiments drawn from played episodes: harm stopped, no harm cleared",
         "python -m benchmarks.experiment_drawn --out docs/results/experiment-drawn.json",
     ),
+    "experiment-played.json": (
+        "experiments drawn from conversations played through a running gateway",
+        "python -m benchmarks.experiment_drawn --gateway --out docs/results/experiment-played.json",
+    ),
+    "experiment-played.jsonl.gz": (
+        "those conversations, as the gateway counted them",
+        "python -m lab.benchmarks.experiment_played --rows FILE, and again with --arms floor",
+    ),
     "experiment-errors.json": (
         "how often intervals of an experiment are wrong, looked at after every conversation",
         "python -m benchmarks.experiment_errors --out docs/results/experiment-errors.json",
