@@ -5,8 +5,7 @@
 Each run of a log is billed call by call: what the call before sent is read from the cache, the
 rest is written. Nothing that was sent ever changes, so a run can only become cheaper. Noise is
 what `Compressor(noise=…)` leaves out. Repeats are lines that stand word for word in an earlier
-result of the prompt, each run of them replaced by a reference that quotes its first and last line;
-the product has no such references, since the judge did not clear them (docs/log.md).
+result of the prompt, which `Compressor(repeats=True)` replaces by references.
 """
 
 import argparse
@@ -23,17 +22,16 @@ from rich.progress import track
 from agora.adapters import make_request, parse
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.reading.noise import KINDS, NoiseKind, without_noise
-from agora.core.reading.repeats import Shown
+from agora.core.reading.repeats import Shown, reference
 from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Trajectory
 from agora.errors import AgoraError
 from agora.logs import Tally, read_logs
 
+_count = EstimatedTokens().count
 SAFE: tuple[NoiseKind, ...] = ("codes", "overwritten", "repeated")
 """Noise that no file view needs: indents and blanks of a file are part of it."""
-_REFERENCE_TOKENS = 34
-"""Of `[12 lines left out, unchanged, shown above: from `…` to `…`]`, in the median."""
-_count = EstimatedTokens().count
+_REFERENCE_TOKENS = _count(reference(12, "a7f3")) + 1
 
 
 @dataclass(slots=True)

@@ -88,6 +88,14 @@ FILES = {
         "what could be left out of results as they arrive, and what that saves of the bill",
         "python -m benchmarks.arrival LOG --json docs/results/arrival.json",
     ),
+    "references.json": (
+        "what a language model loses where repeated lines are a reference, by wording and kind",
+        "python -m lab.benchmarks.references MODEL --out RUN --report docs/results/references.json",
+    ),
+    "references.jsonl": (
+        "the records behind it, without texts; part-0.jsonl of a run to resume",
+        "python -m lab.benchmarks.references MODEL --out RUN",
+    ),
     "experiment-arms.json": (
         "whether conversations stay in their arm: three replicas, kills, a rising share",
         "python -m benchmarks.experiment_arms --out docs/results/experiment-arms.json",

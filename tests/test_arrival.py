@@ -257,16 +257,18 @@ def looks(*results: str) -> list[dict[str, Any]]:
     return messages
 
 
-def test_what_a_second_look_repeats_is_a_reference() -> None:
+def test_the_middle_of_what_a_second_look_repeats_is_a_reference() -> None:
     messages = looks(f"top\n{BLOCK}\nend", f"other\n{BLOCK}\nrest")
 
     compression = Compressor(repeats=True).compress(messages)
 
     assert compression.reason is Reason.SHORTENED_AT_ARRIVAL
     assert compression.messages[:4] == messages[:4]
-    [first, reference, last] = compression.messages[4]["content"].split("\n")
+    first, *lines, last = compression.messages[4]["content"].split("\n")
+    block = BLOCK.split("\n")
     assert (first, last) == ("other", "rest")
-    assert reference.startswith("[8 lines left out, unchanged, shown above: from `a = measure(")
+    assert lines[:2] + lines[-2:] == block[:2] + block[-2:]
+    assert lines[2].startswith(f"[{len(block) - 4} lines left out, unchanged, shown above #")
     assert compression.tokens_after == compression.tokens_before - compression.arrived.tokens
 
 
@@ -298,26 +300,26 @@ def test_a_tool_to_keep_is_a_source_and_stays_whole() -> None:
     assert compressor.compress(messages).messages is messages
 
 
-def test_lines_whose_names_lead_elsewhere_stay() -> None:
-    first, *middle, last = BLOCK.split("\n")
-    other = "\n".join([first, *(f"{line}  # {at}" for at, line in enumerate(middle)), last])
-    messages = looks(BLOCK, other, BLOCK)
+def test_lines_that_would_lead_elsewhere_stay() -> None:
+    lines = BLOCK.split("\n")
+    other = [f"{line}  # {at}" if 2 <= at < 8 else line for at, line in enumerate(lines)]
+    messages = looks(BLOCK, "\n".join(other), BLOCK)
 
     assert Compressor(repeats=True).compress(messages).messages is messages
 
 
 def test_a_run_of_lines_is_looked_for_within_one_result() -> None:
     shown = Shown()
-    for result in ("abcd", "ax", "dy"):
+    for result in ("abcdef", "ab", "cef"):
         shown.add(list(result))
 
-    assert shown.run(4, "a", "d") == list("abcd")
-    assert shown.run(4, "a", "y") is None
+    assert shown.between(["a", "b"], 2, ["e", "f"]) == ["c", "d"]
+    assert shown.between(["a", "b"], 3, ["e", "f"]) is None
 
 
 def test_a_reference_without_its_text_is_not_expanded() -> None:
     with pytest.raises(LookupError):
-        expanding(Shown())(reference(BLOCK.split("\n")))
+        expanding(Shown())(f"a\nb\n{reference(6)}\nc\nd")
 
 
 def test_references_take_time_in_proportion_to_the_results() -> None:

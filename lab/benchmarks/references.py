@@ -345,7 +345,8 @@ def _lost(rows: Mapping[Any, Any], anchors: Sequence[str], method: str, target: 
     drawn = [value for value in drawn if not math.isnan(value)]
     differences = sorted(rows[a, method][target] - rows[a, "everything"][target] for a in anchors)
     return {
-        "lost": round(share(anchors), 4),
+        # Where the floor loses nothing there is no share of it.
+        "lost": None if math.isnan(share(anchors)) else round(share(anchors), 4),
         "interval": [round(drawn[int(len(drawn) * q)], 4) for q in (0.025, 0.975)],
         "nats_median": round(differences[len(differences) // 2], 3),
         "nats_worst": round(differences[-1], 3),
@@ -362,7 +363,7 @@ def show(found: Mapping[str, Any], console: Console) -> None:
         for method in WORDINGS:
             message, action = values["message"][method], values["action"][method]
             cells.append(
-                f"{message['lost']:+.3f} {message['interval']} / {action['lost']:+.3f} "
+                f"{message['lost']} {message['interval']} / {action['lost']} "
                 f"{action['interval']}, tokens -{values['tokens_saved'][method]:.1%}"
             )
         table.add_row(kind, str(values["anchors"]), *cells)
