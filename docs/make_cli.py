@@ -28,7 +28,7 @@ agora replay logs/ --json replay.json
 has ended. `agora train`, `agora lab report` and `agora lab fidelity
 report` write JSON to their output folder.
 
-## Shell completion
+## Completion in the shell
 
 Add one line for your shell:
 

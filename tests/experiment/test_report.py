@@ -67,7 +67,7 @@ def test_an_experiment_goes_from_start_to_stop(config: Path, tmp_path: Path) -> 
     assert begun.exit_code == 0, begun.output
     assert "edits 5 % of the conversations" in begun.output
     assert re.search(
-        r"About [\d,]+ conversations .* At 500 a day that is [\d,.]+ days", begun.output
+        r"about [\d,]+ conversations .* At 500 a day that is [\d,.]+ days", begun.output
     )
     assert tomllib.loads(config.read_text())["experiment"]["name"] == "first"
     none_yet = run("report", config)

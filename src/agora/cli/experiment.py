@@ -81,14 +81,14 @@ def start(
     loaded = _load(config)
     if loaded.compression.mode == "experiment" and loaded.experiment.folder is not None:
         store.resume(Path(loaded.experiment.folder))
-        click.echo(f"{config} already has an experiment, which runs. Change its share in the file.")
+        click.echo(f"{config} already has an experiment, and it runs. Change its share there.")
         return
     if folder is None:
         raise click.UsageError("--folder is missing: the folder for the experiment's figures")
     text = config.read_text(encoding="utf-8")
     if _EXPERIMENT.search(text):
         raise click.ClickException(
-            f"{config} has an [experiment] table that is not in use: remove it, or write "
+            f"{config} has an [experiment] that is not in use: remove the table, or write "
             'mode = "experiment" under [compression]'
         )
     name = name or time.strftime("experiment-%Y-%m-%d")

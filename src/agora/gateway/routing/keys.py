@@ -128,7 +128,9 @@ def keys_of(headers: Iterable[Header], path: bytes = b"", query: bytes = b"") ->
             if owner is not None:
                 found.add(owner)
             elif _SECRET_PARAMETER.fullmatch(_NOT_A_NAME.sub(b"", parameter)):
-                strays.append(f"no provider takes a key from the parameter {_shown(parameter)}")
+                strays.append(
+                    f"the parameter {_shown(parameter)} is a key, but no provider takes one there"
+                )
             else:
                 continue
             found.update(_by_words(value))
