@@ -184,6 +184,9 @@ def test_a_scorer_that_fails_is_named_in_the_foot() -> None:
     assert any(line.startswith("Scored by the fallback rule: ") for line in lines)
 
 
+_CHANGED = {Reason.THINKING_REMOVED: "Thinking: ", Reason.SHORTENED_AT_ARRIVAL: "At arrival: "}
+
+
 def test_every_reason_has_a_sentence() -> None:
     for reason in Reason:
         if reason is not Reason.COMPRESSED:
@@ -191,7 +194,7 @@ def test_every_reason_has_a_sentence() -> None:
                 messages=[], reason=reason, rung=Rung.UNTOUCHED, tokens_before=0, tokens_after=0
             )
             drawn = Picture(compression=compression, name="x", budget=Budget())
-            said = "Thinking: " if compression.changed else "Unchanged: "
+            said = _CHANGED.get(reason, "Unchanged: ")
             assert any(said in line.plain for line in drawn.lines(Look()))
 
 

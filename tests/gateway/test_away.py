@@ -155,7 +155,9 @@ class Deadly:
         return []
 
 
-def test_what_ends_its_process_twice_is_not_tried_here() -> None:
+def test_what_ends_its_process_twice_is_not_tried_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Its scorer is one of this file, which the other process has to find.
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[2]), *sys.path]))
     asked = job(grown(60, 2_000), "anthropic")
     with (
         away_for(replace(SETTINGS, scorer=Deadly())) as away,

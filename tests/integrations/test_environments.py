@@ -12,7 +12,7 @@ from tests.integrations.frameworks import FRAMEWORKS, ROOT, Framework
 from tests.integrations.pages import FOLDER, real_lines, real_table, table
 
 SOURCES = ROOT / "src" / "agora" / "integrations"
-SHARED = ("compress_chat.py", "items.py", "wire.py")
+SHARED = ("client_requests.py", "compress_chat.py", "in_experiment.py", "items.py", "wire.py")
 """What the integrations stand on, and no integration itself."""
 ENVIRONMENTS = [(framework, end) for framework in FRAMEWORKS for end in framework.ends()]
 

@@ -98,7 +98,7 @@ def test_a_database_that_is_not_opencodes_or_is_damaged_is_put_down(tmp_path: Pa
     assert "none of opencode that can be read: no such table" in read(other)[1].examples[0].problem
     recordings, tally = read(odd)
     assert len(recordings) == 1
-    assert [bad.problem[:11] for bad in tally.examples] == ["is not JSON", "is no objec"]
+    assert [bad.problem[:11] for bad in tally.examples] == ["is not JSON", "is not an o"]
 
 
 def test_after_a_compaction_codex_goes_on_in_a_recording_of_its_own(tmp_path: Path) -> None:

@@ -203,6 +203,9 @@ class Picture:
         if compression.reason is Reason.THINKING_REMOVED:
             yield from _wrapped("Thinking: ", f"{compression.summary()}.", look, "bold")
             return
+        if compression.reason is Reason.SHORTENED_AT_ARRIVAL:
+            yield from _wrapped("At arrival: ", f"{compression.summary()}.", look, "bold")
+            return
         if compression.rung is Rung.RULE:
             yield from _wrapped("Scored by the fallback rule: ", compression.detail, look, "yellow")
         if trajectory is None:

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from agora.adapters import read_request
 from agora.adapters.rules.refusals import BINDING_RULES, names_history_rule
 from agora.adapters.thoughts import thinks
 from agora.bound_thinking import refused_thinking
@@ -19,19 +18,13 @@ from agora.core.request import Request
 from agora.errors import UnknownClientError
 from agora.experiment.assignment import Arm
 from agora.experiment.library import Experiment
+from agora.integrations.client_requests import asks_a_model, request_in, with_messages
 from agora.integrations.compress_chat import FailOpen, logged
 from agora.integrations.in_experiment import ExperimentCalls, OpenCall, without_header
 from agora.savings import COUNTED, Counted
 
 C = TypeVar("C")
-_FORMATS = {
-    "/chat/completions": "openai",
-    "/responses": "responses",
-    "/messages": "anthropic",
-    "/messages/count_tokens": "anthropic",
-}
-_NO_CALL = "/count_tokens"
-"""The end of a path that sends a prompt to no model."""
+_log = logging.getLogger(__name__)
 _WRAPPED = "_agora_wrapped"
 """Where the class of a wrapped client has the class that it was."""
 
@@ -132,7 +125,7 @@ class _Edit:
 
     def __init__(self, compressor: Compressor, experiment: Experiment | None = None) -> None:
         self._compressor = compressor
-        self._open = FailOpen(logging.getLogger(__name__))
+        self._open = FailOpen(_log)
         self._calls = ExperimentCalls(experiment, compressor.min_tokens) if experiment else None
         self.counted = Counted(shadow=compressor.shadow)
 
@@ -158,9 +151,9 @@ class _Edit:
             raise
 
     def _begun(self, client: Any, options: Any) -> OpenCall | None:
-        if self._calls is None or _path(options).endswith(_NO_CALL):
+        if self._calls is None or not asks_a_model(options):
             return None
-        request = self._open(lambda: self._request(options), None)
+        request = self._open(lambda: request_in(options), None)
         return self._calls.begin(client, options, request.field) if request is not None else None
 
     def gives_up_thinking(self, options: Any, error: Exception) -> bool:
@@ -168,40 +161,23 @@ class _Edit:
         said = str(getattr(error, "body", None) or error)
         if names_history_rule(said.encode("utf-8", "replace")) not in BINDING_RULES:
             return False
-        request = self._request(options)
+        request = request_in(options)
         if request is None or not any(map(thinks, request.messages)):
             return False
         refused_thinking(request.messages, self._compressed(request))
-        logging.getLogger(__name__).warning(
-            "thinking was refused as bound to another conversation; sent once more without it"
-        )
+        _log.warning("thinking was refused as bound to another conversation; sent without it")
         return True
 
     def _edited(self, options: Any) -> Any:
-        request = self._request(options)
+        request = request_in(options)
         if request is None:
             return options
         compression = self._compressed(request)
-        if not _path(options).endswith(_NO_CALL):
+        if asks_a_model(options):
             self.counted.add(compression)
         if not logged(compression).changed:
             return options
-        edited = copy.copy(options)
-        # Fields of `extra_body` come before those of the same name when the SDK joins them.
-        extra = getattr(options, "extra_json", None) or {}
-        field = "extra_json" if request.field in extra else "json_data"
-        setattr(edited, field, {**getattr(options, field), request.field: compression.messages})
-        return edited
-
-    def _request(self, options: Any) -> Request | None:
-        """Return the prompt in a request that is about to be sent, if it is one of ours to edit."""
-        path = _path(options)
-        format = next((f for end, f in _FORMATS.items() if path.endswith(end)), None)
-        body, extra = options.json_data, getattr(options, "extra_json", None)
-        if format is None or options.method.lower() != "post" or not isinstance(body, dict):
-            return None
-        request = read_request({**body, **extra} if extra else body, format=format)
-        return None if request.server_side else request
+        return with_messages(options, request.field, compression.messages)
 
     def _compressed(self, request: Request) -> Compression:
         return self._compressor.compress(
@@ -212,7 +188,3 @@ class _Edit:
             tools=request.tools,
             thinking=request.thinking,
         )
-
-
-def _path(options: Any) -> str:
-    return str(options.url).partition("?")[0].rstrip("/")
