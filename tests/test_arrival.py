@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from agora import Compressor
-from agora.adapters import FORMATS, broken_rules, make_request, parse
+from agora.adapters import FORMATS, Parsed, broken_rules, make_request, parse
 from agora.adapters.results import rewritten
-from agora.core.compression import Arrived, Reason
+from agora.core.compression import Arrived, Compression, Reason
 from agora.core.reading.noise import KINDS
 from agora.core.reading.repeats import Shown, expanding, reference, referring
 from agora.core.renditions.markers import code_of
@@ -190,14 +190,15 @@ def repeating(history: History) -> Any:
     return inside(history, write)
 
 
-def expanded(messages: Any, like: Any, history: History) -> Any:
-    """Return messages with their references replaced by what they stand for."""
-    whole = parse(make_request(like, **history.request))
-    if not whole.trajectory.steps or isinstance(messages, str):
-        return messages
-    code = code_of(whole.trajectory.task, whole.trajectory.steps[0])
-    write = expanding(Shown(), code)
-    sent = parse(make_request(messages, **history.request))
+def expanded(compression: Compression) -> Any:
+    """Return the messages of a compression with what its references stand for."""
+    trajectory = compression.trajectory
+    if trajectory is None or not trajectory.steps or isinstance(compression.messages, str):
+        return compression.messages
+    write = expanding(Shown(), code_of(trajectory.task, trajectory.steps[0]))
+    positions = compression.positions or range(len(compression.messages))
+    owners = [compression.owners[position] for position in positions]
+    sent = Parsed(compression.messages, trajectory, owners)
     return rewritten(sent, lambda _, text: write(text))
 
 
@@ -216,7 +217,7 @@ def test_every_reference_stands_for_the_very_text_above_it(
 
         assert messages == before
         assert not broken_rules(make_request(referred.messages, **history.request))
-        assert expanded(referred.messages, messages, history) == plain.messages
+        assert expanded(referred) == plain.messages
         assert referred.tokens_before == plain.tokens_before
         assert referred.tokens_after <= plain.tokens_after
         assert referred.decisions == plain.decisions
