@@ -88,6 +88,10 @@ FILES = {
         "what could be left out of results as they arrive, and what that saves of the bill",
         "python -m benchmarks.arrival LOG --json docs/results/arrival.json",
     ),
+    "long-lines.jsonl.gz": (
+        "long conversations with the lines of 0.3, read with and without their grammar: 98 rows",
+        "agora lab grid lab/grids/long_lines.toml --out RUN --workers 0",
+    ),
     "references.json": (
         "what a language model loses where repeated lines are a reference, by wording and kind",
         "python -m lab.benchmarks.references MODEL --out RUN --report docs/results/references.json",

@@ -154,6 +154,19 @@ def test_results_of_a_tool_to_keep_stay_as_they_are() -> None:
     assert Compressor(noise=KINDS, keep_tools=("bash",)).compress(messages).messages is messages
 
 
+def test_an_output_with_a_shape_of_its_own_stays_as_it_is() -> None:
+    said = json.dumps({"stdout": NOISE}, indent=2)
+    action = {"type": "exec", "command": ["ls"], "env": {}}
+    shell = {"type": "local_shell_call", "id": "s", "call_id": "s", "action": action}
+    messages = [
+        {"role": "user", "content": "Look."},
+        {**shell, "status": "completed"},
+        {"type": "local_shell_call_output", "id": "s", "output": said},
+    ]
+
+    assert CLEAN.compress(messages, format="responses").messages is messages
+
+
 def test_noise_does_not_invalidate_thinking() -> None:
     thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
     use = {"type": "tool_use", "id": "c", "name": "bash", "input": {}}

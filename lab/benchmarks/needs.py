@@ -20,16 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from agora.adapters import broken_rules, parse
 from agora.core.floor import floor
 from agora.core.reading.actions import fenced
 from agora.core.reading.names import identifiers
 from agora.core.recall import recalled
-from agora.core.request import Request
 from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Step, Trajectory
 from agora_lab.chats import K_RECENT, text_of
-from agora_lab.fidelity.anchors import Recorded, half_of, lot
+from agora_lab.fidelity.anchors import Recorded, half_of, lot, parsed_of
 from agora_lab.fidelity.sources import SOURCES, recorded
 from agora_lab.labelling.hindsight import stands_in
 from agora_lab.methods import MethodSettings, method
@@ -120,15 +118,9 @@ def points(source: str, most: int, a_run: int) -> Iterator[Point]:
     runs = [one for one in recorded(SOURCES[source]) if half_of(source, one.group) == "validation"]
     found = 0
     for one in sorted(runs, key=lambda one: lot("needs", one.id)):
-        request = Request(
-            messages=list(one.messages),
-            format="openai",
-            observations=one.observations,
-            tools=list(one.tools) or None,
-        )
-        if broken_rules(request):
+        parsed = parsed_of(one)
+        if parsed is None:
             continue
-        parsed = parse(request)
         steps = parsed.trajectory.steps
         places = range(LEAST_OUTSIDE + K_RECENT + 1, len(steps) + 1)
         for step in sorted(places, key=lambda step: lot("needs", one.id, step))[:a_run]:

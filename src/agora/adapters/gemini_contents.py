@@ -22,7 +22,7 @@ from agora.core.trajectory import Call
 
 # Every field has two spellings: the API's own, and the one the Python SDK dumps.
 _CALL = ("functionCall", "function_call")
-_RESPONSE = ("functionResponse", "function_response")
+RESPONSE = ("functionResponse", "function_response")
 _SIGNATURE = ("thoughtSignature", "thought_signature")
 _MEDIA = ("inlineData", "inline_data", "fileData", "file_data")
 _KNOWN = frozenset(
@@ -72,7 +72,7 @@ class GeminiContents:
         if message.get("role") == "model":
             return False
         at = _last_response(message["parts"])
-        return at < 0 or bool(_text_field(_either(message["parts"][at], *_RESPONSE)))
+        return at < 0 or bool(_text_field(_either(message["parts"][at], *RESPONSE)))
 
     def speaks(self, message: Message) -> bool:
         """Tell whether a marker attached here stands among the user's words."""
@@ -88,12 +88,12 @@ class GeminiContents:
         at = _last_response(parts)
         if at < 0:
             return {**message, "parts": [*parts, {"text": text}]}
-        response = _either(parts[at], *_RESPONSE)
+        response = _either(parts[at], *RESPONSE)
         field = _text_field(response)
         said = _object(response.get("response"))
         before = said.get(field)
         said = {**said, field: f"{before}{GAP}{text}" if before else text}
-        parts[at] = {**parts[at], _spelled(parts[at], *_RESPONSE): {**response, "response": said}}
+        parts[at] = {**parts[at], _spelled(parts[at], *RESPONSE): {**response, "response": said}}
         return {**message, "parts": parts}
 
     def bare(self, message: Message) -> Message:
@@ -102,7 +102,7 @@ class GeminiContents:
 
     def results(self, message: Message) -> int:
         """Return how many function responses a content carries; 1 where all of it is a result."""
-        return sum(_either(part, *_RESPONSE) is not None for part in message["parts"]) or 1
+        return sum(_either(part, *RESPONSE) is not None for part in message["parts"]) or 1
 
     def note(self, message: Message, notes: list[str]) -> Message:
         """Return the content with a note for what each function response says."""
@@ -112,12 +112,12 @@ class GeminiContents:
         texts = iter(notes)
         parts: list[Message] = []
         for part in message["parts"]:
-            response = _either(part, *_RESPONSE)
+            response = _either(part, *RESPONSE)
             if response is not None:
                 field = _text_field(response) or _TEXT_FIELDS[0]
                 kept = {key: value for key, value in response.items() if key != "parts"}
                 noted = {**kept, "response": {field: next(texts)}}
-                part = {**part, _spelled(part, *_RESPONSE): noted}
+                part = {**part, _spelled(part, *RESPONSE): noted}
             parts.append(part)
         return {**message, "parts": parts}
 
@@ -137,7 +137,7 @@ def _object(value: object) -> Message:
 
 def _last_response(parts: list[Message]) -> int:
     for at in range(len(parts) - 1, -1, -1):
-        if _either(parts[at], *_RESPONSE) is not None:
+        if _either(parts[at], *RESPONSE) is not None:
             return at
     return -1
 
@@ -195,7 +195,7 @@ def _read_user(n: int, parts: list[Message], counter: TokenCounter) -> Reading:
     observations: list[str] = []
     spoken: list[Message] = []
     for part in parts:
-        response = _either(part, *_RESPONSE)
+        response = _either(part, *RESPONSE)
         if response is None:
             spoken.append(part)
             if not isinstance(part.get("text"), str):

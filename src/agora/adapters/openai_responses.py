@@ -35,7 +35,7 @@ _CALLS = {
     "computer_call": "action",
 }
 """The calls that the client answers, with the field that says what to do."""
-_TEXT_OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
+TEXT_OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
 """Outputs whose content may be any text, so that it can be replaced or added to."""
 _HOSTED = frozenset({"web_search_call", "file_search_call", "code_interpreter_call", "mcp_call"})
 """Calls that the provider answers itself, inside the item."""
@@ -106,7 +106,7 @@ def _content_field(item: Message) -> str:
     """Return the field of an item that takes a marker; one that no item has, if none does."""
     if item.get("role") == "user":
         return "content"
-    return "output" if item.get("type") in _TEXT_OUTPUTS else ""
+    return "output" if item.get("type") in TEXT_OUTPUTS else ""
 
 
 def _read(item: Message, counter: TokenCounter) -> Reading:
@@ -149,7 +149,7 @@ def _read_output(item: Message, kind: str, counter: TokenCounter) -> Reading:
     text, tokens = _content(item.get("output"), counter)
     call_id = str(item.get("call_id", item.get("id")))
     # The other outputs have a shape of their own; a marker would not fit. They go or stay whole.
-    opaque = "" if kind in _TEXT_OUTPUTS else f"holds a {kind} item"
+    opaque = "" if kind in TEXT_OUTPUTS else f"holds a {kind} item"
     return Reading(Kind.RESULT, MESSAGE_TOKENS + tokens, text, answers=(call_id,), opaque=opaque)
 
 

@@ -7,15 +7,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from agora.adapters.assembly import is_text
 from agora.adapters.base import Message, Parsed
+from agora.adapters.gemini_contents import RESPONSE
+from agora.adapters.openai_responses import TEXT_OUTPUTS
 
 Change = Callable[[str], str]
 StepChange = Callable[[int, str], str]
 """Returns the text of a result anew, given the number of its step."""
 _TEXTS = frozenset({"text", "input_text", "output_text"})
-_OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
 _ROLES = frozenset({"tool", "function"})
-_RESPONSES = ("functionResponse", "function_response")
 
 
 def rewritten(parsed: Parsed, change: StepChange) -> Any:
@@ -45,7 +46,7 @@ def _in_message(message: Message, change: Change) -> Message:
     if "parts" in message:
         return _with(message, "parts", [_in_part(part, change) for part in message["parts"]])
     kind = message.get("type", "message")
-    if kind in _OUTPUTS:
+    if kind in TEXT_OUTPUTS:
         return _with(message, "output", _in_content(message.get("output"), change))
     content = message.get("content")
     if (
@@ -73,7 +74,7 @@ def _in_block(block: Any, change: Change) -> Any:
 
 
 def _in_part(part: Any, change: Change) -> Any:
-    for name in _RESPONSES:
+    for name in RESPONSE:
         response = part.get(name)
         said = response.get("response") if isinstance(response, dict) else None
         if isinstance(said, dict):
@@ -92,12 +93,8 @@ def _in_content(content: Any, change: Change) -> Any:
     ]
 
 
-def _is_text(part: object) -> bool:
-    return (
-        isinstance(part, dict)
-        and isinstance(part.get("text"), str)
-        and part.get("type", "text") in _TEXTS
-    )
+def _is_text(part: Any) -> bool:
+    return is_text(part) and part.get("type", "text") in _TEXTS
 
 
 def _with(value: Message, field: str, new: Any) -> Message:

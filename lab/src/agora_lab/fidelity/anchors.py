@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agora.adapters import broken_rules, parse
+from agora.adapters import Parsed, broken_rules, parse
 from agora.core.floor import floor
 from agora.core.reading.names import identifiers
 from agora.core.recall import recalled
@@ -86,17 +86,22 @@ def lot(*parts: object) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
 
 
-def anchors_of(recorded: Recorded, *, k_recent: int = K_RECENT) -> Iterator[Anchor]:
-    """Yield the anchors of a trajectory, earliest first."""
+def parsed_of(recorded: Recorded) -> Parsed | None:
+    """Return a trajectory as it was recorded, parsed; None if a provider would refuse it."""
     request = Request(
         messages=list(recorded.messages),
         format="openai",
         observations=recorded.observations,
         tools=list(recorded.tools) or None,
     )
-    if broken_rules(request):
+    return None if broken_rules(request) else parse(request)
+
+
+def anchors_of(recorded: Recorded, *, k_recent: int = K_RECENT) -> Iterator[Anchor]:
+    """Yield the anchors of a trajectory, earliest first."""
+    parsed = parsed_of(recorded)
+    if parsed is None:
         return
-    parsed = parse(request)
     trajectory = parsed.trajectory
     for step in trajectory.steps:
         past = trajectory.steps[: step.number - 1]
