@@ -22,7 +22,7 @@ from rich.progress import track
 from agora.adapters import make_request, parse
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.reading.noise import KINDS, NoiseKind, without_noise
-from agora.core.reading.repeats import Shown, reference
+from agora.core.reading.repeats import Repeat, Shown, reference
 from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Trajectory
 from agora.errors import AgoraError
@@ -31,7 +31,6 @@ from agora.logs import Tally, read_logs
 _count = EstimatedTokens().count
 SAFE: tuple[NoiseKind, ...] = ("codes", "overwritten", "repeated")
 """Noise that no file view needs: indents and blanks of a file are part of it."""
-_REFERENCE_TOKENS = _count(reference(12, "a7f3")) + 1
 
 
 @dataclass(slots=True)
@@ -57,22 +56,24 @@ def measured(trajectory: Trajectory) -> Run:
         run.results += whole
         began = time.process_time()
         cleaned = without_noise(text, SAFE)
+        lines = text.split("\n")
+        repeats = shown.repeats(lines)
+        shown.add(lines, repeats)
         run.seconds += time.process_time() - began
         for kind in KINDS:
             alone = without_noise(text, (kind,))
             run.noise[kind] += whole - _count(alone) if alone is not text else 0
-        lines = text.split("\n")
-        repeats = shown.repeats(lines)
-        shown.add(lines, repeats)
-        left_out = sum(
-            max(0, _count("\n".join(lines[one.start : one.end])) - _REFERENCE_TOKENS)
-            for one in repeats
-        )
+        left_out = sum(_saved(lines, one) for one in repeats)
         run.steps.append(step.tokens)
         run.clean.append(step.tokens - (whole - _count(cleaned) if cleaned is not text else 0))
         run.referred.append(step.tokens - left_out)
         run.noise["repeats"] += left_out
     return run
+
+
+def _saved(lines: Sequence[str], one: Repeat) -> int:
+    instead = reference(one.end - one.start, "a7f3", renumbered=one.renumbered)
+    return max(0, _count("\n".join(lines[one.start : one.end])) - _count(f"{instead}\n"))
 
 
 def bill(preamble: int, steps: Sequence[int], sheet: PriceSheet) -> float:

@@ -93,6 +93,7 @@ def gateway(base: str, mode: str) -> tuple[Any, dict[str, Any]]:
 
     from agora.gateway.app import make_app, uvicorn_settings
     from agora.gateway.config import Compression, Config, Limits, Log, Upstream
+    from agora.gateway.heap import give_back_large_blocks
     from agora.gateway.watching.logs import configure
 
     patient = mode in ("patient", "least")
@@ -112,6 +113,7 @@ def gateway(base: str, mode: str) -> tuple[Any, dict[str, Any]]:
         ),
         log=Log(requests=mode != "silent"),
     )
+    give_back_large_blocks()
     configure(config.log, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for good
     return make_app(config), uvicorn_settings(config)
 

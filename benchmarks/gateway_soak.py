@@ -15,6 +15,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import threading
 import time
 from collections import defaultdict
@@ -45,7 +46,10 @@ def long_bodies(steps: int, number: int, calls: int) -> list[bytes]:
 
 
 class Memory(threading.Thread):
-    """The memory of a process and of those it has started, looked at twice a second."""
+    """The memory of a process and of those it has started, looked at twice a second.
+
+    Of those it has started only what is theirs alone: libraries are in memory once for all.
+    """
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
@@ -58,7 +62,7 @@ class Memory(threading.Thread):
             # Each thread has those that it started.
             tasks = Path(f"/proc/{self.pid}/task").glob("*/children")
             pids = [pid for of in tasks for pid in of.read_text(encoding="ascii").split()]
-            children = sum(_now_mb(int(pid)) for pid in pids)
+            children = sum(_own_mb(int(pid)) for pid in pids)
             self.children = max(self.children, children)
             self.now = _now_mb(self.pid) + children
             self.most = max(self.most, self.now)
@@ -69,6 +73,14 @@ def _now_mb(pid: int) -> float:
         return rss_mb(pid)[0]
     except (OSError, AssertionError):  # it has just ended
         return 0.0
+
+
+def _own_mb(pid: int) -> float:
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    except OSError:  # it has just ended
+        return 0.0
+    return sum(int(kb) for kb in re.findall(r"Private_\w+:\s+(\d+) kB", text)) / 1024
 
 
 class Load:

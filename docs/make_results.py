@@ -89,7 +89,7 @@ FILES = {
         "python -m benchmarks.arrival LOG --json docs/results/arrival.json",
     ),
     "long-lines.jsonl.gz": (
-        "long conversations with the lines of 0.3, read with and without their grammar: 98 rows",
+        "long conversations with the lines of 0.3, read with and without their grammar: 300 rows",
         "agora lab grid lab/grids/long_lines.toml --out RUN --workers 0",
     ),
     "references.json": (

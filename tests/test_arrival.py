@@ -4,19 +4,20 @@ import copy
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 from agora import Compressor
 from agora.adapters import FORMATS, Parsed, broken_rules, make_request, parse
 from agora.adapters.results import rewritten
 from agora.core.compression import Arrived, Compression, Reason
 from agora.core.reading.noise import KINDS
-from agora.core.reading.repeats import Shown, expanding, reference, referring
+from agora.core.reading.repeats import Run, Shown, expanding, reference, referring
 from agora.core.renditions.markers import code_of
 from agora.testing import EveryNth, History, RandomScorer
 from agora.testing.strategies import histories
@@ -193,12 +194,18 @@ BLOCK = "\n".join(
 EDITS = Compressor(schedule=EveryNth(2), scorer=RandomScorer(3))
 
 
+def numbered(lines: Sequence[str], first: int, style: str) -> str:
+    """Return lines with their numbers."""
+    return "\n".join(style.format(first + at, line) for at, line in enumerate(lines))
+
+
 def repeating(history: History) -> Any:
     """Return the messages of a history with the same lines in each of its results."""
 
     def write(number: int, text: str) -> str:
         half = len(text) // 2
-        return f"{text[:half]}\nstep {number}\n{BLOCK}\n{text[half:]}"
+        shown = BLOCK if number % 3 else numbered(BLOCK.split("\n"), 10 * number, "{:6d}\t{}")
+        return f"{text[:half]}\nstep {number}\n{shown}\n{text[half:]}"
 
     return inside(history, write)
 
@@ -327,8 +334,49 @@ def test_a_run_of_lines_is_looked_for_within_one_result() -> None:
     for result in ("abcdef", "ab", "cef"):
         shown.add(list(result))
 
-    assert shown.between(["a", "b"], 2, ["e", "f"]) == ["c", "d"]
+    assert shown.between(["a", "b"], 2, ["e", "f"]) == Run(["c", "d"], renumbered=False)
     assert shown.between(["a", "b"], 3, ["e", "f"]) is None
+
+
+STYLES = ("{1}", "{:6d}\t{}", "{:>5}→{}", "{}:{}", "{}: {}", "{:4d} | {}", "{:03d}\t{}", "\t{}\t{}")
+LINES = st.sampled_from([*BLOCK.split("\n")[:5], "", "}", "7: x", "12→", "\t3\t", "10:10:10 begun"])
+VIEWS = st.lists(
+    st.tuples(st.lists(LINES, max_size=40), st.integers(0, 1_200), st.sampled_from(STYLES)),
+    min_size=1,
+    max_size=6,
+)
+
+
+@ANY
+@given(views=VIEWS, again=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 12)), max_size=5))
+def test_numbered_lines_are_written_out_again_as_they_were(
+    views: list[tuple[list[str], int, str]], again: list[tuple[int, int]]
+) -> None:
+    # Some are looked at again from another line on, with other numbers.
+    views = views + [
+        (views[at % len(views)][0][skipped:], 3 * skipped, views[at % len(views)][2])
+        for at, skipped in again
+    ]
+    results = [numbered(lines, first, style) for lines, first, style in views]
+    write, expand = referring(Shown(), "a7f3"), expanding(Shown(), "a7f3")
+
+    assert [expand(write(result)) for result in results] == results
+
+
+@pytest.mark.parametrize("style", ["{:6d}\t{}", "{:>5}→{}", "{}:{}", "{}"])
+def test_a_view_whose_numbers_moved_is_known_by_its_text(style: str) -> None:
+    lines = BLOCK.split("\n")
+    first, moved = numbered(lines, 7, style), numbered(lines, 9, style)
+    written = referring(Shown(), "a7f3")
+    written(first)
+
+    if style == "{}":
+        # These were numbers and nothing else.
+        assert written(moved) == moved
+        return
+    shown = written(moved).split("\n")
+    assert shown[2] == reference(4, "a7f3", renumbered=True)
+    assert shown[:2] + shown[3:] == moved.split("\n")[:2] + moved.split("\n")[6:]
 
 
 def test_a_reference_without_its_text_is_not_expanded() -> None:

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 import agora
 from agora import Budget, Compressor, StepWorth
 from agora.adapters import annotated_tools
+from agora.adapters.annotations import TOOL_LIST, tools_of
 from agora.core.past import Past
+from agora.core.request import Request
 
 READS = {"readOnlyHint": True}
 CHANGES = {"readOnlyHint": False}
@@ -169,3 +171,13 @@ def test_annotations_come_first_then_the_users_lists_then_the_name(
     found = compressor.compress(chat(tool), tools=declared("openai", tool, annotations=hints))
 
     assert (found.decisions[1].form == "gone") is gone
+
+
+def test_a_list_of_tools_among_messages_counts_only_where_servers_may_send_one() -> None:
+    listed = {"type": TOOL_LIST, "tools": [{"name": "peek", "annotations": READS}]}
+    asked = {"role": "user", "content": "Go on."}
+    found = {
+        format: tools_of(Request(messages=[asked, listed], format=format)).reading
+        for format in ("responses", "openai", "anthropic")
+    }
+    assert found == {"responses": ("peek",), "openai": (), "anthropic": ()}

@@ -293,3 +293,14 @@ def test_a_recalled_step_is_answered_beside_what_the_user_says() -> None:
     message = saw(result("a", "no such tool", is_error=True), text("Hurry."))
 
     assert recall.answer(message, {"a": "step 3"}) == saw(result("a", "step 3"), text("Hurry."))
+
+
+def test_what_the_user_says_in_blocks_is_counted() -> None:
+    def tokens(*blocks: dict[str, Any]) -> int:
+        request = Request(messages=[saw(*blocks)], format="anthropic")
+        return ADAPTER.parse(request, Characters()).trajectory.tokens
+
+    said = {"type": "text", "text": "Find the key, please."}
+    nothing = {"type": "text", "text": ""}
+    assert tokens(said) > tokens(nothing)
+    assert tokens(said, said) > tokens(said)

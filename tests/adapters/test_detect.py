@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from agora.adapters import make_request, parse, read_request
+from agora.adapters import format_named, make_request, parse, read_request
 from agora.adapters.detect import FORMATS, detect, known_format
 from agora.adapters.recall import offers_recall, recall_tool
 from agora.core.request import Request
@@ -184,3 +184,9 @@ def test_items_of_one_format_are_read_under_the_name_that_others_give_to_message
 def test_gemini_reads_the_schema_of_the_recall_tool_as_json_schema() -> None:
     [declared] = recall_tool("gemini")["functionDeclarations"]
     assert set(declared) == {"name", "description", "parametersJsonSchema"}
+
+
+def test_a_body_without_messages_is_none_of_converse() -> None:
+    with pytest.raises(UnknownFormatError):
+        make_request({"modelId": "amazon.titan", "inputText": "Hello."})
+    assert not format_named("bedrock").tells_body({"modelId": "amazon.titan", "input": []})

@@ -164,3 +164,11 @@ def test_a_mark_of_the_whole_body_is_one_of_its_end() -> None:
     request = Request(messages=[PLAIN], format="anthropic", body={"cache_control": USUAL})
 
     assert marks_only_the_end(request)
+
+
+def test_nothing_written_for_an_hour_is_said_and_not_looked_for_elsewhere() -> None:
+    usage = {
+        "cache_creation": {"ephemeral_1h_input_tokens": 0},
+        "cacheDetails": [{"ttl": "1h", "inputTokens": 7}],
+    }
+    assert written_1h(usage) == 0

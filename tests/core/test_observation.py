@@ -1,3 +1,4 @@
+import json
 import re
 
 from hypothesis import given
@@ -8,6 +9,7 @@ from agora.core.reading.observation import MOST_NAMES, Observation, observe, out
 from agora.core.reading.outcome import outcome_of, tells_an_error
 from agora.core.reading.records import facts_in
 from agora.core.reading.things import things_in
+from agora.core.reading.values import values_in
 from agora.core.reading.vocabulary import word_list, word_set
 from agora.core.trajectory import Result
 
@@ -94,3 +96,15 @@ def test_a_command_that_names_itself_and_its_fault_failed() -> None:
         assert outcome_of(failure) == ("error", failure.splitlines()[0].strip())
     assert not outcome_of("note: unknown option is what it says").failed
     assert not outcome_of("date: 3 May\nplace: Bonn").failed
+
+
+def test_a_problem_is_known_by_its_type_and_title() -> None:
+    def failed(**told: object) -> bool:
+        text = json.dumps(told)
+        return outcome_of(text, values_in(text)).failed
+
+    assert failed(type="about:blank", title="Not Found", status=404)
+    assert not failed(type="about:blank", title="Found", status=200)
+    # A number beside a title alone may be of what was asked for.
+    assert not failed(title="Route 66", status=404)
+    assert not failed(type="road", status=404)

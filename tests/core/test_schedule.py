@@ -539,3 +539,20 @@ def test_ten_thousand_steps_take_milliseconds(name: str) -> None:
         best = min(best, time.process_time() - start)
 
     assert best < 0.2
+
+
+@pytest.mark.parametrize(
+    ("budget", "room"),
+    [
+        (QUARTER, 3_000 + MARKER_TOKENS),
+        (Budget(keep_ratio=0.9, min_ratio=0.0), 9_900),
+        # A fifth of what lies outside the floor stays in any case.
+        (Budget(keep_ratio=0.25, min_ratio=0.2), 4_600 + int(0.8 * MARKER_TOKENS)),
+        (Budget(limit=4_000), 4_000),
+    ],
+)
+def test_an_edit_that_costs_nothing_leaves_the_floor_or_what_the_budget_says(
+    budget: Budget, room: int
+) -> None:
+    sizes = Sizes(preamble=1_000, steps=(1_000,) * 10, said=(0,) * 10, residues=(0,) * 10)
+    assert RentOrBuy(CLAUDE.no_cache(), budget).edit(sizes).room == room

@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 
+from agora.core.compression import Rung
 from agora.core.scorer import Scorer
 from agora.core.trajectory import Anchor, Step
 from agora.gateway.app import App
 from agora.gateway.config import Limits
 from agora.gateway.editing.away import Away, LostError
+from agora.gateway.editing.conversation import ConversationState, Cut, Mark, Seen
 from agora.gateway.editing.conversations import Conversations
 from agora.gateway.editing.editor import Editor
 from agora.gateway.editing.settings import EditorSettings
@@ -240,6 +242,35 @@ def test_there_is_room_for_as_many_as_grow_as_others_did() -> None:
     assert empty.admits()
     assert Conversations(0).admits()
     assert not Conversations(1_000).admits()
+
+
+def test_conversations_that_rest_leave_what_was_reserved_for_their_growth() -> None:
+    now = 1_000.0
+    kept = Conversations(1 << 20, clock=lambda: now)
+    while kept.admits():
+        kept.remember(edited_once(len(kept._seen), when=now))
+    assert len(kept._seen) == 12
+    now += 61
+    assert kept.admits()
+    assert not kept.occupancy().forgotten
+
+
+def edited_once(number: int, *, when: float) -> Seen:
+    """Return a conversation with a small edit."""
+    return Seen(
+        key=(f"t-{number}", "anthropic"),
+        conversation=ConversationState(when=when),
+        head={},
+        start=0,
+        before=0,
+        opening=b"",
+        marks=(Mark(1, 0, b""),),
+        tokens=0,
+        newest=0,
+        cut=Cut(pieces=(), tail=0, epoch=1, room=None, removed=0, rung=Rung.SCORED),
+        last=None,
+        settled=None,
+    )
 
 
 def limits() -> Limits:

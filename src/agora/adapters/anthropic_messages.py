@@ -28,7 +28,6 @@ from agora.core.tokens import (
 from agora.core.trajectory import Call
 
 _MEDIA_TOKENS = {"image": IMAGE_TOKENS, "document": FILE_TOKENS}
-_THINKING = frozenset({"thinking", "redacted_thinking"})
 _KNOWN_RESULT = frozenset({"text", "image", "document", "search_result"})
 
 
@@ -161,7 +160,7 @@ def _read_agent(content: list[Message], counter: TokenCounter) -> Reading:
         elif kind == "thinking":
             thoughts.append(str(block.get("thinking", "")))
             thinking += counter.count(thoughts[-1])
-        elif kind in _THINKING:
+        elif kind == "redacted_thinking":
             thinking += counter.count(json.dumps(block, ensure_ascii=False))
         else:
             tokens += counter.count(json.dumps(block, ensure_ascii=False))

@@ -25,6 +25,7 @@ except ImportError as error:
     raise MissingExtraError("agora serve", "gateway") from error
 
 from agora.gateway.app import App, make_app, uvicorn_settings
+from agora.gateway.heap import give_back_large_blocks
 from agora.gateway.reload import reload
 from agora.gateway.watching.logs import AUDIT, configure
 
@@ -136,6 +137,7 @@ def run_one(config: Config, socket: Socket, read: Read) -> None:
     if _RELOAD is not None:
         signal.signal(_RELOAD, lambda *_: wanted_early.set())
     disable_created_metrics()  # type: ignore[no-untyped-call]
+    give_back_large_blocks()
     configure(config.log, sys.stderr)
     AUDIT.info("started with configuration %s", config.digest)
     limits = config.limits

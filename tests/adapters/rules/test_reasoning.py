@@ -367,3 +367,23 @@ def test_an_edit_takes_reasoning_with_its_step_or_leaves_it(
             assert set(codes(left, format, before=messages, **said)) <= already
             seen += len(left) < len(messages)
     assert seen > 100
+
+
+def test_only_calls_since_the_user_last_asked_need_a_signature() -> None:
+    def called(name: str) -> dict[str, Any]:
+        return {"role": "model", "parts": [{"functionCall": {"name": name, "args": {}}}]}
+
+    def gave(name: str) -> dict[str, Any]:
+        part = {"functionResponse": {"name": name, "response": {}}}
+        return {"role": "user", "parts": [part]}
+
+    said = {"role": "model", "parts": [{"text": "Done."}]}
+    asked = {"role": "user", "parts": [{"text": "And now?"}]}
+    begun = {"role": "user", "parts": [{"text": "Look."}]}
+    before = [begun, called("peek"), gave("peek"), said]
+    # What the model said in between begins no turn: the call behind it is of the same one.
+    talking = {"role": "model", "parts": [{"text": "I look."}, *called("peek")["parts"]]}
+    since = [begun, talking, gave("peek"), called("look"), gave("look")]
+
+    assert codes([*before, asked], "gemini", model="gemini-3-pro") == []
+    assert codes(since, "gemini", model="gemini-3-pro") == ["G4", "G4"]

@@ -178,7 +178,7 @@ def gather(folders: Sequence[Path], sheets: Mapping[str, PriceSheet]) -> Materia
             own: tuple[Mapping[str, Any], ...] = (_run(folder),)
             rows: Iterable[Row] = _digest_run(folder, sheets)
         elif (folder / ROWS).exists():
-            left = _read(folder / ROWS)
+            left = read(folder / ROWS)
             own, rows, known = left.runs, left.rows, {**left.sheets}
         else:
             raise RunError(str(folder), f"holds no {SETTINGS} and no {ROWS}")
@@ -238,7 +238,12 @@ def _run(folder: Path) -> Mapping[str, Any]:
     return run
 
 
-def _read(path: Path) -> Material:
+def read(path: Path) -> Material:
+    """Return the contents of a file of rows.
+
+    Raises:
+        RunError: it has another schema.
+    """
     lines = gzip.decompress(path.read_bytes()).splitlines()
     head = json.loads(lines[0])
     if head.get("schema") != SCHEMA:

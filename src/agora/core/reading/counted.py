@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
 from string import ascii_lowercase, ascii_uppercase, digits
+from sys import intern
 
 from agora.core.reading import READ_CHARACTERS
 from agora.core.reading.names import first_identifiers, listed, weight
@@ -57,7 +58,7 @@ def words_of(text: str) -> frozenset[str]:
     found = set(text.translate(_APART).split())
     if max(map(len, found), default=0) > _LONGEST_WORD:
         found = set(_ANY_WORD.findall(text))
-    words.update([word for word in found if len(word) > 2])
+    words.update([intern(word) for word in found if len(word) > 2])
     return frozenset(words)
 
 

@@ -106,6 +106,8 @@ def reason_in(text: str) -> str:
     'FAILED a.py::test_b - assert 1 == 2 … 1 failed, 1 passed in 0.1s'
     >>> reason_in('Traceback (most recent call last):\n  File "a"\nKeyError: 3\n')
     'KeyError: 3'
+    >>> reason_in("paths are ignored:\nbuild\nhint: Use -f to add them.")
+    'build'
     """
     lines = _lines(text)
     raised = _raised(lines)
@@ -119,7 +121,8 @@ def reason_in(text: str) -> str:
         for line in lines:
             if telling(line):
                 return _cut(line)
-    return _cut(lines[-1]) if lines else ""
+    told = [line for line in lines if not line.startswith(_ADVICE)]
+    return _cut((told or lines)[-1]) if lines else ""
 
 
 def _lines(text: str) -> list[str]:
@@ -214,6 +217,8 @@ def _speaks_of_an_error(line: str) -> bool:
 
 
 _SPOKEN = word_list("outcome", "spoken")
+_ADVICE = "hint:"
+"""What git begins advice with: what to do, and not what went wrong."""
 
 
 def _of_values(values: Sequence[Any]) -> Outcome:

@@ -178,6 +178,9 @@ class Compression:
     a request's own tools say of themselves (`readOnlyHint`) comes first."""
     reading_tools: tuple[str, ...] = ()
     """Tools that only read, whatever they are called: their steps may be left out."""
+    repeats: bool = False
+    """Whether lines that an earlier result shows arrive as a reference to it. Every call is read in
+    full then, also small ones: whether a result repeats lines depends on all before it."""
     schedule: Literal["by_price", "every_call"] = "by_price"
     """`every_call` is for a server without a prefix cache; elsewhere it raises the bill."""
     observations: Observations | None = None

@@ -30,6 +30,7 @@ from agora.gateway.editing.counts import RememberedCounts
 from agora.gateway.editing.in_full import Task, Worked, worked_out
 from agora.gateway.editing.settings import EditorSettings
 from agora.gateway.editing.timed import Timed
+from agora.gateway.heap import give_back_large_blocks
 
 _log = logging.getLogger("agora.gateway.app")
 _NICE = 5
@@ -188,6 +189,7 @@ def serve(handle: int) -> None:
     with suppress(OSError, ValueError):
         os.nice(_NICE)
         resource.setrlimit(resource.RLIMIT_DATA, (_MOST_BYTES, _MOST_BYTES))
+    give_back_large_blocks()
     line: Connection[object, object] = Connection(handle)
     threading.Thread(target=_end_with_it, args=(handle,), daemon=True).start()
     received = line.recv()

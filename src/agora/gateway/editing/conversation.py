@@ -58,6 +58,8 @@ class Cut:
     rung: Rung
     thinking: Thinking = NO_THINKING
     """What it takes out of the model's own thinking."""
+    arrived: int = 0
+    """How many of the removed tokens were left out as soon as they arrived."""
 
     def of(self, body: bytes, start: int) -> bytes:
         """Return a body with this edit, its first message at `start`."""
@@ -101,18 +103,28 @@ class ConversationState:
     """How many seconds for each byte it took to read it in full, the last time."""
     lost_blocks: int = 0
     """How many thinking blocks its last call was sent without."""
+    arrived: int = 0
+    """How many of our tokens its last call lacked because they were left out as they arrived."""
 
     def look_back(self) -> Looked:
         """Return what the newest steps say about the last edit, each of them once."""
         return self.hindsight.take() if self.hindsight is not None else Looked()
 
     def billed(
-        self, prompt: int, tokens: int, new_tokens: int, *, edited: bool, breaks: bool
+        self,
+        prompt: int,
+        tokens: int,
+        new_tokens: int,
+        *,
+        edited: bool,
+        breaks: bool,
+        arrived: int = 0,
     ) -> float:
         """Return what a provider that counted `prompt` would have counted for the whole of it.
 
         A prompt that was forwarded unchanged is counted as it is; one that continues the last has
-        grown by the difference. Only if the prefix broke is the total derived from our own count.
+        grown by the difference, and by what was left out of it as it arrived. Only if the prefix
+        broke is the total derived from our own count.
 
         >>> conversation = ConversationState()
         >>> conversation.billed(1_000, 900, 0, edited=False, breaks=False)
@@ -130,7 +142,7 @@ class ConversationState:
         elif breaks:
             self.whole += new_tokens * self.scale
         else:
-            self.whole += max(0, prompt - self.prompt)
+            self.whole += max(0, prompt - self.prompt) + arrived * self.scale
         self.prompt = prompt
         return self.whole
 

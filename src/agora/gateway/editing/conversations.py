@@ -42,9 +42,11 @@ _REFUSED_SHARE = 0.05
 """Share for those that were refused: a kilobyte or two each, so that they outlast others."""
 _CONVERSATION_BYTES = 64 << 10
 """Reserved for a conversation that is admitted: it will grow."""
-_ACTIVE_SECONDS = 600.0
+_GROWING_SECONDS = 60.0
+"""One idle for longer than this has what it has, and nothing is reserved for it."""
+_ACTIVE_SECONDS = 300.0
 """A conversation idle for this long may be forgotten for a new one: most caches have forgotten it
-too."""
+too, and forgetting it costs one read."""
 
 
 class Conversations:
@@ -92,11 +94,11 @@ class Conversations:
         if not self._most:
             return True
         with self._lock:
-            order = self._edited
-            if order.with_another() <= order.most:
+            order, now = self._edited, self._clock()
+            if order.with_another(growing_since=now - _GROWING_SECONDS) <= order.most:
                 return True
             oldest = order.oldest()
-            return oldest is not None and self._clock() - oldest.conversation.when > _ACTIVE_SECONDS
+            return oldest is not None and now - oldest.conversation.when > _ACTIVE_SECONDS
 
     def remember(self, seen: Seen, *, instead: Seen | None = None) -> None:
         """Keep what became of a body, for the next call of the same conversation."""
@@ -196,14 +198,17 @@ class _ByUse:
     def drop(self, seen: Seen) -> None:
         self.used -= self._seen.pop(seen, 0)
 
-    def with_another(self) -> int:
+    def with_another(self, *, growing_since: float) -> int:
         """Return what they will weigh with one more, when each has grown as they usually do.
 
         As the one in the middle did: a very long conversation takes its own room and no more.
         """
         weights = sorted(self._seen.values())
         grown = max(_CONVERSATION_BYTES, weights[(len(weights) - 1) // 2] if weights else 0)
-        return grown + sum(max(weight, grown) for weight in weights)
+        return grown + sum(
+            max(weight, grown) if seen.conversation.when >= growing_since else weight
+            for seen, weight in self._seen.items()
+        )
 
     def oldest(self) -> Seen | None:
         return next(iter(self._seen), None)

@@ -125,6 +125,7 @@ def _cut(
         removed=compression.tokens_before - compression.tokens_after,
         rung=compression.rung,
         thinking=compression.thinking,
+        arrived=compression.arrived.tokens,
     )
 
 
@@ -147,6 +148,9 @@ def grown_from(
         if place is not seen.last:
             return None
         return _moved(found, body, head, place, seen.settled, seen.newest)
+    if compressor.repeats:
+        # Whether what is new repeats lines depends on all the results before it.
+        return None
     opened = body.index(b",", at) + 1
     try:
         messages = decode(b"[%b]" % body[opened:stop])

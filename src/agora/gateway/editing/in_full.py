@@ -134,6 +134,8 @@ def _is_refused(task: Task, compression: Compression) -> bool:
 
 def _to_look_for(task: Task, compression: Compression, *, names: bool) -> Hindsight | None:
     """Return what a new edit takes away."""
+    if compression.reason is Reason.SHORTENED_AT_ARRIVAL:
+        return None
     if not compression.changed or (task.looked is not None and task.epoch == compression.epoch):
         return None
     return Hindsight(compression, names=names, secret=task.secret)

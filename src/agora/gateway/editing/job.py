@@ -72,6 +72,8 @@ class Edited:
     """Its conversation, where that is remembered."""
     thinking: Thinking = NO_THINKING
     """What it lacks of the model's own thinking."""
+    arrived: int = 0
+    """How many tokens of its results were left out as they arrived, at this call or before."""
     asks: bool = False
     """Whether it asks the provider to drop thinking that does not hold, which takes a header."""
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from agora.core.compression import Compression, Reason, Rung
-from agora.gateway.editing.conversation import ConversationState, Found, Seen
+from agora.gateway.editing.conversation import ConversationState, Cut, Found, Seen
 from agora.gateway.editing.fields import Read
 from agora.gateway.editing.job import CONTINUED, NOT_ADMITTED, Edited, Job
 
@@ -61,6 +61,7 @@ def edited_body(
         epoch=compression.epoch,
         conversation=conversation,
         thinking=compression.thinking,
+        arrived=compression.arrived.tokens,
     )
 
 
@@ -80,7 +81,7 @@ def again(job: Job, seen: Seen, read: Read) -> Edited:
         )
     return Edited(
         body=cut.of(body, seen.start),
-        reason=str(Reason.COMPRESSED if cut.epoch else Reason.THINKING_REMOVED),
+        reason=str(_reason_of(cut)),
         rung=cut.rung,
         model=read.model,
         tokens_before=seen.tokens,
@@ -90,7 +91,14 @@ def again(job: Job, seen: Seen, read: Read) -> Edited:
         epoch=cut.epoch,
         conversation=seen.conversation,
         thinking=cut.thinking,
+        arrived=cut.arrived,
     )
+
+
+def _reason_of(cut: Cut) -> Reason:
+    if cut.epoch:
+        return Reason.COMPRESSED
+    return Reason.THINKING_REMOVED if cut.thinking.blocks else Reason.SHORTENED_AT_ARRIVAL
 
 
 def continued(job: Job, found: Found, read: Read, why: str) -> Edited:
@@ -124,4 +132,5 @@ def continued(job: Job, found: Found, read: Read, why: str) -> Edited:
         epoch=cut.epoch,
         conversation=seen.conversation,
         thinking=cut.thinking,
+        arrived=cut.arrived,
     )

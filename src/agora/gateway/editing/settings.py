@@ -27,6 +27,7 @@ class EditorSettings:
     keep_tools: tuple[str, ...] = ()
     changing_tools: tuple[str, ...] = ()
     reading_tools: tuple[str, ...] = ()
+    repeats: bool = False
     schedule: str = "by_price"
     observations: Observations | None = None
     recall: bool = False
@@ -60,6 +61,7 @@ class EditorSettings:
             keep_tools=self.keep_tools,
             changing_tools=self.changing_tools,
             reading_tools=self.reading_tools,
+            repeats=self.repeats,
             sheet=sheet,
             forms=Forms() if self.lines else None,
             counter=counter,

@@ -137,6 +137,7 @@ def settings_for(config: Config, scorer: Scorer | None = None) -> EditorSettings
         keep_tools=config.compression.keep_tools,
         changing_tools=config.compression.changing_tools,
         reading_tools=config.compression.reading_tools,
+        repeats=config.compression.repeats,
         schedule=config.compression.schedule,
         observations=config.compression.observations,
         recall=config.recall,

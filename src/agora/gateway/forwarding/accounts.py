@@ -25,6 +25,7 @@ def note_sent(call: InFlight, edited: Edited | None, *, instead: bool = False) -
             tokens_out=edited.tokens_after,
             new_tokens=edited.newest_tokens,
             breaks=edited.at_epoch,
+            arrived=edited.arrived,
         )
     elif call.sent.tokens_in:
         call.sent = replace(call.sent, tokens_out=call.sent.tokens_in)
@@ -50,10 +51,12 @@ def note_sent(call: InFlight, edited: Edited | None, *, instead: bool = False) -
             call.sent,
             breaks=conversation.epoch != epoch,
             new_tokens=max(0, tokens - conversation.tokens),
+            arrived=max(0, call.sent.arrived - conversation.arrived),
             warm=now - conversation.when <= sheet.for_ttl(conversation.ttl).ttl_seconds,
         )
     conversation.calls += 1
     conversation.epoch, conversation.tokens, conversation.when = epoch, tokens, now
+    conversation.arrived = 0 if edited is None else edited.arrived
 
 
 def _counted(call: InFlight, prompt: int) -> Sent:
@@ -68,6 +71,7 @@ def _counted(call: InFlight, prompt: int) -> Sent:
         sent.new_tokens,
         edited=call.made is not None,
         breaks=sent.breaks,
+        arrived=sent.arrived,
     )
     return replace(sent, whole=whole, scale=scale)
 

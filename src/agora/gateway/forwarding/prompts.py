@@ -134,7 +134,8 @@ def _why_not(call: InFlight) -> str:
     reason = untouched_by_head(config, call.route, call.scope["headers"])
     if reason:
         return reason
-    if not config.recall and len(call.body) < config.compression.min_tokens * BYTES_PER_TOKEN:
+    reads_all = config.recall or config.compression.repeats
+    if not reads_all and len(call.body) < config.compression.min_tokens * BYTES_PER_TOKEN:
         if deeper_than(call.body, config.limits.depth):
             raise _too_deep(config.limits.depth)
         return "below_threshold"

@@ -39,6 +39,8 @@ class Sent:
     """What the provider would have counted for the unedited prompt; 0 if unknown."""
     scale: float = 0.0
     """The provider's tokens for each of ours; 0 when that is not known."""
+    arrived: int = 0
+    """What was left out of the new tokens as they arrived, by our count."""
     warm: bool = True
     """Whether a cache would still have held everything before `new_tokens` without any edit."""
 
@@ -79,7 +81,10 @@ def net_saving(sheet: PriceSheet, billed: Billed, sent: Sent) -> float:
         cached = sheet.read if whole >= sheet.minimum_prefix else 1.0
         would_cost = (whole - new) * (cached if sent.warm else uncached) + new * uncached
     else:
-        would_cost = cost + removed * (sheet.read if billed.read else uncached)
+        # What was left out as it arrived would have been written now, and not read.
+        arrived = min(removed, sent.arrived * scale)
+        would_cost = cost + arrived * uncached
+        would_cost += (removed - arrived) * (sheet.read if billed.read else uncached)
     return in_dollars(sheet, would_cost, whole, billed.output) - in_dollars(
         sheet, cost, billed.prompt, billed.output
     )
