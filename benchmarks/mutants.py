@@ -4,9 +4,10 @@
 
 Draws places in `src/agora/core` and `src/agora/adapters`, changes one at a time in a copy of the
 sources (a comparison, `and` for `or`, a constant, what is returned, `any` for `all`, a statement
-removed), and runs the tests nearest to the module; what these let pass has to pass all fast tests
-of core and adapters. What is done stands in the file `--out`, a line each: the same command goes on
-where it was stopped, and a greater count draws on. A mutant whose source has changed is tried anew.
+removed), and runs the tests that run its line, the nearest first: which they are is measured once
+at the start. A line that is run when its module is loaded has to pass all fast tests of core and
+adapters. What is done stands in the file `--out`, a line each: the same command goes on where it
+was stopped, and a greater count draws on. A mutant whose source has changed is tried anew.
 Some mutants change nothing that could be seen, so that not every one that survives is a gap.
 """
 
@@ -23,10 +24,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from coverage import CoverageData
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from harness.mutants import ROOT, WIDE, Place, drawn, near, wilson
+from harness.mutants import ROOT, SOURCES, WIDE, Place, covering, drawn, near, wilson
 
 OUT = Path("build/mutants.jsonl")
 
@@ -71,13 +73,16 @@ def passes(tests: Sequence[str], source: Path, timeout: float) -> bool:
     return done.returncode == 0
 
 
-def fate_of(place: Place, source: Path, timeout: float) -> str:
+def fate_of(place: Place, source: Path, known: CoverageData, timeout: float) -> str:
     """Return what becomes of a mutant; the copy is afterwards as it was."""
     file = source / place.path
     file.write_text(place.mutant.of(place.text), encoding="utf-8")
+    # Its own doctests first: they stand nearest of all.
+    stages = [(str(file), *covering(known, source, place))]
+    if len(stages[0]) == 1:
+        stages = [(str(file), *near(place.path)), WIDE]
     try:
-        # Its own doctests first: they stand nearest of all.
-        for tests in ((str(file), *near(place.path)), WIDE):
+        for tests in stages:
             if not passes(tests, source, timeout):
                 return "killed"
     except subprocess.TimeoutExpired:
@@ -85,6 +90,15 @@ def fate_of(place: Place, source: Path, timeout: float) -> str:
     finally:
         file.write_text(place.text, encoding="utf-8")
     return "survived"
+
+
+def _traced(source: Path) -> Path:
+    """Write what is to be measured, beside the sources, and return where."""
+    file = source.parent / "coverage.ini"
+    data = source.parent / "coverage"
+    folders = "\n    ".join(str(source / folder) for folder in SOURCES)
+    file.write_text(f"[run]\nsource =\n    {folders}\ndata_file = {data}\n", encoding="utf-8")
+    return file
 
 
 def tried(places: Sequence[Place], timeout: float, console: Console) -> Iterator[Tried]:
@@ -99,12 +113,15 @@ def tried(places: Sequence[Place], timeout: float, console: Console) -> Iterator
         source = Path(folder) / "src"
         shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
         bar = progress.add_task("tests without a fault", total=len(places))
-        if places and not passes(WIDE, source, timeout):
+        known = CoverageData(str(Path(folder) / "coverage"))
+        traced = ("--cov", "--cov-config", str(_traced(source)), "--cov-context=test")
+        if places and not passes((*WIDE, *traced, "--cov-report="), source, 20 * timeout):
             sys.exit(f"the tests fail without any fault: pytest {' '.join(WIDE)}")
+        known.read()
         for place in places:
             progress.update(bar, description=f"{place.path}:{place.mutant.line}")
             begun = time.monotonic()
-            fate = fate_of(place, source, timeout)
+            fate = fate_of(place, source, known, timeout)
             yield Tried(
                 key=place.key,
                 kind=place.mutant.kind,

@@ -6,6 +6,8 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+from coverage import CoverageData
+
 from harness.mutation import Mutant, mutants_of
 
 ROOT = Path(__file__).parents[1]
@@ -37,7 +39,21 @@ NEAR = {
     "agora/core/compression": ("compression", "budget"),
 }
 """The tests of tests/core that stand nearest to a module, the first beginning that fits."""
-WIDE = (_CORE, "tests/adapters", "tests/test_forms.py", "tests/test_compressor.py")
+_ALSO = (
+    "arrival",
+    "bound_thinking",
+    "by_price",
+    "compressor",
+    "edits",
+    "forgery",
+    "forms",
+    "one_question",
+    "properties",
+    "rows",
+    "text_agents",
+)
+WIDE = (_CORE, "tests/adapters", *(f"tests/test_{name}.py" for name in _ALSO))
+"""All fast tests of core and adapters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +102,22 @@ def near(path: str) -> tuple[str, ...]:
         if path.startswith(beginning):
             return tuple(f"{_CORE}/test_{name}.py" for name in names)
     return ("tests/adapters",) if path.startswith("agora/adapters") else (_CORE,)
+
+
+def covering(data: CoverageData, source: Path, place: Place) -> tuple[str, ...]:
+    """Return the tests that run a mutant's lines, those nearest to its module first.
+
+    A line that is run when its module is loaded is every test's: then there are none in particular.
+    """
+    by_line = data.contexts_by_lineno(str(source / place.path))
+    first = place.mutant.line
+    last = first + place.mutant.was(place.text).count("\n")
+    contexts = {test for line in range(first, last + 1) for test in by_line.get(line, ())}
+    if not contexts or "" in contexts:
+        return ()
+    tests = {context.split("|", 1)[0].split("[", 1)[0] for context in contexts}
+    close = near(place.path)
+    return tuple(sorted(tests, key=lambda test: (not test.startswith(close), test)))
 
 
 def wilson(part: int, of: int) -> tuple[float, float]:

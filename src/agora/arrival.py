@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from agora.adapters import Parsed, parse
 from agora.adapters.results import rewritten
-from agora.core.compression import Arrived, Compression, Reason
+from agora.core.compression import Arrived, Compression, Reason, Rung
 from agora.core.reading.noise import NoiseKind, without_noise
 from agora.core.reading.repeats import Shown, referring
 from agora.core.request import Request
@@ -103,6 +103,7 @@ def told(compression: Compression) -> Compression:
     return replace(
         compression,
         reason=Reason.SHORTENED_AT_ARRIVAL,
+        rung=Rung.RULE,
         detail=f"{compression.reason}{why}",
         positions=() if text else tuple(range(len(compression.messages))),
     )

@@ -285,6 +285,11 @@ _OPTIONS = (
     min_tokens_option(),
     ceiling_option(),
     tool_options,
+    click.option(
+        "--repeats",
+        is_flag=True,
+        help="Write lines that an earlier result shows as a reference to it.",
+    ),
     click.option("--skeleton-share", hidden=True, expose_value=False, callback=_no_skeletons),
     click.option(
         "--pin",
@@ -317,6 +322,7 @@ _NAMES = (
     "min_tokens",
     "ceiling",
     "tools",
+    "repeats",
     "pins",
     "observations",
     "paper",
@@ -335,6 +341,7 @@ def _setup(
     min_tokens: int | None,
     ceiling: float | None,
     tools: Mapping[str, tuple[str, ...]],
+    repeats: bool,
     pins: tuple[int, ...],
     observations: Observations | None,
     paper: bool,
@@ -342,6 +349,8 @@ def _setup(
 ) -> Setup:
     base = Compressor.paper() if paper else Compressor()
     changes: dict[str, Any] = {"scorer": load_scorer(scorer), "strict": strict, **tools}
+    if repeats:
+        changes["repeats"] = True
     if keep_ratio is not None or limit is not None:
         try:
             changes["budget"] = replace(base.budget, keep_ratio=keep_ratio, limit=limit)

@@ -48,7 +48,7 @@ class Rung(IntEnum):
     SCORED = 0
     """The configured scorer."""
     RULE = 1
-    """The fallback rule, because the scorer failed; or nothing but thinking was taken out."""
+    """The fallback rule, because the scorer failed; or only thinking or repeats were taken out."""
     UNTOUCHED = 2
     """The caller's own messages."""
 

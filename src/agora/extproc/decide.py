@@ -19,11 +19,11 @@ from agora.gateway.body import model_before, model_behind
 from agora.gateway.config import Config
 from agora.gateway.editing.affinity import affinity_key
 from agora.gateway.editing.deciding import (
-    BYTES_PER_TOKEN,
     EXPERIMENT_STOPPED,
     RULE_BREAKER,
     Prompt,
     decided,
+    least_bytes,
     untouched_by_head,
 )
 from agora.gateway.editing.job import TOO_DEEP, Edited
@@ -145,14 +145,14 @@ class Decider:
         reason = untouched_by_head(self.config, head.route, head.headers)
         if reason:
             return reason
-        limits, compression = self.config.limits, self.config.compression
+        limits = self.config.limits
         for name, value in head.headers:
             if name == b"content-length" and value.isdigit():
                 if int(value[:20]) > limits.body_bytes:
                     return "too_long"
                 plain = not any(other == b"content-encoding" for other, _ in head.headers)
                 # Short calls of an experiment are counted too: they are the first of long ones.
-                short = int(value[:20]) < compression.min_tokens * BYTES_PER_TOKEN
+                short = int(value[:20]) < least_bytes(self.config)
                 if plain and short and self.trial is None:
                     return "below_threshold"
         return ""
@@ -194,8 +194,7 @@ class Decider:
     def note(self, seat: Seat, exchange: Exchange, size: int) -> None:
         """Count a call that is over for its arm."""
         if self.trial is not None:
-            least = self.config.compression.min_tokens * BYTES_PER_TOKEN
-            note_call(self.trial, seat, exchange, affected=size >= least)
+            note_call(self.trial, seat, exchange, affected=size >= least_bytes(self.config))
             self.meter.experiment_call(seat.arm)
 
     async def decide_in_time(self, head: Head, came: bytes, seat: Seat | None) -> Edited | str:
@@ -225,7 +224,7 @@ class Decider:
         self.meter.opened()
         try:
             body = await readable(came, head.headers, limits.body_bytes)
-            if len(body) < self.config.compression.min_tokens * BYTES_PER_TOKEN:
+            if len(body) < least_bytes(self.config):
                 return "below_threshold"
             outcome: Edited | str
             if self.trial is not None and seat is None:

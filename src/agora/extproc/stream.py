@@ -382,6 +382,7 @@ class Stream:
             no_steps=decided is not None and bool(decided.hint),
             tokens_in=tokens_in,
             tokens_out=made.tokens_after if made is not None else tokens_in,
+            arrived=made.arrived if made is not None else 0,
             billed=billed is not None,
             fresh=billed.fresh if billed else 0,
             read=billed.read if billed else 0,

@@ -22,6 +22,7 @@ from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Trajectory
 from agora.logs import Recording, Usage
 from agora.logs.moments import Moment
+from agora.replay.arriving import with_references
 from agora.replay.clearing import Placeholders, cleared, clears, is_triggered
 from agora.replay.compacted import Compacted, compacted, summary_tokens
 from agora.replay.measure import MOST_CALLS as MOST_CALLS
@@ -64,6 +65,7 @@ class Policy(StrEnum):
 
     AS_IT_WAS = "as it was"
     AGORA = "AGORA"
+    REFERENCES = "references alone"
     CLEARING = "provider's clearing"
     EVERY_CALL = "paper: every call"
     FLOOR = "floor only"
@@ -227,7 +229,11 @@ def _replayed(
             for sheet, agora, own in zip(paid, agoras, bills, strict=True):
                 [own[policy]] = _bill(_by_price(agora), measured, [sheet], needs)
             continue
-        prompts = _prompts(policy, measured, base.scorer, alone=alone)
+        sent = measured
+        if policy is Policy.REFERENCES and not alone:
+            arrived = with_references(recording, trajectory, base, _Counter())
+            sent = replace(measured, trajectory=arrived)
+        prompts = _prompts(policy, sent, base.scorer, alone=alone)
         for own, bill in zip(bills, _bill(prompts, measured, paid, needs), strict=True):
             own[policy] = bill
     if Policy.CLEARING in policies:
@@ -346,7 +352,7 @@ def _prompts(
     whole = Writer(
         measured.trajectory, lambda _: PaperMarkers(), _Counter(), measured.held.values()
     )
-    if policy is Policy.AS_IT_WAS or alone:
+    if policy in (Policy.AS_IT_WAS, Policy.REFERENCES) or alone:
         for moment in measured.moments:
             yield Prompt(whole.prompt(moment, ()), (), edited=False)
         return

@@ -8,7 +8,7 @@ from agora.gateway.watching.snapshot import Snapshot, read_metrics
 from agora.wrapping.quota import Quota
 
 _PROMPTS = ("chat", "responses", "messages", "generate", "converse")
-_EDITED = ("compressed", "continued", "thinking_refused", "shadow")
+_EDITED = ("compressed", "continued", "shortened_at_arrival", "thinking_refused", "shadow")
 """Of these the last is an edit that was only decided on."""
 _WORDS = {
     "below_threshold": "too short",
@@ -36,6 +36,8 @@ class Account:
     tokens_out: int = 0
     tokens_elided: int = 0
     """By our own estimate."""
+    tokens_arrived: int = 0
+    """Of these, left out as soon as they arrived."""
     dollars: float | None = None
     """What the provider's list price is for it; None where no usage was reported."""
     dollars_saved: float = 0.0
@@ -66,6 +68,8 @@ class Account:
         said = [f"{self.calls:,} call{'s' if self.calls > 1 else ''}"]
         would = "would be " if self.shadow else ""
         elided = f" ({self.tokens_elided:,} {would}elided)" if self.tokens_elided else ""
+        if self.tokens_arrived:
+            elided = f"{elided[:-1]}, {self.tokens_arrived:,} of them at arrival)"
         if self.dollars is None:
             said.append(f"tokens and dollars not reported by the provider{elided}")
         else:
@@ -142,6 +146,7 @@ def account_of(counted: Snapshot, restarts: int = 0) -> Account:
         tokens_cached=sum(int(kinds.get("read", 0)) for kinds in tokens.values()),
         tokens_out=sum(int(kinds.get("output", 0)) for kinds in tokens.values()),
         tokens_elided=int(counted.total(f"{which}tokens_removed_total")),
+        tokens_arrived=int(counted.total("agora_tokens_left_out_at_arrival_total")),
         dollars=sum(spent.values()) if spent else None,
         dollars_saved=counted.total(f"{which}dollars_gained_total")
         - counted.total(f"{which}dollars_lost_total"),

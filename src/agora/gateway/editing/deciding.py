@@ -85,6 +85,15 @@ class Prompt:
         return window is not None and len(body) > window * BYTES_PER_TOKEN
 
 
+def least_bytes(config: Config) -> int:
+    """Return from how many bytes on a body is read.
+
+    With references all are: one that is found only when a conversation has grown would rewrite
+    what went on whole before.
+    """
+    return 0 if config.compression.repeats else config.compression.min_tokens * BYTES_PER_TOKEN
+
+
 def untouched_by_head(config: Config, route: Route, headers: list[Header]) -> str:
     """Return why a body is not even read, as far as its head says, or nothing."""
     if not config.compression.enabled:
@@ -158,7 +167,9 @@ async def _worked_out(prompt: Prompt, editing: Editing, config: Config) -> Edite
     if known is not None:
         return known
     seconds = _longest(config)
-    if conversation is not None and not shadow:
+    if conversation is not None and not shadow and not config.compression.repeats:
+        # With references every call is read in full: one that is sent without them, since it took
+        # too long, has its end rewritten at the next.
         seconds = config.limits.compress_deadline_ms / 1e3
     elif prompt.is_beyond_window(prompt.body):
         # Some of the time is for the rule: without any edit it would be refused.

@@ -6,7 +6,7 @@ from dataclasses import replace
 from agora.core.compression import Rung
 from agora.core.prices import PriceSheet
 from agora.gateway.config import Upstream
-from agora.gateway.editing.deciding import BYTES_PER_TOKEN, LATE, continue_edit
+from agora.gateway.editing.deciding import LATE, continue_edit, least_bytes
 from agora.gateway.editing.hindsight import Looked
 from agora.gateway.editing.job import Edited
 from agora.gateway.forwarding.arms import note_call
@@ -190,8 +190,8 @@ def account(call: InFlight) -> None:
     # What was decided on was read: it is JSON.
     gateway.record(exchange, call.body if call.edited or call.would else None)
     if call.seat is not None and gateway.trial is not None:
-        least = gateway.config.compression.min_tokens * BYTES_PER_TOKEN
-        note_call(gateway.trial, call.seat, exchange, affected=len(call.body) >= least)
+        affected = len(call.body) >= least_bytes(gateway.config)
+        note_call(gateway.trial, call.seat, exchange, affected=affected)
         gateway.meter.experiment_call(call.seat.arm)
     if billed is not None:
         quota.tell(call.quota, billed)
@@ -225,6 +225,7 @@ def _record(call: InFlight) -> Exchange:
         would_reason=would.reason if would else "",
         would_remove=would.tokens_before - would.tokens_after if would else 0,
         elided=counted.newly_elided if counted else "",
+        arrived=made.arrived if made is not None else 0,
         lost_blocks=call.lost_blocks,
         used_elided=looked.used,
         rereads=looked.again,

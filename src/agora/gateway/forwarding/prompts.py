@@ -6,11 +6,11 @@ import logging
 from agora.core.compression import Reason
 from agora.gateway.body import deeper_than, model_before, model_behind, model_of
 from agora.gateway.editing.deciding import (
-    BYTES_PER_TOKEN,
     EXPERIMENT_STOPPED,
     RULE_BREAKER,
     STAND_DOWN,
     decided,
+    least_bytes,
     untouched_by_head,
 )
 from agora.gateway.editing.job import TOO_DEEP, Edited
@@ -134,8 +134,7 @@ def _why_not(call: InFlight) -> str:
     reason = untouched_by_head(config, call.route, call.scope["headers"])
     if reason:
         return reason
-    reads_all = config.recall or config.compression.repeats
-    if not reads_all and len(call.body) < config.compression.min_tokens * BYTES_PER_TOKEN:
+    if not config.recall and len(call.body) < least_bytes(config):
         if deeper_than(call.body, config.limits.depth):
             raise _too_deep(config.limits.depth)
         return "below_threshold"

@@ -37,6 +37,12 @@ class Counters:
         self.tokens_removed = self._counter(
             "tokens_removed", "Prompt tokens elided, by our estimate.", "route", "tenant"
         )
+        self.tokens_arrived = self._counter(
+            "tokens_left_out_at_arrival",
+            "Those of the removed tokens that were left out as soon as they arrived.",
+            "route",
+            "tenant",
+        )
         self.usage_tokens = self._counter(
             "usage_tokens",
             "Tokens as the provider reported them: fresh, read, written, output.",

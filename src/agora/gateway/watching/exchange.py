@@ -52,6 +52,8 @@ class Exchange(NamedTuple):
     """Dollars that it would have saved."""
     elided: str = ""
     """The numbers of the steps that an edit at this call elides, or would have elided."""
+    arrived: int = 0
+    """Of the tokens that were not sent, those left out as they arrived, at this call or before."""
     lost_blocks: int = 0
     """Thinking blocks that are no longer sent from this call on."""
     used_elided: int = 0

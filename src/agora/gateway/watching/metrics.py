@@ -98,6 +98,9 @@ class Meter:
                 tokens_in - exchange.would_remove,
                 exchange.would_save,
             )
+        if exchange.arrived:
+            arrived = self._routes.of(route), self._tenants.known(tenant)
+            self._of(self._all.tokens_arrived, *arrived).inc(exchange.arrived)
         self._after_edit(exchange)
         if exchange.billed:
             self.usage(
