@@ -48,15 +48,15 @@ class Tried:
     """A hash of the file that was changed."""
 
 
-def passes(tests: Sequence[str], source: Path, timeout: float) -> bool:
-    """Run tests on a copy of the sources, up to the first that fails.
+def passes(tests: Sequence[str], source: Path, timeout: float, examples: int = 20) -> bool:
+    """Run tests on a copy of the sources, so many examples of each, up to the first that fails.
 
     Raises:
         subprocess.TimeoutExpired: they took too long.
     """
     environment = {
-        "AGORA_EXAMPLES": "20",
         **os.environ,
+        "AGORA_EXAMPLES": str(examples),
         "CI": "true",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONPATH": os.pathsep.join([str(source), str(ROOT)]),
@@ -115,7 +115,7 @@ def tried(places: Sequence[Place], timeout: float, console: Console) -> Iterator
         bar = progress.add_task("tests without a fault", total=len(places))
         known = CoverageData(str(Path(folder) / "coverage"))
         traced = ("--cov", "--cov-config", str(_traced(source)), "--cov-context=test")
-        if places and not passes((*WIDE, *traced, "--cov-report="), source, 20 * timeout):
+        if places and not passes((*WIDE, *traced, "--cov-report="), source, 20 * timeout, 2):
             sys.exit(f"the tests fail without any fault: pytest {' '.join(WIDE)}")
         known.read()
         for place in places:

@@ -69,8 +69,8 @@ def main() -> None:
     parser.add_argument("--before", default="agora_forms_worth", help="its method")
     parser.add_argument("--now", default="forms", help="the method of now")
     asked = parser.parse_args()
-    rows = (read(path).rows for path in (asked.older, asked.newer))
-    for line in compared(*rows, (asked.before, asked.now)):
+    older, newer = (read(path).rows for path in (asked.older, asked.newer))
+    for line in compared(older, newer, (asked.before, asked.now)):
         print(line)
 
 

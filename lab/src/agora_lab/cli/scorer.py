@@ -3,7 +3,9 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,9 +13,12 @@ import click
 from agora.cli.figures import json_option, write_json
 from agora.cli.options import scorer_option
 from agora.errors import AgoraError
+from agora.logs import KINDS
 from agora.scorers.bundle import MANIFEST, Bundle, read_bundle
 from agora.scorers.features import SHIPPED
 from agora.scorers.load import available, load_scorer, minilm_folder
+from agora_lab.cli.label_sources import progress
+from agora_lab.cli.train import labels_of
 
 if TYPE_CHECKING:
     from agora_lab.training.metrics import Interval
@@ -87,6 +92,58 @@ def report(
             raise click.ClickException(str(error)) from error
         draw(found, plot_file)
         click.echo(f"Plot: {plot_file}", err=taken)
+
+
+@scorer.command()
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    metavar="LABELS|LOGS...",
+    type=click.Path(exists=True, path_type=Path),
+)
+@click.option("--folds", type=click.IntRange(2, 50), default=5, show_default=True)
+@click.option("--seed", type=int, default=42, show_default=True)
+@click.option("--log-kind", type=click.Choice(tuple(KINDS)), help="The kind of log; detected.")
+@json_option("the figures")
+def own(
+    files: tuple[Path, ...], folds: int, seed: int, log_kind: str | None, json_out: str | None
+) -> None:
+    """Say whether training on your own LOGS is worth it.
+
+    Trees are trained on all tasks but some, and compared with the shipped ones on those: how much
+    of what later actions need stays when a quarter of the old tokens does. With several LOGS or
+    LABELS each is held out whole: give one for each session, project or repository.
+    """
+    try:
+        from agora_lab.training.own import compare
+        from agora_lab.training.worth import read_edits
+
+        edits, groups = [], []
+        with TemporaryDirectory() as folder:
+            for number, path in enumerate(files):
+                labels = labels_of((path,), Path(folder) / str(number), log_kind=log_kind)
+                for edit in read_edits(labels, newest=True):
+                    edits.append(edit)
+                    groups.append(str(path) if len(files) > 1 else edit.task)
+        if len(set(groups)) == 1:
+            # All of it is one project: then one conversation after the other.
+            groups = [edit.data for edit in edits]
+        with progress("training and comparing", min(folds, len(set(groups)))) as advance:
+            found = compare(edits, groups, folds=folds, seed=seed, done=advance)
+    except AgoraError as error:
+        raise click.ClickException(str(error)) from error
+    taken = write_json(json_out, asdict(found), indent=1)
+    kind = "logs" if len(files) > 1 else "tasks or conversations"
+    for line in (
+        f"At {found.edits:,} edits of {found.groups:,} {kind}, each held out from its training,",
+        "of what later actions need a quarter of the tokens keeps:",
+        f"  shipped trees     {_said(found.shipped)}",
+        f"  trees of your own {_said(found.own)}",
+        f"  difference        {_signed(found.ahead)}",
+        found.verdict,
+    ):
+        click.echo(line, err=taken)
 
 
 def _unseen(
@@ -174,6 +231,10 @@ def _said(interval: "Interval") -> str:
         for number in (interval.value, interval.low, interval.high)
     )
     return f"{value} [{low}, {high}]"
+
+
+def _signed(interval: "Interval") -> str:
+    return f"{interval.value:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
 
 
 def _print(found: "Report", *, to_stderr: bool) -> None:

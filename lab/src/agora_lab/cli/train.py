@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +112,7 @@ def train(
     encoder resumes where it stopped.
     """
     plan = _Plan(
-        files=_labels(files, out, scorer=scorer, log_kind=log_kind, index=index),
+        files=labels_of(files, out, scorer=scorer, log_kind=log_kind, index=index),
         out=out,
         encoder=encoder,
         hold_out=hold_out,
@@ -129,8 +129,13 @@ def train(
     click.echo(f"Bundle: {out}")
 
 
-def _labels(
-    files: tuple[Path, ...], out: Path, *, scorer: str, log_kind: str | None, index: int | None
+def labels_of(
+    files: tuple[Path, ...],
+    out: Path,
+    *,
+    scorer: str = "worth",
+    log_kind: str | None = None,
+    index: int | None = None,
 ) -> tuple[Path, ...]:
     """Return files of labels: those that were given, and one for all the logs among them."""
     logs = tuple(path for path in files if not _holds_labels(path))
@@ -232,8 +237,6 @@ def _train_embedding(plan: _Plan) -> None:
 
 
 def _train_cross_encoder(plan: _Plan) -> None:
-    from dataclasses import replace
-
     from agora_lab.training.cross_encoder import train_cross_encoder
     from agora_lab.training.lpft import Recipe
     from agora_lab.training.questions import read_questions
@@ -306,7 +309,13 @@ def _train_worth(plan: _Plan) -> None:
     tasks = set(plan.tasks())
     bounds = bounds_of(tasks, share=plan.hold_out, seed=plan.seed)
     without = {task for source, task in tasks if fold(task, 2**32, plan.seed) < bounds[source]}
-    edits = list(read_edits(plan.files, without=without if plan.hold_out else ()))
+    if len(tasks) == 1:
+        # All of it is one project: conversations take the place of tasks, and none is held out.
+        edits = [replace(edit, task=edit.data) for edit in read_edits(plan.files)]
+        plan = replace(plan, hold_out=0.0)
+        click.echo("All labels are of one project: nothing is held out; see agora scorer own")
+    else:
+        edits = list(read_edits(plan.files, without=without if plan.hold_out else ()))
     trained = train_worth(edits, seed=plan.seed)
     about = plan.about()
     metrics: dict[str, Any] = {

@@ -132,9 +132,9 @@ def train(
     first = _model(settings, settings.first_rounds).fit(x, y, sample_weight=weights)
     chosen = _pairs(first, len(features), settings.pairs)
     groups = [*chosen, *({place} for place in range(len(features)))]
-    side = np.array([fold(task, settings.folds, settings.seed) for task in examples.tasks])
+    side = _sides(examples.tasks, settings)
     margins = np.zeros((settings.rounds, len(y)))
-    for held in range(settings.folds):
+    for held in range(side.max() + 1):
         fit = side != held
         if fit.all() or len(set(y[fit].tolist())) < 2:
             raise LabelsError(
@@ -160,6 +160,19 @@ def train(
         **_ranked(Ranking(examples.labels, held_out), times),
     }
     return Trained(tables, metrics, model, trees)
+
+
+def _sides(tasks: Sequence[str], settings: TreeSettings) -> Any:
+    """Return the fold of each example's task, by a hash of its name.
+
+    Where that leaves a fold without any, tasks take turns: a few sessions are enough to train on.
+    """
+    side = np.array([fold(task, settings.folds, settings.seed) for task in tasks])
+    if len(set(side.tolist())) == settings.folds:
+        return side
+    names = sorted(set(tasks), key=lambda task: fold(task, 2**32, settings.seed))
+    turn = {task: at % settings.folds for at, task in enumerate(names)}
+    return np.array([turn[task] for task in tasks])
 
 
 def _ranked(ranking: Ranking, times: Any) -> dict[str, float]:

@@ -117,12 +117,18 @@ def train_worth(edits: Sequence[Edit], *, seed: int = 42) -> dict[str, Trained]:
     Raises:
         LabelsError: there are too few tasks, or all labels of a model are the same.
     """
-    return {
-        model: train(
-            examples_of(edits, model),
-            features=FEATURES,
-            values=VALUES,
-            settings=replace(SETTINGS[model], seed=seed),
-        )
-        for model in MODELS
-    }
+    return {model: train_model(edits, model, seed=seed) for model in MODELS}
+
+
+def train_model(edits: Sequence[Edit], model: str, *, seed: int = 42) -> Trained:
+    """Return one of the models.
+
+    Raises:
+        LabelsError: there are too few tasks, or all labels are the same.
+    """
+    return train(
+        examples_of(edits, model),
+        features=FEATURES,
+        values=VALUES,
+        settings=replace(SETTINGS[model], seed=seed),
+    )
