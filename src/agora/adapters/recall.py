@@ -33,7 +33,11 @@ def offers_recall(tools: object) -> bool:
 
 
 def _names(tool: object) -> list[object]:
-    """Return the names of the functions that one entry among the tools declares."""
+    """Return the names of the functions that one entry among the tools declares.
+
+    >>> _names({"function_declarations": [{"name": "ls"}]}), _names({"functionDeclarations": []})
+    (['ls'], [])
+    """
     if not isinstance(tool, dict):
         return []
     declared = tool.get("functionDeclarations", tool.get("function_declarations"))

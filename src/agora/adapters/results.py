@@ -45,8 +45,7 @@ def _in_message(message: Message, change: Change) -> Message:
     """Return a message that carries results with their texts changed."""
     if "parts" in message:
         return _with(message, "parts", [_in_part(part, change) for part in message["parts"]])
-    kind = message.get("type", "message")
-    if kind in TEXT_OUTPUTS:
+    if message.get("type") in TEXT_OUTPUTS:
         return _with(message, "output", _in_content(message.get("output"), change))
     content = message.get("content")
     if (

@@ -1163,6 +1163,14 @@ def test_thinking_since_the_user_last_spoke_may_not_change(after: list[Message])
     assert [one.code for one in found if one.code != "S5"] == ["A14"]
 
 
+def test_thinking_that_becomes_redacted_has_changed() -> None:
+    redacted = {**thought("1"), "type": "redacted_thinking"}
+    before = [USER, by_model(thought("1"), use("a")), by_user(answer("a"))]
+    after = [USER, by_model(redacted, use("a")), by_user(answer("a"))]
+
+    assert "A14" in [one.code for one in validate(after, format="anthropic", before=before)]
+
+
 def test_thinking_from_before_the_user_last_spoke_may_go() -> None:
     before = [*LONG_LOOP, by_model(text("done")), USER, by_model(thought("3"), use("c"))]
     before.append(by_user(answer("c")))

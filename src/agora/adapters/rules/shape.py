@@ -23,7 +23,11 @@ _SHOWN = 40
 
 
 def kind_of(value: object) -> str:
-    """Return what a reader of JSON calls `value`, with its article: "an object"; "null"."""
+    """Return what a reader of JSON calls `value`, with its article.
+
+    >>> [kind_of(value) for value in (None, True, "", {}, [], 1, 0.5, ())]
+    ['null', 'a boolean', 'a string', 'an object', 'an array', 'an integer', 'a number', 'a tuple']
+    """
     for kind, name in _KINDS:
         if isinstance(value, kind):
             return name

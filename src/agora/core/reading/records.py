@@ -322,7 +322,11 @@ def _told_weight(text: str) -> float:
 
 
 def _is_data(key: str) -> bool:
-    """Tell whether a key is the name of a thing, as in a table by id."""
+    """Tell whether a key is the name of a thing, as in a table by id.
+
+    >>> _is_data("order_7712"), _is_data("XXL_size")
+    (True, False)
+    """
     digits = sum(map(key.count, "0123456789"))
     return digits >= 3 and bool(plain_name(key))
 
