@@ -67,6 +67,10 @@ FILES = {
         "many large sessions through one gateway",
         "python -m benchmarks.gateway_sessions",
     ),
+    "gateway-soak.json": (
+        "an hour of 64 sessions, half of it beside three conversations of 10,000 steps",
+        "python -m benchmarks.gateway_soak --minutes 60 --out docs/results/gateway-soak.json",
+    ),
     "agents.json": ("real coding agents through the gateway, before `agora wrap`", ""),
     "wrap.json": (
         "real coding agents by `agora wrap`, 100 sessions at once, from nothing to a session",

@@ -1,6 +1,7 @@
 """References at arrival, beside AGORA's edits: the same sizes as the compressor's own."""
 
 from dataclasses import replace
+from importlib import resources
 from typing import Any
 
 import pytest
@@ -38,6 +39,12 @@ def test_every_call_is_as_long_as_the_compressor_would_have_sent_it() -> None:
     for call, moment in zip(row.calls, moments, strict=True):
         sent = arriving.compress(made.messages[: 2 + 2 * moment.steps], model=made.model)
         assert call.uncached + call.read + call.written == sent.tokens_after
+
+
+def test_the_page_says_of_every_policy_what_it_sends() -> None:
+    page = resources.files("agora.replay").joinpath("page.html").read_text(encoding="utf-8")
+
+    assert all(f'"{policy}": "' in page for policy in Policy)
 
 
 def test_references_cost_less_and_take_nothing_away() -> None:

@@ -42,11 +42,10 @@ _REFUSED_SHARE = 0.05
 """Share for those that were refused: a kilobyte or two each, so that they outlast others."""
 _CONVERSATION_BYTES = 64 << 10
 """Reserved for a conversation that is admitted: it will grow."""
-_GROWING_SECONDS = 60.0
-"""One idle for longer than this has what it has, and nothing is reserved for it."""
-_ACTIVE_SECONDS = 300.0
-"""A conversation idle for this long may be forgotten for a new one: most caches have forgotten it
-too, and forgetting it costs one read."""
+_ACTIVE_SECONDS = 60.0
+"""One idle for longer than this has what it has: nothing is reserved for it, and where there is no
+room it is forgotten for a new one. That costs one read if it comes back, and the bytes are the same
+then; a new one that is refused costs all that it would have saved."""
 
 
 class Conversations:
@@ -95,7 +94,7 @@ class Conversations:
             return True
         with self._lock:
             order, now = self._edited, self._clock()
-            if order.with_another(growing_since=now - _GROWING_SECONDS) <= order.most:
+            if order.with_another(growing_since=now - _ACTIVE_SECONDS) <= order.most:
                 return True
             oldest = order.oldest()
             return oldest is not None and now - oldest.conversation.when > _ACTIVE_SECONDS
