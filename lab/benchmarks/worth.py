@@ -12,7 +12,6 @@ LABELS are files of `agora label worth --half validation`.
 """
 
 import argparse
-import heapq
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +29,7 @@ from agora.scorers.tables import Tables
 from agora_lab.labelling.worth import PARTS, Use, WorthSettings, uses
 from agora_lab.labels import read_trajectories
 from agora_lab.training.features import train
+from agora_lab.training.fill import Parts, fill
 from agora_lab.training.metrics import Ranking
 from agora_lab.training.questions import fold
 from agora_lab.training.worth import SETTINGS, Edit, examples_of, read_edits
@@ -83,18 +83,17 @@ def _cost(step: Step) -> tuple[int, int]:
     return max(action, 1), max(step.tokens - action, 1)
 
 
-Kept = set[tuple[int, int]]
-Rule = Callable[[Asked, float], Kept]
+Rule = Callable[[Asked, float], Parts]
 
 
-def newest(asked: Asked, room: float) -> Kept:
+def newest(asked: Asked, room: float) -> Parts:
     """Keep the newest whole steps that fit."""
     return whole(asked, range(len(asked.tokens) - 1, -1, -1), room)
 
 
-def whole(asked: Asked, order: Sequence[int], room: float) -> Kept:
+def whole(asked: Asked, order: Sequence[int], room: float) -> Parts:
     """Keep whole steps in this order."""
-    kept: Kept = set()
+    kept: Parts = set()
     for at in order:
         if sum(asked.tokens[at]) <= room:
             room -= sum(asked.tokens[at])
@@ -102,9 +101,9 @@ def whole(asked: Asked, order: Sequence[int], room: float) -> Kept:
     return kept
 
 
-def commands_first(asked: Asked, room: float) -> Kept:
+def commands_first(asked: Asked, room: float) -> Parts:
     """Keep all actions, the newest first, then the newest observations."""
-    kept: Kept = set()
+    kept: Parts = set()
     for part in (0, 1):
         for at in range(len(asked.tokens) - 1, -1, -1):
             cost = asked.tokens[at][part]
@@ -117,7 +116,7 @@ def commands_first(asked: Asked, room: float) -> Kept:
 def by_score(name: str) -> Rule:
     """Keep whole steps by a scorer."""
 
-    def rule(asked: Asked, room: float) -> Kept:
+    def rule(asked: Asked, room: float) -> Parts:
         scores = asked.scores[name]
         order = sorted(range(len(scores)), key=lambda at: (scores[at][0], at), reverse=True)
         return whole(asked, order, room)
@@ -128,31 +127,8 @@ def by_score(name: str) -> Rule:
 def per_token(name: str) -> Rule:
     """Keep parts by worth per token, along the concave hull of each step's forms."""
 
-    def rule(asked: Asked, room: float) -> Kept:
-        queue: list[tuple[float, int, int]] = []
-        for at, (worths, costs) in enumerate(zip(asked.scores[name], asked.tokens, strict=True)):
-            densities = [worth / cost for worth, cost in zip(worths, costs, strict=True)]
-            if densities[1] > densities[0]:
-                queue.append((-sum(worths) / sum(costs), -at, 2))
-            else:
-                queue.append((-densities[0], -at, 0))
-        heapq.heapify(queue)
-        kept: Kept = set()
-        while queue:
-            _, less, form = heapq.heappop(queue)
-            at = -less
-            worths, costs = asked.scores[name][at], asked.tokens[at]
-            if form == 2 and sum(costs) <= room:
-                room -= sum(costs)
-                kept |= {(at, 0), (at, 1)}
-            elif form == 2:
-                heapq.heappush(queue, (-worths[0] / costs[0], less, 0))
-            elif costs[form] <= room:
-                room -= costs[form]
-                kept.add((at, form))
-                if form == 0:
-                    heapq.heappush(queue, (-worths[1] / costs[1], less, 1))
-        return kept
+    def rule(asked: Asked, room: float) -> Parts:
+        return fill(asked.scores[name], asked.tokens, room)
 
     return rule
 

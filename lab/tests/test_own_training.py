@@ -1,30 +1,21 @@
 """Whether training on one's own logs is worth it is said on what the training did not see."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from lab.tests.test_worth_training import few_trees as few_trees
 from lab.tests.test_worth_training import make_log
 
 from agora.errors import LabelsError
 from agora_lab.cli.scorer import scorer
 from agora_lab.cli.train import train
-from agora_lab.training import own, worth
+from agora_lab.training import own
 from agora_lab.training.features import Trained
 from agora_lab.training.metrics import Interval
 from agora_lab.training.own import Own, compare, kept
 from agora_lab.training.worth import Edit, read_edits, train_model
-
-
-@pytest.fixture(autouse=True)
-def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = {
-        model: replace(settings, rounds=15, first_rounds=10, folds=2, pairs=4)
-        for model, settings in worth.SETTINGS.items()
-    }
-    monkeypatch.setattr(worth, "SETTINGS", small)
 
 
 @pytest.fixture(scope="module")

@@ -103,7 +103,7 @@ def told(compression: Compression) -> Compression:
     return replace(
         compression,
         reason=Reason.SHORTENED_AT_ARRIVAL,
-        rung=Rung.RULE,
+        rung=Rung.SCORED,
         detail=f"{compression.reason}{why}",
         positions=() if text else tuple(range(len(compression.messages))),
     )

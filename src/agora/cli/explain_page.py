@@ -12,7 +12,7 @@ from agora.cli.options import Setup
 from agora.cli.picture import budget_of, in_short, why_unchanged
 from agora.cli.source import Source
 from agora.compressor import Compressor
-from agora.core.compression import Compression, Decision, Reason, Rung
+from agora.core.compression import Compression, Decision, Rung
 from agora.core.trajectory import Trajectory
 from agora.pages import write_page
 
@@ -44,7 +44,7 @@ def account(compression: Compression, source: Source, setup: Setup) -> Json:
         "reason": str(compression.reason),
         "why": "" if compression.changed else why_unchanged(compression),
         "detail": compression.detail,
-        "by_rule": compression.rung is Rung.RULE and compression.reason is Reason.COMPRESSED,
+        "by_rule": compression.rung is Rung.RULE,
         "before": compression.tokens_before,
         "after": compression.tokens_after,
         "epoch": compression.epoch,

@@ -46,9 +46,9 @@ class Rung(IntEnum):
     """How far down the ladder this compression went."""
 
     SCORED = 0
-    """The configured scorer."""
+    """The configured scorer, or nothing but what results repeat or carry as noise was left out."""
     RULE = 1
-    """The fallback rule, because the scorer failed; or only thinking or repeats were taken out."""
+    """The fallback rule, because the scorer failed; or nothing but thinking was taken out."""
     UNTOUCHED = 2
     """The caller's own messages."""
 

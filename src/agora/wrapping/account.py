@@ -67,9 +67,8 @@ class Account:
             return "agora: no calls" + self._troubles()
         said = [f"{self.calls:,} call{'s' if self.calls > 1 else ''}"]
         would = "would be " if self.shadow else ""
-        elided = f" ({self.tokens_elided:,} {would}elided)" if self.tokens_elided else ""
-        if self.tokens_arrived:
-            elided = f"{elided[:-1]}, {self.tokens_arrived:,} of them at arrival)"
+        early = f", {self.tokens_arrived:,} of them at arrival" if self.tokens_arrived else ""
+        elided = f" ({self.tokens_elided:,} {would}elided{early})" if self.tokens_elided else ""
         if self.dollars is None:
             said.append(f"tokens and dollars not reported by the provider{elided}")
         else:

@@ -6,11 +6,10 @@ import click
 
 from agora.cli.figures import json_option, write_json
 from agora.errors import AgoraError
-from agora.logs import KINDS
 from agora_lab.cli.by_hindsight import TOO_SHORT, Labelled, label_by_hindsight
 from agora_lab.cli.by_worth import label_by_worth
 from agora_lab.cli.label_llm import make, plan, run
-from agora_lab.cli.label_sources import index_option
+from agora_lab.cli.label_sources import index_option, log_kind_option
 from agora_lab.halves import HALVES, Half
 
 
@@ -40,9 +39,7 @@ _out = click.option(
     type=click.Path(exists=True, path_type=Path),
 )
 @_out
-@click.option(
-    "--log-kind", type=click.Choice(tuple(KINDS)), help="Log format.  [default: detected]"
-)
+@log_kind_option
 @index_option
 @click.option("--source", metavar="NAME", help="Name of the source.  [default: the log's name]")
 @json_option("the counts")
@@ -102,9 +99,7 @@ def _account(done: Labelled, json_out: str | None) -> None:
     type=click.Choice(HALVES),
     help="Only tasks of this half, so that figures on the other are of unseen tasks.",
 )
-@click.option(
-    "--log-kind", type=click.Choice(tuple(KINDS)), help="Log format.  [default: detected]"
-)
+@log_kind_option
 @index_option
 @click.option("--source", metavar="NAME", help="Name of the source.  [default: the log's name]")
 @json_option("the counts")

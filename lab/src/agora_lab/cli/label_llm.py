@@ -10,8 +10,7 @@ import click
 from agora.cli.figures import json_option, write_json
 from agora.core.prices import UNKNOWN, sheet_for
 from agora.errors import AgoraError
-from agora.logs import KINDS
-from agora_lab.cli.label_sources import Wanted, index_option, read_cases
+from agora_lab.cli.label_sources import Wanted, index_option, log_kind_option, read_cases
 
 if TYPE_CHECKING:
     from agora_lab.labelling.answered_pairs import AnsweredCase
@@ -96,9 +95,7 @@ _answers = click.option(
 @click.option(
     "--any-split", is_flag=True, help="Accept runs on the test split; do not train on the result."
 )
-@click.option(
-    "--log-kind", type=click.Choice(tuple(KINDS)), help="Log format.  [default: detected]"
-)
+@log_kind_option
 @click.option(
     "--price", metavar="MODEL", help="Model whose prices to use.  [default: the backbone]"
 )

@@ -15,7 +15,7 @@ import click
 from agora.adapters import parse
 from agora.core.trajectory import Trajectory
 from agora.errors import AgoraError
-from agora.logs import Recording, Tally, read_logs
+from agora.logs import KINDS, Recording, Tally, read_logs
 
 if TYPE_CHECKING:
     from agora_lab.episodes.played_cells import PlayedCell
@@ -126,6 +126,9 @@ def recordings_in(
     return found if index is None else islice(found, index, index + 1)
 
 
+log_kind_option = click.option(
+    "--log-kind", type=click.Choice(tuple(KINDS)), help="Log format.  [default: detected]"
+)
 index_option = click.option(
     "--index",
     type=click.IntRange(0),

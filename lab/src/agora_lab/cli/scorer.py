@@ -13,12 +13,11 @@ import click
 from agora.cli.figures import json_option, write_json
 from agora.cli.options import scorer_option
 from agora.errors import AgoraError
-from agora.logs import KINDS
 from agora.scorers.bundle import MANIFEST, Bundle, read_bundle
 from agora.scorers.features import SHIPPED
 from agora.scorers.load import available, load_scorer, minilm_folder
-from agora_lab.cli.label_sources import progress
-from agora_lab.cli.train import labels_of
+from agora_lab.cli.label_sources import log_kind_option, progress
+from agora_lab.cli.train import labels_of, labels_or_logs
 
 if TYPE_CHECKING:
     from agora_lab.training.metrics import Interval
@@ -95,16 +94,10 @@ def report(
 
 
 @scorer.command()
-@click.argument(
-    "files",
-    nargs=-1,
-    required=True,
-    metavar="LABELS|LOGS...",
-    type=click.Path(exists=True, path_type=Path),
-)
+@labels_or_logs
 @click.option("--folds", type=click.IntRange(2, 50), default=5, show_default=True)
 @click.option("--seed", type=int, default=42, show_default=True)
-@click.option("--log-kind", type=click.Choice(tuple(KINDS)), help="The kind of log; detected.")
+@log_kind_option
 @json_option("the figures")
 def own(
     files: tuple[Path, ...], folds: int, seed: int, log_kind: str | None, json_out: str | None

@@ -12,7 +12,6 @@ import click
 
 import agora
 from agora.errors import AgoraError
-from agora.logs import KINDS
 from agora.scorers.bundle import write_bundle
 from agora.scorers.features import WEIGHTS
 from agora.scorers.load import minilm_folder
@@ -21,7 +20,7 @@ from agora.scorers.tables import write
 from agora.scorers.worth import ACTION, NAMED, OBSERVATION
 from agora_lab.cli.by_hindsight import TOO_SHORT, label_by_hindsight
 from agora_lab.cli.by_worth import label_by_worth
-from agora_lab.cli.label_sources import index_option
+from agora_lab.cli.label_sources import index_option, log_kind_option
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -32,17 +31,18 @@ if TYPE_CHECKING:
 
 _ANCHORS = 12
 """Most edits of a trajectory that are labelled where logs are given, as by `agora label worth`."""
-SCORERS = ("features", "worth", "embedding", "cross_encoder")
-
-
-@click.command()
-@click.argument(
+labels_or_logs = click.argument(
     "files",
     nargs=-1,
     required=True,
     metavar="LABELS|LOGS...",
     type=click.Path(exists=True, path_type=Path),
 )
+SCORERS = ("features", "worth", "embedding", "cross_encoder")
+
+
+@click.command()
+@labels_or_logs
 @click.option("--scorer", type=click.Choice(SCORERS), default="features", show_default=True)
 @click.option(
     "--out",
@@ -87,7 +87,7 @@ SCORERS = ("features", "worth", "embedding", "cross_encoder")
     help="Use labels as probabilities instead of thresholding them at 0.5 (features only).",
 )
 @click.option("--seed", type=int, default=42, show_default=True)
-@click.option("--log-kind", type=click.Choice(tuple(KINDS)), help="The kind of log; detected.")
+@log_kind_option
 @index_option
 def train(
     files: tuple[Path, ...],

@@ -15,7 +15,7 @@ from agora.errors import LabelsError
 from agora.scorers.structure import features as features_of
 from agora.scorers.tables import Table, Tables
 from agora_lab.training.metrics import Ranking
-from agora_lab.training.questions import Question, fold, groups
+from agora_lab.training.questions import Question, fold, groups, in_turn
 
 BALANCED = 120
 """Needed pairs that give a source its full weight when sources are balanced (docs/log.md)."""
@@ -170,9 +170,8 @@ def _sides(tasks: Sequence[str], settings: TreeSettings) -> Any:
     side = np.array([fold(task, settings.folds, settings.seed) for task in tasks])
     if len(set(side.tolist())) == settings.folds:
         return side
-    names = sorted(set(tasks), key=lambda task: fold(task, 2**32, settings.seed))
-    turn = {task: at % settings.folds for at, task in enumerate(names)}
-    return np.array([turn[task] for task in tasks])
+    turns = in_turn(tasks, settings.folds, settings.seed)
+    return np.array([turns[task] for task in tasks])
 
 
 def _ranked(ranking: Ranking, times: Any) -> dict[str, float]:

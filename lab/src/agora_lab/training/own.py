@@ -12,14 +12,15 @@ import numpy as np
 from agora.errors import LabelsError
 from agora.scorers.worth import WorthScorer
 from agora_lab.bootstrap import interval, places, task_counts
+from agora_lab.training.fill import Pair, fill
 from agora_lab.training.metrics import RESAMPLES, Interval
-from agora_lab.training.questions import fold
+from agora_lab.training.questions import in_turn
 from agora_lab.training.worth import Edit, train_model
 
 SHARE = 0.25
 """Of the tokens that an edit may shorten, what stays: as a compressor's default has it."""
 _LEAST_GROUPS = 3
-Worths = Sequence[tuple[float, float]]
+Worths = Sequence[Pair]
 """Of the action and of the observation of each candidate."""
 
 
@@ -59,13 +60,13 @@ def compare(
     Raises:
         LabelsError: there are too few groups to hold some out, or nothing is needed.
     """
-    names = sorted(set(groups), key=lambda name: fold(name, 2**32, seed))
-    if len(names) < _LEAST_GROUPS:
+    count = len(set(groups))
+    if count < _LEAST_GROUPS:
         raise LabelsError(
-            "labels", f"cover {len(names)} tasks; at least {_LEAST_GROUPS} are needed to compare"
+            "labels", f"cover {count} tasks; at least {_LEAST_GROUPS} are needed to compare"
         )
-    folds = min(folds, len(names))
-    side = {name: at % folds for at, name in enumerate(names)}
+    folds = min(folds, count)
+    side = in_turn(groups, folds, seed)
     shipped, own, whose = [], [], []
     for held in range(folds):
         others = [
@@ -99,27 +100,12 @@ def compare(
 
 
 def kept(edit: Edit, worths: Worths, share: float = SHARE) -> float:
-    """Return the share of an edit's need that stays when so much of its tokens does.
-
-    What is worth most for its tokens comes first; an observation comes with its action.
-    """
-    sizes = []
-    for place in edit.candidates:
-        step = edit.past.steps[place]
-        sizes.append((step.action_tokens, max(1, step.tokens - step.action_tokens)))
-    room = share * sum(map(sum, sizes))
-    offers = [
-        (worth[part] / max(1, size[part]), at, part)
-        for at, (worth, size) in enumerate(zip(worths, sizes, strict=True))
-        for part in (0, 1)
+    """Return the share of an edit's need that stays when so much of its tokens does."""
+    sizes = [
+        (max(1, step.action_tokens), max(1, step.tokens - step.action_tokens))
+        for step in (edit.past.steps[place] for place in edit.candidates)
     ]
-    stays: set[tuple[int, int]] = set()
-    for _, at, part in sorted(offers, key=lambda offer: -offer[0]):
-        wanted = {(at, 0), (at, part)} - stays
-        tokens = sum(sizes[one][which] for one, which in wanted)
-        if tokens <= room:
-            room -= tokens
-            stays |= wanted
+    stays = fill(worths, sizes, share * sum(map(sum, sizes)))
     labels = (edit.labels["action"], edit.labels["observation"])
     return sum(labels[part][at] for at, part in stays) / _needs(edit)
 
