@@ -15,6 +15,7 @@ import agora
 from agora import Budget, Compressor, Forms, StepWorth
 from agora.core.compression import Rung
 from agora.core.past import Past
+from agora.core.reading.actions import fenced
 from agora.core.renditions.markers import code_of
 from agora.core.trajectory import Anchor, Step
 from agora.errors import SettingError
@@ -421,6 +422,23 @@ SHORT: dict[str, Any] = {
     "budget": Budget(limit=0),
 }
 """Each step changes something and there is no room: its command is the least that stays."""
+
+
+def test_a_script_may_be_told_word_for_word_in_its_line() -> None:
+    messages = long_commands(12)
+    budget = Budget(keep_ratio=0.4)
+    found = compressor(budget=budget, scorer=Fixed(StepWorth(0.5, 0))).compress(
+        messages, observations="user"
+    )
+
+    prompt = "\n".join(message["content"] for message in found.messages)
+    told = [
+        decision.number
+        for decision in found.decisions
+        if decision.form == "line"
+        and json.dumps(fenced(messages[2 * decision.number - 1]["content"])) in prompt
+    ]
+    assert len(told) > 5
 
 
 @pytest.mark.parametrize("format", ["openai", "anthropic", "bedrock", "gemini"])

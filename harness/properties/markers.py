@@ -250,11 +250,24 @@ def named_steps(marker: str, history: History) -> set[int]:
     for line in match[4].split("\n")[1:]:
         number, _, words = line.partition(" ")
         assert int(number) in numbers, "a line stands for a step of another run"
+        command, words = quoted_command(words)
         head, arrow, names = words.rpartition(" -> ")
         if not arrow:
             head, names = words, ""
-        assert_names_stand_in([*done_words(head), *told_names(names)], int(number), history)
+        said = [command] if command else done_words(head)
+        assert_names_stand_in([*said, *told_names(names)], int(number), history)
     return numbers
+
+
+def quoted_command(words: str) -> tuple[str, str]:
+    """Return the command that a line gives word for word, and what follows; or none, and all."""
+    if not words.startswith('"'):
+        return "", words
+    try:
+        command, end = json.JSONDecoder().raw_decode(words)
+    except ValueError:
+        return "", words
+    return command, words[end:]
 
 
 def assert_names_stand_in(names: list[str], number: int, history: History) -> None:

@@ -37,6 +37,7 @@ RUN = 8
 LEAST_OUTSIDE = 3
 _LINE_CHARACTERS = 12
 _WORD = re.compile(r"\w+|[^\w\s]")
+_QUOTED = re.compile(r'^(\d+ )("(?:[^"\\\n]|\\.)*")(?= -> |$)', re.MULTILINE)
 _COUNTER = EstimatedTokens()
 Needs = Mapping[str, frozenset[Any]]
 
@@ -141,7 +142,7 @@ def measure(several: Sequence[Point], names: Sequence[str], shares: Sequence[flo
                 options = {"share": share, "observations": point.observations}
                 made = method(name, MethodSettings(options=options))
                 sent = made.shorten(point.messages).messages
-                prompt = "\n".join(map(_said, sent))
+                prompt = "\n".join(map(_read, sent))
                 fixed = sum(map(_tokens, point.messages)) - point.outside_tokens
                 kept = kept_of(point.needs, prompt)
                 kept["sent"] = (sum(map(_tokens, sent)) - fixed) / max(1, point.outside_tokens)
@@ -153,6 +154,11 @@ def measure(several: Sequence[Point], names: Sequence[str], shares: Sequence[flo
 def _said(message: Mapping[str, Any]) -> str:
     calls = message.get("tool_calls") or ()
     return "\n".join([text_of(message), *[str(call["function"]["arguments"]) for call in calls]])
+
+
+def _read(message: Mapping[str, Any]) -> str:
+    """Return what a message says, with the commands in our lines as they were given."""
+    return _QUOTED.sub(lambda found: found[1] + json.loads(found[2]), _said(message))
 
 
 def _tokens(message: Mapping[str, Any]) -> int:

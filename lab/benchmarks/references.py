@@ -341,8 +341,9 @@ def _lost(rows: Mapping[Any, Any], anchors: Sequence[str], method: str, target: 
         return lost / gap if gap > 0 else math.nan
 
     draw = random.Random(0)
-    drawn = sorted(share(draw.choices(anchors, k=len(anchors))) for _ in range(2000))
-    drawn = [value for value in drawn if not math.isnan(value)]
+    shares = [share(draw.choices(anchors, k=len(anchors))) for _ in range(2000)]
+    # Draws in which the floor loses nothing have no share; sorted with them nothing is in order.
+    drawn = sorted(value for value in shares if not math.isnan(value))
     differences = sorted(rows[a, method][target] - rows[a, "everything"][target] for a in anchors)
     return {
         # Where the floor loses nothing there is no share of it.

@@ -4,9 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.reading.actions import Tools, changes, fenced
+from agora.core.reading.actions import Tools, changes, fenced, only_command
 from agora.core.reading.observation import outcome
-from agora.core.renditions.short_action import HEAD_CHARACTERS, full_action, short_action
+from agora.core.renditions.short_action import (
+    HEAD_CHARACTERS,
+    full_action,
+    short_action,
+    verbatim_action,
+)
 from agora.core.trajectory import Call, Result, Step
 
 
@@ -239,6 +244,61 @@ def test_what_is_too_long_to_read_or_no_tool_is_told_in_short() -> None:
 
     assert full_action(long, short_action(long)) == short_action(long)
     assert full_action(odd, short_action(odd)) == short_action(odd)
+
+
+@given(st.text(max_size=300).filter(lambda text: "```" not in text and text.strip()))
+def test_a_command_that_is_told_word_for_word_can_be_read_back(command: str) -> None:
+    told = verbatim_action(spoken(f"THOUGHT: so.\n```bash\n{command}\n```"))
+
+    assert told is not None
+    assert told.text.isprintable()
+    read = told.text if told.text == command.strip() else json.loads(told.text)
+    assert read == command.strip()
+
+
+def test_a_short_command_is_told_as_it_is_and_a_script_in_quotes() -> None:
+    texts = ["ls -l src", "ls  -l", "cat <<'E'\nx\nE", "cd /app && ls"]
+    told = [verbatim_action(spoken(f"Look.\n```bash\n{text}\n```")) for text in texts]
+
+    assert [one.text for one in told if one] == [
+        "ls -l src",
+        '"ls  -l"',
+        "\"cat <<'E'\\nx\\nE\"",
+        "cd /app && ls",
+    ]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "```bash\na\n```\nor\n```bash\nb\n```",
+        "```python\na\n```\n```bash\nb\n```\nThat is all.",
+        "```bash\na\n```\n```",
+        "<code>a</code> or <code>b</code>",
+        "```bash\na\n```\n<code>b</code>",
+        "ls " + "x" * 9_000,
+        "```bash\nls " + "x" * 3_000 + "\n```",
+        " ",
+    ],
+)
+def test_where_it_is_not_sure_which_the_command_is_none_is_told_word_for_word(action: str) -> None:
+    assert verbatim_action(spoken(action)) is None
+
+
+def test_calls_are_not_told_word_for_word() -> None:
+    assert verbatim_action(called("bash", {"command": "ls\n-l"})) is None
+
+
+@pytest.mark.parametrize(
+    ("action", "command"),
+    [
+        ("```python\na\n```\nSo:\n```bash\nb\n```\n", "b"),
+        ("Thought.\n<code>\nls()\n</code>", "ls()"),
+        ("look around", "look around"),
+    ],
+)
+def test_the_command_is_the_last_block_with_a_tag_of_its_own(action: str, command: str) -> None:
+    assert only_command(action) == command
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from agora.core.trajectory import Call, Step
 
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 _FENCE_LINE = re.compile(r"^[ \t]*```", re.MULTILINE)
+_FENCE_TAG = re.compile(r"^[ \t]*```([^\n]*)", re.MULTILINE)
 _ACTS_HERE = re.compile(r"^(?:<code>|Action(?: \d{1,6})?:)", re.MULTILINE)
 _CODE_TAG = re.compile(r"<code>\n?(.*?)</code>", re.DOTALL)
 _READS = word_set("actions", "reads")
@@ -67,6 +68,25 @@ def fenced(action: str) -> str:
         if blocks:
             return str(blocks[-1]).strip()
     return action.strip()
+
+
+def only_command(action: str) -> str:
+    r"""Return the command of an agent that acts by text, or nothing where that is not sure.
+
+    Of several fenced blocks it is the last one, where nothing follows it and no other has its tag.
+
+    >>> only_command("Look.\n```bash\nls\n```"), only_command("```\na\n``` or\n```\nb\n```")
+    ('ls', '')
+    """
+    if len(action) > READ_OF_AN_ACTION or action.count("<code>") > 1:
+        return ""
+    tags = [tag.strip() for tag in _FENCE_TAG.findall(action)]
+    opened, last = tags[::2], "".join(tags[-2:-1])
+    if len(tags) % 2 or (tags and "<code>" in action):
+        return ""
+    if len(opened) > 1 and (opened.count(last) > 1 or not action.rstrip().endswith("```")):
+        return ""
+    return fenced(action)
 
 
 def command_at(said: str) -> int:

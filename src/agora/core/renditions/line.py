@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from agora.core.renditions.draft import Draft
 from agora.core.renditions.rendition import Place, Rendition
-from agora.core.renditions.short_action import ShortAction, full_action
+from agora.core.renditions.short_action import ShortAction, full_action, verbatim_action
 from agora.core.trajectory import Step
 
 _PART_OF_A_DEED = 0.5
@@ -54,8 +54,15 @@ def _places(step: Step, done: ShortAction, texts: Sequence[str]) -> tuple[Place,
 
 
 def _deeds(draft: Draft) -> dict[ShortAction, float]:
-    """Return the action in short and with all of it, and the share of worth that each carries."""
+    """Return the action in short and with all of it, and the share of worth that each carries.
+
+    What was thought before a command is worth nothing beside it (docs/log.md).
+    """
     if draft.done.whole:
         return {draft.done: 1.0}
+    verbatim = verbatim_action(draft.step)
+    if verbatim is not None:
+        cut = {} if verbatim.text == draft.done.text else {draft.done: _PART_OF_A_DEED}
+        return {**cut, verbatim: 1.0}
     full = full_action(draft.step, draft.done)
     return {full: _FULL_DEED} | {draft.done: _PART_OF_A_DEED}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from agora.core.memo import Memo
 from agora.core.reading import READ_OF_AN_ACTION
-from agora.core.reading.actions import NO_TOOLS, Tools, call_reads, fenced
-from agora.core.reading.cutting import CUT, cut, printable
+from agora.core.reading.actions import NO_TOOLS, Tools, call_reads, fenced, only_command
+from agora.core.reading.cutting import CUT, cut, printable, quoted
 from agora.core.reading.literals import Number
 from agora.core.reading.names import listed, plain_name, reads_as_orders
 from agora.core.reading.observation import observe
@@ -25,6 +25,8 @@ _MOST_NAMES = 3
 _MOST_TOLD = 24
 """How many arguments a full line names: as many as a booking has."""
 _VALUE_CHARACTERS = 60
+_MOST_QUOTED = 3_000
+"""The longest command that a line gives word for word."""
 _SHORT_CHARACTERS = 48
 """A text that an agent gave as an argument is repeated up to here."""
 
@@ -104,6 +106,26 @@ def full_action(step: Step, short: ShortAction) -> ShortAction:
     text = text if whole else f"{text} {CUT}"
     # Of a command or a text, names alone say less than its beginning.
     return ShortAction(text, whole, (text,)) if len(text) > len(short.text) + 2 else short
+
+
+def verbatim_action(step: Step) -> ShortAction | None:
+    r"""Return the command of an agent that acts by text word for word, without what was thought.
+
+    As it is where it is a short line, and as a JSON string elsewhere, so that it stays on one line
+    and can be read back exactly. None where it is too long, or it is not sure which it is.
+
+    >>> script = "Write it.\n```bash\ncat > a.py <<'E'\nx =  1\nE\n```"
+    >>> verbatim_action(Step(number=1, action=script, observation="", tokens=9)).text
+    '"cat > a.py <<\'E\'\\nx =  1\\nE"'
+    """
+    if step.calls:
+        return None
+    command = only_command(step.action)
+    if not command or len(command) > _MOST_QUOTED:
+        return None
+    line = _on_one_line(command)
+    text = command if line.whole and line.text == command else quoted(command)
+    return ShortAction(text, True, (text,))
 
 
 def _leaves(value: object) -> int:

@@ -15,7 +15,7 @@ it.
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from agora.compressor import Compressor
 from agora.core.memo import Occupancy
@@ -34,7 +34,8 @@ from agora.gateway.editing.growth import grown_from
 _MAX_PER_KEY = 256
 _MAX_HEADS = 4_000
 _KEYS_PER_HEAD = 8
-_MAX_UNREAD = 32
+_MAX_UNREAD_CHARACTERS = 64 << 10
+"""Of the texts of steps that are kept to be read ahead; older ones are read when an edit is due."""
 _EDITED_SHARE = 0.75
 """Share of the memory for conversations with an edit: losing one of those costs money, losing
 another costs one read."""
@@ -119,7 +120,7 @@ class Conversations:
         grown = grown_from(found, body, head, span, compressor, depth, new)
         if grown is not None:
             self._hits += 1
-            grown.conversation.unread = (*grown.conversation.unread, *new)[-_MAX_UNREAD:]
+            grown.conversation.unread = _newest((*grown.conversation.unread, *new))
             if grown.conversation.hindsight is not None:
                 grown.conversation.hindsight.look(new)
             self._put(grown, instead=found.seen)
@@ -170,6 +171,16 @@ class Conversations:
         if seen.conversation.refused and seen.last is None:
             return self._refused
         return self._plain if seen.cut is None else self._edited
+
+
+def _newest(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """Return the newest steps, as many as are kept to be read ahead."""
+    room = _MAX_UNREAD_CHARACTERS
+    for at in range(len(steps) - 1, -1, -1):
+        room -= len(steps[at].action) + len(steps[at].observation)
+        if room < 0:
+            return tuple(steps[at + 1 :])
+    return tuple(steps)
 
 
 class _ByUse:
