@@ -141,6 +141,10 @@ FILES = {
         "bills by where editing begins",
         "python -m benchmarks.min_tokens LOG --work FOLDER --out docs/results/min-tokens.json",
     ),
+    "judge-shells.jsonl.gz": (
+        "records of the judge for shells with commands word for word, to join judge/run",
+        "agora lab fidelity run --sources intercode --methods newest,commands_first,forms_now …",
+    ),
     "needs-commands.json": (
         "needs.json again, with commands word for word in their lines",
         "python -m lab.benchmarks.needs coding --methods agora_forms_worth,commands_first "

@@ -343,23 +343,20 @@ def test_a_conversation_that_went_quiet_makes_room_for_a_new_one() -> None:
     assert outcomes == [True, True, False, True]
 
 
-def test_of_the_texts_that_wait_to_be_read_ahead_the_newest_are_kept_and_weighed() -> None:
+def test_texts_that_wait_to_be_read_ahead_are_kept_only_while_a_conversation_goes_on() -> None:
     editor = Editor(EditorSettings(scorer=FeaturesScorer(), min_tokens=10**9))
-    bodies = calls(4, 24, size=12_000)
-    editor(job(bodies[0], "anthropic"))
-    used = []
-    for body in bodies[1:]:
-        conversation = editor.look(job(body, "anthropic")).conversation
-        used.append(editor._conversations.occupancy().used)
+    kept = []
+    for tenant in ("a", "b"):
+        for body in calls(4, 9):
+            asked = job(body, "anthropic", tenant=tenant)
+            conversation = editor.look(asked).conversation or editor(asked).conversation
+        assert conversation is not None
+        kept.append(conversation)
+    assert [len(one.unread) for one in kept] == [4, 4]
+    editor._conversations._clock = lambda: time.monotonic() + 100
+    editor.look(job(calls(9, 10)[0], "anthropic", tenant="b"))
 
-    assert conversation is not None
-    kept = [len(step.observation) for step in conversation.unread]
-    assert 3 <= len(kept) <= 6
-    assert sum(kept) <= 64 << 10
-    assert "m23.py" in conversation.unread[-1].action
-    assert max(used) > sum(kept)
-    # Full after the first few: it does not grow with each call by what that says.
-    assert used[-1] - used[8] < 24_000
+    assert [len(one.unread) for one in kept] == [0, 5]
 
 
 def test_texts_that_were_read_ahead_are_not_read_at_the_edit() -> None:

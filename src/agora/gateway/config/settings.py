@@ -194,10 +194,9 @@ class Compression:
     Without it such a request is sent as it is and, if refused, once more without thinking. The
     filter in Envoy cannot send twice and asks in any case."""
     memory_mb: Annotated[int, Between(16, 65_536)] = 256
-    """What a process may take in all: a quarter of it remembers conversations, and what the program
-    and very long conversations leave (172 MB), but a sixteenth at least, texts. Beyond it the least
-    recently used is forgotten and read again; a conversation whose first edit comes when all of it
-    is taken by others is forwarded unchanged, to its end."""
+    """What a process may remember of conversations and of texts that it has read. Beyond it, the
+    least recently used is forgotten and read again; a conversation whose first edit comes when all
+    of it is taken by others is forwarded unchanged, to its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

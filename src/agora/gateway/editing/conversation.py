@@ -187,7 +187,6 @@ class Seen:
         steps = len(self.last.sizes.steps) if self.last else 0
         told = self.conversation.hindsight.weight if self.conversation.hindsight else 0
         told += 8 * len(self.conversation.blocks)
-        told += sum(len(s.action) + len(s.observation) for s in self.conversation.unread)
         return texts + spans + 400 * steps + 200 * len(self.marks) + told + 2_000
 
 

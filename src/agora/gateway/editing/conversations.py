@@ -15,7 +15,7 @@ it.
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from agora.compressor import Compressor
 from agora.core.memo import Occupancy
@@ -23,6 +23,7 @@ from agora.core.trajectory import Step
 from agora.gateway.body import Span
 from agora.gateway.editing.conversation import (
     OPENING_BYTES,
+    ConversationState,
     Found,
     Key,
     Seen,
@@ -34,8 +35,7 @@ from agora.gateway.editing.growth import grown_from
 _MAX_PER_KEY = 256
 _MAX_HEADS = 4_000
 _KEYS_PER_HEAD = 8
-_MAX_UNREAD_CHARACTERS = 64 << 10
-"""Of the texts of steps that are kept to be read ahead; older ones are read when an edit is due."""
+_MAX_UNREAD = 32
 _EDITED_SHARE = 0.75
 """Share of the memory for conversations with an edit: losing one of those costs money, losing
 another costs one read."""
@@ -60,6 +60,7 @@ class Conversations:
         self._refused = _ByUse(int(max_bytes * _REFUSED_SHARE))
         self._plain = _ByUse(max_bytes - self._edited.most - self._refused.most)
         self._heads: OrderedDict[Key, tuple[Key, ...]] = OrderedDict()
+        self._unread: OrderedDict[ConversationState, float] = OrderedDict()
         self._lock = threading.Lock()
         self._hits = self._misses = 0
 
@@ -120,11 +121,28 @@ class Conversations:
         grown = grown_from(found, body, head, span, compressor, depth, new)
         if grown is not None:
             self._hits += 1
-            grown.conversation.unread = _newest((*grown.conversation.unread, *new))
+            grown.conversation.unread = (*grown.conversation.unread, *new)[-_MAX_UNREAD:]
+            self._keep_unread(grown.conversation)
             if grown.conversation.hindsight is not None:
                 grown.conversation.hindsight.look(new)
             self._put(grown, instead=found.seen)
         return grown
+
+    def _keep_unread(self, conversation: ConversationState) -> None:
+        """Keep the texts that a scorer has not read yet only for conversations that go on.
+
+        They are most of what a conversation takes, a third of a megabyte each where results have
+        12 kB, and nothing else bounds them.
+        """
+        with self._lock:
+            self._unread[conversation] = self._clock()
+            self._unread.move_to_end(conversation)
+            while True:
+                oldest, when = next(iter(self._unread.items()))
+                if when > self._clock() - _ACTIVE_SECONDS:
+                    return
+                del self._unread[oldest]
+                oldest.unread = ()
 
     def _newest(self, key: Key, body: bytes, start: int | None = None) -> Found | None:
         """Return the newest that a body is the same as, from `start` or from its first byte."""
@@ -171,16 +189,6 @@ class Conversations:
         if seen.conversation.refused and seen.last is None:
             return self._refused
         return self._plain if seen.cut is None else self._edited
-
-
-def _newest(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Return the newest steps, as many as are kept to be read ahead."""
-    room = _MAX_UNREAD_CHARACTERS
-    for at in range(len(steps) - 1, -1, -1):
-        room -= len(steps[at].action) + len(steps[at].observation)
-        if room < 0:
-            return tuple(steps[at + 1 :])
-    return tuple(steps)
 
 
 class _ByUse:

@@ -55,15 +55,10 @@ _LAST_MESSAGES = 4
 _BYTES_PER_TOKEN = 4
 """About what a token takes in a body, for a guess at whether it fits into the window."""
 _MEMORY_SHARE = 0.25
-"""How much of the memory is for conversations."""
-_OTHER_BYTES = 172 << 20
-"""What the process takes before it has read anything (52 MB), and the one that it starts for very
-long conversations (120). The rest of the memory is for texts that were read."""
-_LEAST_SHARE = 1 / 16
-"""How much is for texts where that leaves nothing."""
-_BYTES_PER_CHARACTER = 4
-"""About what the memos keep alive for each character that they count: 3.3 in half an hour of 64
-sessions (docs/log.md)."""
+"""How much of the memory is for conversations; the rest is for texts that were read."""
+_BYTES_PER_CHARACTER = 6
+"""About what the memos keep alive for each character that they count: a guess that kept 64 large
+sessions within 410 MB, not a calibration."""
 
 
 class Editor:
@@ -75,9 +70,7 @@ class Editor:
         conversations = int(settings.memory_bytes * _MEMORY_SHARE)
         self._conversations = Conversations(conversations)
         if settings.memory_bytes:
-            texts = settings.memory_bytes - conversations - _OTHER_BYTES
-            least = int(settings.memory_bytes * _LEAST_SHARE)
-            share_out(max(least, texts) // _BYTES_PER_CHARACTER)
+            share_out((settings.memory_bytes - conversations) // _BYTES_PER_CHARACTER)
         # New messages are read on their own there: with a recall, or a user who is the world, they
         # say other things than behind those before them. Agents found to act by text are not
         # remembered either: their steps hold no calls, and only those that do are.
