@@ -147,8 +147,7 @@ FILES = {
     ),
     "needs-commands.json": (
         "needs.json again, with commands word for word in their lines",
-        "python -m lab.benchmarks.needs coding --methods agora_forms_worth,commands_first "
-        "--shares .15,.25,.4 --json docs/results/needs-commands.json",
+        "python -m lab.benchmarks.needs coding --json docs/results/needs-commands.json …",
     ),
     "needs.json": (
         "what the next ten actions need that is still there, coding, without a language model",
