@@ -14,7 +14,6 @@ from agora.core.reading.vocabulary import word_list, word_set
 from agora.core.trajectory import Call, Step
 
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
-_FENCE_LINE = re.compile(r"^[ \t]*```", re.MULTILINE)
 _FENCE_TAG = re.compile(r"^[ \t]*```([^\n]*)", re.MULTILINE)
 _ACTS_HERE = re.compile(r"^(?:<code>|Action(?: \d{1,6})?:)", re.MULTILINE)
 _CODE_TAG = re.compile(r"<code>\n?(.*?)</code>", re.DOTALL)
@@ -99,7 +98,7 @@ def command_at(said: str) -> int:
     >>> command_at("```\na\n``` or\n```\nb\n```")
     0
     """
-    fences = [found.start() for found in _FENCE_LINE.finditer(said)]
+    fences = [found.start() for found in _FENCE_TAG.finditer(said)]
     marks = [found.start() for found in _ACTS_HERE.finditer(said)]
     if len(fences) not in (0, 2) or len(marks) > 1:
         return 0
