@@ -116,6 +116,7 @@ def test_of_a_very_long_call_the_first_names_are_told() -> None:
         ("cd /app &&", "cd /app &&"),
         ("f(x) -> y", "f(x) -> y"),
         ("look\u200b\taround", "look around"),
+        ("look\n\u200b\naround\n\u200b", "look; around"),
     ],
 )
 def test_an_action_by_text_is_told_by_its_command(action: str, line: str) -> None:

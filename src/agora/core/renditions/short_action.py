@@ -230,8 +230,9 @@ def _shortened(text: str, *, whole: bool) -> ShortAction:
 
 def _on_one_line(text: str) -> ShortAction:
     """Return the beginning of a text on one line, its lines with a sign between them."""
-    line = _LINE_END.sub("; ", text[: 4 * HEAD_CHARACTERS])
-    line = _SPACES.sub(" ", printable(line)).strip()
+    # Line by line, so that one of which nothing shows leaves no sign behind.
+    shown = "\n".join(map(printable, text[: 4 * HEAD_CHARACTERS].split("\n"))).strip()
+    line = _SPACES.sub(" ", _LINE_END.sub("; ", shown))
     if len(line) <= HEAD_CHARACTERS and len(text) <= 4 * HEAD_CHARACTERS:
         return ShortAction(line, True)
     return ShortAction(cut(line, HEAD_CHARACTERS), False)
