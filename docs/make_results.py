@@ -149,6 +149,10 @@ FILES = {
         "needs.json again, with commands word for word in their lines",
         "python -m lab.benchmarks.needs coding --json docs/results/needs-commands.json …",
     ),
+    "thoughts.json": (
+        "what later messages take up of thoughts, commands and results",
+        "python -m lab.benchmarks.thoughts coding intercode airline claude-code …",
+    ),
     "needs.json": (
         "what the next ten actions need that is still there, coding, without a language model",
         "python -m lab.benchmarks.needs coding --json docs/results/needs.json --methods …",

@@ -1,6 +1,7 @@
 """What of the next ten actions' needs is still in each method's prompt, without a language model.
 
-On the validation half of the recorded runs, at points drawn by lot. Looked at is what stands
+On the validation half of the recorded runs (of Claude Code on all sessions, which nothing here is
+trained on), at points drawn by lot. Looked at is what stands
 outside the floor, and neither in it nor in what came since: *names* that a later action uses,
 *copied* runs of eight words of a later action, *lines* of a later result that an old one had too
 (read again). Shares kept are means over points that need something, differences are paired, with
@@ -13,20 +14,26 @@ import argparse
 import json
 import random
 import re
+import tarfile
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness.properties.markers import quoted_command
 
+from agora.adapters import Parsed
 from agora.core.floor import floor
 from agora.core.reading.actions import fenced
 from agora.core.reading.names import identifiers
 from agora.core.recall import recalled
 from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Step, Trajectory
+from agora.logs import Tally, read_logs
 from agora_lab.chats import K_RECENT, text_of
+from agora_lab.environments.data import data_file
 from agora_lab.fidelity.anchors import Recorded, half_of, lot, parsed_of
 from agora_lab.fidelity.sources import SOURCES, recorded
 from agora_lab.labelling.hindsight import stands_in
@@ -37,7 +44,7 @@ RUN = 8
 LEAST_OUTSIDE = 3
 _LINE_CHARACTERS = 12
 _WORD = re.compile(r"\w+|[^\w\s]")
-_QUOTED = re.compile(r'^(\d+ )("(?:[^"\\\n]|\\.)*")(?= -> |$)', re.MULTILINE)
+_NUMBERED = re.compile(r"^\d+ .*\".*", re.MULTILINE)
 _COUNTER = EstimatedTokens()
 Needs = Mapping[str, frozenset[Any]]
 
@@ -61,9 +68,9 @@ class Point:
 def _needs(outside: Sequence[Step], kept: str, later: Sequence[Step]) -> Needs:
     """Return what later steps take up of what is outside the floor, by kind."""
     old = "\n".join(map(_text, outside))
-    old_runs = _runs(old)
+    old_runs = runs_of(old)
     old_lines = _lines("\n".join(step.observation for step in outside))
-    kept_runs, kept_lines = _runs(kept), _lines(kept)
+    kept_runs, kept_lines = runs_of(kept), _lines(kept)
     found: dict[str, set[Any]] = {"names": set(), "copied": set(), "lines": set()}
     for step in later:
         uses = _does(step)
@@ -72,19 +79,19 @@ def _needs(outside: Sequence[Step], kept: str, later: Sequence[Step]) -> Needs:
             for name in dict.fromkeys(identifiers(uses))
             if stands_in(name, old) and not stands_in(name, kept)
         }
-        found["copied"] |= (_runs(uses) & old_runs) - kept_runs
+        found["copied"] |= (runs_of(uses) & old_runs) - kept_runs
         found["lines"] |= (_lines(step.observation) & old_lines) - kept_lines
         # What came since is in the prompt by then.
         came = _text(step)
         kept = f"{kept}\n{came}"
-        kept_runs |= _runs(came)
+        kept_runs |= runs_of(came)
         kept_lines |= _lines(came)
     return {kind: frozenset(needs) for kind, needs in found.items()}
 
 
 def kept_of(needs: Needs, prompt: str) -> dict[str, float]:
     """Return the share of each kind of need that a prompt still has."""
-    runs, lines = _runs(prompt), _lines(prompt)
+    runs, lines = runs_of(prompt), _lines(prompt)
     has = {
         "names": lambda name: stands_in(name, prompt),
         "copied": runs.__contains__,
@@ -103,7 +110,8 @@ def _does(step: Step) -> str:
     return "\n".join(call.arguments for call in step.calls) or fenced(step.action)
 
 
-def _runs(text: str) -> set[tuple[str, ...]]:
+def runs_of(text: str) -> set[tuple[str, ...]]:
+    """Return all runs of eight words of a text."""
     words = _WORD.findall(text)
     return {tuple(words[at : at + RUN]) for at in range(len(words) - RUN + 1)}
 
@@ -114,23 +122,82 @@ def _lines(text: str) -> set[str]:
     return {line for line in bare if len(line) >= _LINE_CHARACTERS}
 
 
-def points(source: str, most: int, a_run: int) -> Iterator[Point]:
-    """Yield so many points of the validation half, by lot, at most so many of each run."""
-    runs = [one for one in recorded(SOURCES[source]) if half_of(source, one.group) == "validation"]
-    found = 0
-    for one in sorted(runs, key=lambda one: lot("needs", one.id)):
+CLAUDE_CODE = "claude-code"
+
+
+def claude_code() -> Iterator[Recorded]:
+    """Yield the recorded sessions of Claude Code, in OpenAI's chat format.
+
+    Raises:
+        DataError: the data are not there.
+    """
+    path = data_file("claude-code/sessions.tar.xz", origin="the sessions of the data README")
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(path) as archive:
+        archive.extractall(folder, filter="data")
+        for one in read_logs([Path(folder)], Tally()):
+            yield Recorded(
+                source=CLAUDE_CODE,
+                kind="coding",
+                task=one.id,
+                group=one.id,
+                id=one.id,
+                messages=tuple(_chat(one.messages)),
+            )
+
+
+def _chat(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield Anthropic's messages in OpenAI's format, without what was thought."""
+    for message in messages:
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        calls = [
+            {
+                "id": block["id"],
+                "type": "function",
+                "function": {"name": block["name"], "arguments": json.dumps(block["input"])},
+            }
+            for block in blocks
+            if block["type"] == "tool_use"
+        ]
+        for block in blocks:
+            if block["type"] == "tool_result":
+                said = text_of(block)
+                yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": said}
+        text = "\n".join(block["text"] for block in blocks if block["type"] == "text")
+        if text or calls:
+            more = {"tool_calls": calls} if calls else {}
+            yield {"role": message["role"], "content": text, **more}
+
+
+def _runs(source: str) -> list[Recorded]:
+    """Return the runs that points are drawn from."""
+    if source == CLAUDE_CODE:
+        return list(claude_code())
+    found = recorded(SOURCES[source])
+    return [one for one in found if half_of(source, one.group) == "validation"]
+
+
+def places(source: str, a_run: int) -> Iterator[tuple[Recorded, Parsed, int]]:
+    """Yield steps of recorded runs, by lot, at most so many of each."""
+    for one in sorted(_runs(source), key=lambda one: lot("needs", one.id)):
         parsed = parsed_of(one)
         if parsed is None:
             continue
-        steps = parsed.trajectory.steps
-        places = range(LEAST_OUTSIDE + K_RECENT + 1, len(steps) + 1)
-        for step in sorted(places, key=lambda step: lot("needs", one.id, step))[:a_run]:
-            point = Point(one, parsed.trajectory, step, parsed.owners.index(step))
-            if any(point.needs.values()):
-                yield point
-                found += 1
-            if found == most:
-                return
+        steps = range(LEAST_OUTSIDE + K_RECENT + 1, len(parsed.trajectory.steps) + 1)
+        for step in sorted(steps, key=lambda step: lot("needs", one.id, step))[:a_run]:
+            yield one, parsed, step
+
+
+def points(source: str, most: int, a_run: int) -> Iterator[Point]:
+    """Yield so many points that need something."""
+    found = 0
+    for one, parsed, step in places(source, a_run):
+        point = Point(one, parsed.trajectory, step, parsed.owners.index(step))
+        if any(point.needs.values()):
+            yield point
+            found += 1
+        if found == most:
+            return
 
 
 def measure(several: Sequence[Point], names: Sequence[str], shares: Sequence[float]) -> Any:
@@ -158,7 +225,12 @@ def _said(message: Mapping[str, Any]) -> str:
 
 def _read(message: Mapping[str, Any]) -> str:
     """Return what a message says, with the commands in our lines as they were given."""
-    return _QUOTED.sub(lambda found: found[1] + json.loads(found[2]), _said(message))
+    return _NUMBERED.sub(lambda found: _unquoted(found[0]), _said(message))
+
+
+def _unquoted(line: str) -> str:
+    number, _, words = line.partition(" ")
+    return f"{number} {' '.join(quoted_command(words))}"
 
 
 def _tokens(message: Mapping[str, Any]) -> int:
@@ -198,7 +270,7 @@ def _ahead(ours: Any, theirs: Any, several: Sequence[Point], kind: str) -> list[
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("source", choices=list(SOURCES))
+    parser.add_argument("source", choices=[*SOURCES, CLAUDE_CODE])
     parser.add_argument("--methods", default="agora_forms_worth,agora_forms_command")
     parser.add_argument("--shares", default="0.15,0.25")
     parser.add_argument("--points", type=int, default=220)
@@ -208,7 +280,7 @@ def main() -> None:
     several = list(points(chosen.source, chosen.points, chosen.a_run))
     names = chosen.methods.split(",")
     runs = len({point.task for point in several})
-    print(f"{chosen.source}: {len(several)} points of {runs} runs, validation half", flush=True)
+    print(f"{chosen.source}: {len(several)} points of {runs} runs", flush=True)
     shares = [float(share) for share in chosen.shares.split(",")]
     rows = report(measure(several, names, shares), several, names[0])
     if chosen.json:

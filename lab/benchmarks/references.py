@@ -348,7 +348,9 @@ def _lost(rows: Mapping[Any, Any], anchors: Sequence[str], method: str, target: 
     return {
         # Where the floor loses nothing there is no share of it.
         "lost": None if math.isnan(share(anchors)) else round(share(anchors), 4),
-        "interval": [round(drawn[int(len(drawn) * q)], 4) for q in (0.025, 0.975)],
+        "interval": [round(drawn[int(len(drawn) * q)], 4) for q in (0.025, 0.975)]
+        if drawn
+        else None,
         "nats_median": round(differences[len(differences) // 2], 3),
         "nats_worst": round(differences[-1], 3),
     }

@@ -112,7 +112,8 @@ def verbatim_action(step: Step) -> ShortAction | None:
     r"""Return the command of an agent that acts by text word for word, without what was thought.
 
     As it is where it is a short line, and as a JSON string elsewhere, so that it stays on one line
-    and can be read back exactly. None where it is too long, or it is not sure which it is.
+    and can be read back exactly: only a JSON string begins with a quote. None where it is too long,
+    or it is not sure which it is.
 
     >>> script = "Write it.\n```bash\ncat > a.py <<'E'\nx =  1\nE\n```"
     >>> verbatim_action(Step(number=1, action=script, observation="", tokens=9)).text
@@ -124,7 +125,8 @@ def verbatim_action(step: Step) -> ShortAction | None:
     if not command or len(command) > _MOST_QUOTED:
         return None
     line = _on_one_line(command)
-    text = command if line.whole and line.text == command else quoted(command)
+    as_it_is = line.whole and line.text == command and command[0] != '"'
+    text = command if as_it_is else quoted(command)
     return ShortAction(text, True, (text,))
 
 
