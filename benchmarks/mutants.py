@@ -1,6 +1,6 @@
 """How many small faults in core and adapters the tests notice.
 
-    python -m benchmarks.mutants --count 200 --seed 1
+    python -m benchmarks.mutants --count 200 --seed 1 [--jobs 2]
 
 Draws places in `src/agora/core` and `src/agora/adapters`, changes one at a time in a copy of the
 sources (a comparison, `and` for `or`, a constant, what is returned, `any` for `all`, a statement
@@ -18,11 +18,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import SimpleQueue
 
 from coverage import CoverageData
 from rich.console import Console
@@ -73,17 +76,15 @@ def passes(tests: Sequence[str], source: Path, timeout: float, examples: int = 2
     return done.returncode == 0
 
 
-def fate_of(place: Place, source: Path, known: CoverageData, timeout: float) -> str:
-    """Return what becomes of a mutant; the copy is afterwards as it was."""
+def fate_of(place: Place, source: Path, tests: Sequence[str], timeout: float) -> str:
+    """Return what becomes of a mutant that these tests run; the copy is afterwards as it was."""
     file = source / place.path
     file.write_text(place.mutant.of(place.text), encoding="utf-8")
     # Its own doctests first: they stand nearest of all.
-    stages = [(str(file), *covering(known, source, place))]
-    if len(stages[0]) == 1:
-        stages = [(str(file), *near(place.path)), WIDE]
+    first = (str(file), *(tests or near(place.path)))
     try:
-        for tests in stages:
-            if not passes(tests, source, timeout):
+        for stage in [first] if tests else [first, WIDE]:
+            if not passes(stage, source, timeout):
                 return "killed"
     except subprocess.TimeoutExpired:
         return "timed out"
@@ -101,7 +102,7 @@ def _traced(source: Path) -> Path:
     return file
 
 
-def tried(places: Sequence[Place], timeout: float, console: Console) -> Iterator[Tried]:
+def tried(places: Sequence[Place], timeout: float, jobs: int, console: Console) -> Iterator[Tried]:
     """Yield what becomes of each mutant, and show how far the run is."""
     columns = (
         TextColumn("{task.description}"),
@@ -118,20 +119,53 @@ def tried(places: Sequence[Place], timeout: float, console: Console) -> Iterator
         if places and not passes((*WIDE, *traced, "--cov-report="), source, 20 * timeout, 2):
             sys.exit(f"the tests fail without any fault: pytest {' '.join(WIDE)}")
         known.read()
-        for place in places:
-            progress.update(bar, description=f"{place.path}:{place.mutant.line}")
-            begun = time.monotonic()
-            fate = fate_of(place, source, known, timeout)
-            yield Tried(
-                key=place.key,
-                kind=place.mutant.kind,
-                was=place.mutant.was(place.text),
-                now=place.mutant.now,
-                fate=fate,
-                seconds=round(time.monotonic() - begun, 1),
-                source=place.source,
-            )
-            progress.advance(bar)
+        progress.update(bar, description="mutants")
+        trying = Trying(known, source, timeout)
+        with ThreadPoolExecutor(jobs) as pool:
+            under_way = [pool.submit(trying.one, place) for place in places]
+            try:
+                for done in as_completed(under_way):
+                    yield done.result()
+                    progress.advance(bar)
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+
+class Trying:
+    """Tries mutants side by side, each in a copy of the sources of its own."""
+
+    def __init__(self, known: CoverageData, measured: Path, timeout: float) -> None:
+        self.known, self.measured, self.timeout = known, measured, timeout
+        self.free: SimpleQueue[Path] = SimpleQueue()
+        self.asking = threading.Lock()
+        self.copies = 0
+
+    def one(self, place: Place) -> Tried:
+        """Return what becomes of a mutant."""
+        # One at a time: the measured lines stand in a database.
+        with self.asking:
+            copy = self._copy() if self.free.empty() else self.free.get()
+            near_by = covering(self.known, self.measured, place)
+        begun = time.monotonic()
+        try:
+            fate = fate_of(place, copy, near_by, self.timeout)
+        finally:
+            self.free.put(copy)
+        return Tried(
+            key=place.key,
+            kind=place.mutant.kind,
+            was=place.mutant.was(place.text),
+            now=place.mutant.now,
+            fate=fate,
+            seconds=round(time.monotonic() - begun, 1),
+            source=place.source,
+        )
+
+    def _copy(self) -> Path:
+        self.copies += 1
+        copy = self.measured.parent / f"copy{self.copies}"
+        shutil.copytree(self.measured, copy)
+        return copy
 
 
 def read(path: Path) -> dict[tuple[str, str], Tried]:
@@ -166,6 +200,7 @@ def main() -> None:
     options.add_argument(
         "--timeout", type=float, default=300.0, help="seconds for each run of tests"
     )
+    options.add_argument("--jobs", type=int, default=1, help="how many side by side")
     options.add_argument("--out", type=Path, default=OUT, help="the file with what is done")
     given = options.parse_args()
     places = drawn(given.count, given.seed)
@@ -174,7 +209,7 @@ def main() -> None:
     given.out.parent.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
     with given.out.open("a", encoding="utf-8") as file:
-        for one in tried(missing, given.timeout, console):
+        for one in tried(missing, given.timeout, given.jobs, console):
             file.write(json.dumps(asdict(one), ensure_ascii=False) + "\n")
             file.flush()
     after = read(given.out)

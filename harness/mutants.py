@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import random
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,16 +77,21 @@ class Place:
 
 
 def drawn(count: int, seed: int) -> list[Place]:
-    """Return so many places, one change each, in an order that a greater count only adds to."""
-    chance = random.Random(seed)
+    """Return so many places, one change each, in an order that a greater count only adds to.
+
+    Nor does it change for a file when another one does.
+    """
     found: list[Place] = []
     for folder in SOURCES:
         for file in sorted((ROOT / "src" / folder).rglob("*.py")):
             text = file.read_text(encoding="utf-8")
             path = file.relative_to(ROOT / "src").as_posix()
             found += [Place(path=path, text=text, mutant=one) for one in mutants_of(text)]
-    chance.shuffle(found)
-    return found[:count]
+    return sorted(found, key=lambda place: _lot(f"{seed} {place.key}"))[:count]
+
+
+def _lot(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
 
 
 def near(path: str) -> tuple[str, ...]:
