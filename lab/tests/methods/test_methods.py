@@ -162,6 +162,18 @@ def test_the_released_defaults_leave_a_small_prompt_alone_and_say_why() -> None:
     assert shortened.detail
 
 
+def test_results_shortened_at_arrival_are_sent_and_the_detail_says_why_nothing_is_elided() -> None:
+    view = "\n".join(f"line {number} of the file that is read again" for number in range(30))
+    chat = [dict(message) for message in _long_chat(8)]
+    chat[3]["content"] = chat[-1]["content"] = view
+
+    shortened = made("agora", repeats=True, min_tokens=100_000_000).shorten(chat)
+
+    assert shortened.messages[:-1] == chat[:-1]
+    assert "26 lines left out, unchanged, shown above" in contents(shortened.messages)[-1]
+    assert "shortened at arrival" in shortened.detail
+
+
 def test_masking_keeps_every_action() -> None:
     chat = _long_chat(30)
 

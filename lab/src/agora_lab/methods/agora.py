@@ -48,10 +48,11 @@ class Agora:
         compression = self.compressor.compress(
             messages, format="openai", observations=self.observations, model=self.model
         )
-        if compression.reason is Reason.COMPRESSED:
-            sent = compression.messages
-            return Shortened(messages=[_unsaid(one) for one in sent] if self.blind else sent)
-        return Shortened(messages=messages, detail=compression.summary())
+        sent = compression.messages if compression.changed else messages
+        detail = "" if compression.reason is Reason.COMPRESSED else compression.summary()
+        return Shortened(
+            messages=[_unsaid(one) for one in sent] if self.blind else sent, detail=detail
+        )
 
 
 def _unsaid(message: Mapping[str, Any]) -> Mapping[str, Any]:

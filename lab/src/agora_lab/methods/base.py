@@ -16,7 +16,7 @@ class Shortened:
     """Tokens of the method's own calls to a language model, added to its bill."""
     output_tokens: int = 0
     detail: str = ""
-    """Why nothing was changed, if so."""
+    """Why nothing was elided, if so."""
 
 
 class Method(Protocol):
