@@ -13,6 +13,7 @@ from agora.core.scorer import Scorer
 from agora.core.trajectory import Anchor, Step
 from agora.errors import BundleError
 from agora.scorers import load_scorer
+from agora_lab.backbones.readers.references import REFERENCE
 from agora_lab.methods.base import Messages, Shortened, SkipMethod
 from agora_lab.methods.weighed import Weighed
 
@@ -56,11 +57,14 @@ class Agora:
 
 
 def _unsaid(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a message whose markers and notes say which steps they stand for and no more."""
+    """Return a message whose markers and notes say which steps they stand for and no more.
+
+    References say only that there were lines.
+    """
     content = message.get("content")
     if message.get("role") == "assistant" or not isinstance(content, str):
         return message
-    return {**message, "content": _SAID.sub(r"\1", content)}
+    return {**message, "content": REFERENCE.sub("[lines left out]", _SAID.sub(r"\1", content))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import importlib
 from typing import Protocol
 
 from agora_lab.backbones.base import Answer, Messages, prompt_text
+from agora_lab.backbones.readers.references import looked_up
 
 __all__ = ["NAMES", "Reader", "ReaderBackbone", "claims", "reader"]
 
@@ -39,7 +40,7 @@ class ReaderBackbone:
 
     def answer(self, messages: Messages) -> Answer:
         """Return the reader's action; it is sure of it and costs nothing."""
-        return Answer(text=self._reader.act(prompt_text(messages)))
+        return Answer(text=self._reader.act(prompt_text(looked_up(messages))))
 
 
 def claims(name: str, task: str) -> bool:
