@@ -102,13 +102,6 @@ def prepare(gguf: Path, folder: Path) -> None:
     show_default=True,
     help="How many work side by side; the model is in memory once.",
 )
-@click.option(
-    "--threads",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Of each process. On a quiet machine one process with all threads does as well.",
-)
 @click.option("--seed", type=int, default=0, show_default=True)
 def run(
     model: Path,
@@ -124,7 +117,6 @@ def run(
     only_first: bool,
     arithmetic: str,
     processes: int,
-    threads: int,
     seed: int,
 ) -> None:
     """Judge the prompts of every method. Stop it at any time; the same command resumes it.
@@ -152,7 +144,8 @@ def run(
         plan = _fixed(names, most_tokens, limit_tokens) | {"sources": names, "halves": [half]}
         plan |= {"model": model.name, "arithmetic": arithmetic, "seed": seed, "prompts_of": other}
         written.plan(plan)
-        judge, tokenizer = likelihood.load(model, arithmetic=arithmetic, threads=threads)
+        # One thread each: after a fork, those of torch's pool would wait for ever.
+        judge, tokenizer = likelihood.load(model, arithmetic=arithmetic, threads=1)
         rendering = Rendering(tokenizer)
         passed, sizes = _passed(prompts_of), (most_tokens, limit_tokens)
         queues = {
