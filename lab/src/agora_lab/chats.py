@@ -1,11 +1,13 @@
 """A chat of an agent that acts by text, read as a task and the steps taken since."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from agora.core.budget import Budget
+from agora.core.reading.repeats import Shown, expanding
 from agora.core.renditions.gone import gone
 from agora.core.renditions.markers import PaperMarkers
 from agora.core.renditions.rendition import Rendition
@@ -18,6 +20,11 @@ K_RECENT = 2
 """How many of the newest steps a floor keeps, as in the paper."""
 COUNTER: TokenCounter = EstimatedTokens()
 """The default token counter: AGORA's own."""
+REFERENCE = re.compile(
+    r"^\[\d{1,6} lines left out, unchanged[^\]\n]{0,40}, shown above(?: #([0-9a-f]{4,12}))?\]$",
+    re.MULTILINE,
+)
+"""Stands for lines that the prompt shows above."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,3 +190,22 @@ def _step(number: int, messages: Sequence[Message], counter: TokenCounter) -> Ch
         observation="\n".join(text_of(message) for message in messages[1:]),
         tokens=tokens_of(messages, counter),
     )
+
+
+def looked_up(messages: Messages) -> Messages:
+    """Return messages with the lines that references stand for; as they are where there are none.
+
+    A language model looks further up without being taught; for readers, which are programs, that is
+    done here, by the rule that a reference states. Results are the user's messages but for the
+    first, as an agent that acts by text has them.
+    """
+    results = [at for at, message in enumerate(messages) if message["role"] == "user"][1:]
+    named = [REFERENCE.search(text_of(messages[at])) for at in results]
+    code = next((found[1] or "" for found in named if found), None)
+    if code is None:
+        return messages
+    expand = expanding(Shown(), code)
+    read = list(messages)
+    for at in results:
+        read[at] = with_text(read[at], expand(text_of(read[at])))
+    return read

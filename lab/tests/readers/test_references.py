@@ -1,7 +1,7 @@
 from typing import Any
 
 from agora.compressor import Compressor
-from agora_lab.backbones.readers.references import looked_up
+from agora_lab.chats import looked_up
 
 VIEW = "\n".join(f"line {number} of what is seen again and again" for number in range(30))
 CHAT: list[dict[str, Any]] = [

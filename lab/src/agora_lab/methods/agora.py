@@ -13,7 +13,7 @@ from agora.core.scorer import Scorer
 from agora.core.trajectory import Anchor, Step
 from agora.errors import BundleError
 from agora.scorers import load_scorer
-from agora_lab.backbones.readers.references import REFERENCE
+from agora_lab.chats import REFERENCE
 from agora_lab.methods.base import Messages, Shortened, SkipMethod
 from agora_lab.methods.weighed import Weighed
 

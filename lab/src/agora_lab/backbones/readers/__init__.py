@@ -9,7 +9,7 @@ import importlib
 from typing import Protocol
 
 from agora_lab.backbones.base import Answer, Messages, prompt_text
-from agora_lab.backbones.readers.references import looked_up
+from agora_lab.chats import looked_up
 
 __all__ = ["NAMES", "Reader", "ReaderBackbone", "claims", "reader"]
 
