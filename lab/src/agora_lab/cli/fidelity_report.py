@@ -30,7 +30,20 @@ _HALF = click.Choice(["validation", "test", "both"])
     multiple=True,
     help="The run of another judge on the same anchors; repeatable.",
 )
-def report(folder: Path, out: Path | None, half: str, beside: tuple[Path, ...]) -> None:
+@click.option(
+    "--compare",
+    type=(str, str),
+    multiple=True,
+    metavar="OURS THEIRS",
+    help="Two methods to compare, instead of those that the plan fixed; repeatable.",
+)
+def report(
+    folder: Path,
+    out: Path | None,
+    half: str,
+    beside: tuple[Path, ...],
+    compare: tuple[tuple[str, str], ...],
+) -> None:
     """Write the report on the run in FOLDER: fidelity.html to look into, .md and .json.
 
     It is made from the run's files alone, while the run goes on if need be.
@@ -39,7 +52,8 @@ def report(folder: Path, out: Path | None, half: str, beside: tuple[Path, ...]) 
         from agora_lab.fidelity.report import PAGE_FILE, make
 
         place = out or folder / "report"
-        found = make(folder, place, half="" if half == "both" else half, beside=beside)
+        chosen = "" if half == "both" else half
+        found = make(folder, place, half=chosen, beside=beside, compare=compare)
     except AgoraError as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"{found.verdict}.")

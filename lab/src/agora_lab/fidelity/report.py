@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from agora_lab.evaluation.blocks import Table as Grid
 from agora_lab.evaluation.statistics import Estimate
 from agora_lab.evaluation.words import listed, percent
 from agora_lab.fidelity import recovered
-from agora_lab.fidelity.judged import FORMS, MAIN_KEEP, TARGETS, RunError, read_run
+from agora_lab.fidelity.judged import FORMS, MAIN_KEEP, TARGETS, Judged, RunError, read_run
 from agora_lab.fidelity.page import page
 from agora_lab.fidelity.recovered import Decision, Share, Table
 from agora_lab.fidelity.words import TARGETS as TARGET_WORDS
@@ -32,6 +32,8 @@ class Summary:
     margin: float | None
     planned: str
     """The day the plan was fixed."""
+    asked: bool
+    """Whether its comparisons were asked for with the report, and not fixed by the plan."""
     verdict: str
     sentences: tuple[str, ...]
     """One per kind of agent."""
@@ -48,17 +50,23 @@ class Summary:
 
 
 def make(
-    folder: Path, out: Path, *, half: str = "validation", beside: Sequence[Path] = ()
+    folder: Path,
+    out: Path,
+    *,
+    half: str = "validation",
+    beside: Sequence[Path] = (),
+    compare: Sequence[tuple[str, str]] = (),
 ) -> Summary:
     """Write the report on a run and return its figures.
 
     `half` is the half of the tasks to report on, or empty for both; runs in `beside`
-    are those of other judges on the same anchors.
+    are those of other judges on the same anchors. Pairs of methods in `compare` take the
+    place of the headline that the plan fixed.
 
     Raises:
         RunError: the folder holds no run, or no anchor that can be compared yet.
     """
-    table = Table(read_run(folder, half))
+    table = Table(_comparing(read_run(folder, half), compare))
     if not table.groups():
         raise RunError(
             str(folder),
@@ -66,13 +74,22 @@ def make(
             "let the run go on, or choose another --half",
         )
     others = {run.model: Table(run) for run in (read_run(one, half) for one in beside)}
-    found = summarise(table, half, others)
+    found = replace(summarise(table, half, others), asked=bool(compare))
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(_plain(asdict(found)), indent=1, sort_keys=True, allow_nan=False)
     (out / JSON_FILE).write_text(text + "\n", encoding="utf-8")
     (out / MARKDOWN_FILE).write_text(markdown(found), encoding="utf-8")
     (out / PAGE_FILE).write_text(page(table, _plain(asdict(found))), encoding="utf-8")
     return found
+
+
+def _comparing(run: Judged, compare: Sequence[tuple[str, str]]) -> Judged:
+    headline = [
+        {"source": source, "ours": ours, "theirs": theirs}
+        for ours, theirs in compare
+        for source in run.sources
+    ]
+    return replace(run, plan={**run.plan, "headline": headline}) if headline else run
 
 
 def summarise(table: Table, half: str, others: Mapping[str, Table]) -> Summary:
@@ -88,6 +105,7 @@ def summarise(table: Table, half: str, others: Mapping[str, Table]) -> Summary:
         half=half or "both",
         margin=float(margin) if isinstance(margin, int | float) else None,
         planned=str(run.plan.get("date", "")),
+        asked=False,
         verdict=verdict(decided),
         sentences=tuple(_sentences(table, found)),
         passed=tuple(recovered.passed(table)),
@@ -240,7 +258,8 @@ def _shown_groups(found: Summary, own: Sequence[Share]) -> list[str]:
 
 
 def _decided(found: Summary) -> Iterator[Block]:
-    yield Heading("The comparisons fixed before the run")
+    fixed = "asked for with this report" if found.asked else "fixed before the run"
+    yield Heading(f"The comparisons {fixed}")
     yield Text(
         "On the action; paired by task, p by Wilcoxon's signed-rank test over tasks, corrected by "
         "Holm over these comparisons only."
