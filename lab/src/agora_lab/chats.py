@@ -196,10 +196,12 @@ def looked_up(messages: Messages) -> Messages:
     """Return messages with the lines that references stand for; as they are where there are none.
 
     A language model looks further up without being taught; for readers, which are programs, that is
-    done here, by the rule that a reference states. Results are the user's messages but for the
-    first, as an agent that acts by text has them.
+    done here, by the rule that a reference states. Results are the tools' messages, or for an agent
+    that acts by text the user's but for the first.
     """
-    results = [at for at, message in enumerate(messages) if message["role"] == "user"][1:]
+    roles = [message["role"] for message in messages]
+    said = [at for at, role in enumerate(roles) if role == "user"][1:]
+    results = [at for at, role in enumerate(roles) if role == "tool"] or said
     named = [REFERENCE.search(text_of(messages[at])) for at in results]
     code = next((found[1] or "" for found in named if found), None)
     if code is None:

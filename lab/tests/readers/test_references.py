@@ -1,5 +1,7 @@
 from typing import Any
 
+import pytest
+
 from agora.compressor import Compressor
 from agora_lab.chats import looked_up
 
@@ -14,12 +16,37 @@ CHAT: list[dict[str, Any]] = [
 ]
 
 
-def test_a_reader_sees_the_lines_that_a_reference_stands_for() -> None:
-    compressor = Compressor(repeats=True)
-    sent = compressor.compress(CHAT, format="openai", observations="user").messages
+CALLS: list[dict[str, Any]] = [
+    CHAT[0],
+    CHAT[1],
+    *[
+        message
+        for number in (1, 2)
+        for message in (
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {
+                        "id": f"call_{number}",
+                        "type": "function",
+                        "function": {"name": "look", "arguments": "{}"},
+                    }
+                ],
+            },
+            {"role": "tool", "tool_call_id": f"call_{number}", "content": VIEW},
+        )
+    ],
+]
 
-    assert sent != CHAT
-    assert looked_up(sent) == CHAT
+
+@pytest.mark.parametrize(("chat", "observations"), [(CHAT, "user"), (CALLS, None)])
+def test_a_reader_sees_the_lines_that_a_reference_stands_for(chat: Any, observations: Any) -> None:
+    compressor = Compressor(repeats=True)
+    sent = compressor.compress(chat, format="openai", observations=observations).messages
+
+    assert sent != chat
+    assert looked_up(sent) == chat
 
 
 def test_a_prompt_without_references_is_as_it_was() -> None:
