@@ -292,6 +292,17 @@ def test_what_was_spoken_of_is_told_first() -> None:
     assert told(products, set(), most=1).text == '"Air Purifier"=3821016478; +2'
 
 
+def test_of_a_record_that_was_spoken_of_one_fact_comes_first_and_not_all() -> None:
+    found = facts_in(
+        '{"user_id": "omar_rossi_1241", "zip": "77271", "origin": "LAX", "born": "1970-06-06", '
+        '"payments": [{"payment_id": "card_7407366", "amount": 10}]}'
+    )
+
+    assert told(found, set(), asked=words("I am omar_rossi_1241"), most=3).text == (
+        "user_id=omar_rossi_1241 born=1970-06-06; payment_id=card_7407366; +3"
+    )
+
+
 def test_a_value_that_its_identity_says_already_is_left_out() -> None:
     assert brought('{"gift_card_6276644": {"source": "gift_card", "amount": 113}}') == (
         "gift_card_6276644 amount=113"

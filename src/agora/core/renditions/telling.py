@@ -47,9 +47,9 @@ def told(
 ) -> Told:
     """Return the facts that nothing in `known` tells, the most telling first to be given.
 
-    What is part of a record with a word in `asked`, one that was spoken of, counts twice. Facts
-    stand in the order of the observation, those of a record together behind what identifies it,
-    unless that is among the words in `said`.
+    Of each record with a word in `asked`, one that was spoken of, the most telling fact counts
+    twice. Facts stand in the order of the observation, those of a record together behind what
+    identifies it, unless that is among the words in `said`.
 
     >>> from agora.core.reading.records import facts_in
     >>> cards = facts_in('[{"id": "card_6276", "balance": 113}, {"id": "card_7480", "balance": 6}]')
@@ -131,9 +131,11 @@ class _Telling:
         sure: Sequence[int] = (),
     ) -> "_Telling":
         """Rank the facts that are new, those that are sure to be told first."""
-        spoken = _spoken_of(found, asked) if asked else ()
-        weighs = [-fact.weight * 2 if fact.record in spoken else -fact.weight for fact in found]
-        first = sorted(new, key=weighs.__getitem__)
+        first = sorted(new, key=lambda at: -found[at].weight)
+        if asked:
+            # Of each record that was spoken of, what tells most comes first.
+            leads = _leads(found, first, _spoken_of(found, asked))
+            first.sort(key=lambda at: -found[at].weight * (2 if at in leads else 1))
         if sure:
             first.sort(key=lambda at: at not in sure)
         ranked = {at: found[at].weight / (1 + place / 8) for place, at in enumerate(first)}
@@ -175,6 +177,15 @@ def _spoken_of(found: Sequence[Fact], asked: Set[str]) -> set[int]:
         elif word in asked:
             records.add(found[at].record)
     return records
+
+
+def _leads(found: Sequence[Fact], ranked: Sequence[int], spoken: Set[int]) -> set[int]:
+    """Return the first of the ranked facts of each record that was spoken of."""
+    leads: dict[int, int] = {}
+    for at in ranked:
+        if found[at].record in spoken:
+            leads.setdefault(found[at].record, at)
+    return set(leads.values())
 
 
 def _identities(found: Sequence[Fact], said: Set[str]) -> dict[int, int]:
