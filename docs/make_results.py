@@ -149,6 +149,10 @@ FILES = {
         "needs.json again, with commands word for word in their lines",
         "python -m lab.benchmarks.needs coding --json docs/results/needs-commands.json …",
     ),
+    "long-references.json": (
+        "long conversations with references, by readers that look further up and by one that does not",
+        "agora lab grid lab/grids/long_references.toml --out RUN --workers 0",
+    ),
     "thoughts.json": (
         "what later messages take up of thoughts, commands and results",
         "python -m lab.benchmarks.thoughts coding intercode airline claude-code …",
