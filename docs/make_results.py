@@ -150,7 +150,7 @@ FILES = {
         "python -m lab.benchmarks.needs coding --json docs/results/needs-commands.json …",
     ),
     "long-references.json": (
-        "long conversations with references, by readers that look further up and by one that does not",
+        "long conversations with references, by readers that look further up or do not",
         "agora lab grid lab/grids/long_references.toml --out RUN --workers 0",
     ),
     "thoughts.json": (
