@@ -1,11 +1,11 @@
 """What of the next ten actions' needs is still in each method's prompt, without a language model.
 
-On the validation half of the recorded runs (of Claude Code on all sessions, which nothing here is
-trained on), at points drawn by lot. Looked at is what stands
-outside the floor, and neither in it nor in what came since: *names* that a later action uses,
-*copied* runs of eight words of a later action, *lines* of a later result that an old one had too
-(read again). Shares kept are means over points that need something, differences are paired, with
-95 % intervals over runs. Presence is not use: what only this supports is not chosen.
+At points drawn by lot, on the validation half of the recorded runs (of Claude Code on all sessions,
+which nothing here is trained on). Looked at is what stands outside the floor, and neither in it nor
+in what came since: *names* that a later action uses, *copied* runs of eight words of a later
+action, *lines* of a later result that an old one had too (read again). Shares kept are means over
+points that need something, differences are paired, with 95 % intervals over runs. Presence is not
+use: what only this supports is not chosen.
 
     python -m lab.benchmarks.needs coding --methods agora_forms_worth,agora_forms_command
 """
@@ -169,7 +169,7 @@ def _chat(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
             yield {"role": message["role"], "content": text, **more}
 
 
-def _runs(source: str) -> list[Recorded]:
+def _played(source: str) -> list[Recorded]:
     """Return the runs that points are drawn from."""
     if source == CLAUDE_CODE:
         return list(claude_code())
@@ -179,7 +179,7 @@ def _runs(source: str) -> list[Recorded]:
 
 def places(source: str, a_run: int) -> Iterator[tuple[Recorded, Parsed, int]]:
     """Yield steps of recorded runs, by lot, at most so many of each."""
-    for one in sorted(_runs(source), key=lambda one: lot("needs", one.id)):
+    for one in sorted(_played(source), key=lambda one: lot("needs", one.id)):
         parsed = parsed_of(one)
         if parsed is None:
             continue

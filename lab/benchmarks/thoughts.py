@@ -55,19 +55,15 @@ def taken_up(text: str) -> set[Any]:
     return names | runs_of(text)
 
 
-def has(text: str, runs: set[tuple[str, ...]], need: Any) -> bool:
-    """Tell whether a text has what is needed: a run of words, a name or a number."""
-    return need in runs if isinstance(need, tuple) else stands_in(need, text)
-
-
 class Texts:
     """A text and its runs of words."""
 
     def __init__(self, text: str) -> None:
         self.text, self.runs = text, runs_of(text)
 
-    def __contains__(self, need: object) -> bool:
-        return has(self.text, self.runs, need)
+    def __contains__(self, need: Any) -> bool:
+        """Tell whether it has what is needed: a run of words, a name or a number."""
+        return need in self.runs if isinstance(need, tuple) else stands_in(need, self.text)
 
     def add(self, text: str) -> None:
         """Append what came since."""

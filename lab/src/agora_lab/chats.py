@@ -1,13 +1,12 @@
 """A chat of an agent that acts by text, read as a task and the steps taken since."""
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from agora.core.budget import Budget
-from agora.core.reading.repeats import Shown, expanding
+from agora.core.reading.repeats import REFERENCE, Shown, expanding
 from agora.core.renditions.gone import gone
 from agora.core.renditions.markers import PaperMarkers
 from agora.core.renditions.rendition import Rendition
@@ -20,11 +19,6 @@ K_RECENT = 2
 """How many of the newest steps a floor keeps, as in the paper."""
 COUNTER: TokenCounter = EstimatedTokens()
 """The default token counter: AGORA's own."""
-REFERENCE = re.compile(
-    r"^\[\d{1,6} lines left out, unchanged[^\]\n]{0,40}, shown above(?: #([0-9a-f]{4,12}))?\]$",
-    re.MULTILINE,
-)
-"""Stands for lines that the prompt shows above."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,11 +196,11 @@ def looked_up(messages: Messages) -> Messages:
     roles = [message["role"] for message in messages]
     said = [at for at, role in enumerate(roles) if role == "user"][1:]
     results = [at for at, role in enumerate(roles) if role == "tool"] or said
-    named = [REFERENCE.search(text_of(messages[at])) for at in results]
-    code = next((found[1] or "" for found in named if found), None)
-    if code is None:
+    lines = (line for at in results for line in text_of(messages[at]).split("\n"))
+    found = next(filter(None, map(REFERENCE.fullmatch, lines)), None)
+    if found is None:
         return messages
-    expand = expanding(Shown(), code)
+    expand = expanding(Shown(), (found["code"] or "").strip(" #"))
     read = list(messages)
     for at in results:
         read[at] = with_text(read[at], expand(text_of(read[at])))

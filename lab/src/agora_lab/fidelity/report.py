@@ -32,7 +32,7 @@ class Summary:
     margin: float | None
     planned: str
     """The day the plan was fixed."""
-    asked: bool
+    asked: bool = False
     """Whether its comparisons were asked for with the report, and not fixed by the plan."""
     verdict: str
     sentences: tuple[str, ...]
@@ -105,7 +105,6 @@ def summarise(table: Table, half: str, others: Mapping[str, Table]) -> Summary:
         half=half or "both",
         margin=float(margin) if isinstance(margin, int | float) else None,
         planned=str(run.plan.get("date", "")),
-        asked=False,
         verdict=verdict(decided),
         sentences=tuple(_sentences(table, found)),
         passed=tuple(recovered.passed(table)),

@@ -8,12 +8,12 @@ from typing import Any
 
 from agora.compressor import Compressor
 from agora.core.compression import Reason
+from agora.core.reading.repeats import REFERENCE
 from agora.core.request import Observations
 from agora.core.scorer import Scorer
 from agora.core.trajectory import Anchor, Step
 from agora.errors import BundleError
 from agora.scorers import load_scorer
-from agora_lab.chats import REFERENCE
 from agora_lab.methods.base import Messages, Shortened, SkipMethod
 from agora_lab.methods.weighed import Weighed
 

@@ -18,10 +18,11 @@ MIN_LINES = 4
 MIN_CHARACTERS = 160
 """What has to be left out at least for a reference to be clearly shorter."""
 _RENUMBERED = " but for their numbers"
-_REFERENCE = re.compile(
+REFERENCE = re.compile(
     rf"\[(?P<count>\d{{1,6}}) lines left out, unchanged(?:{_RENUMBERED})?, shown above"
     r"(?P<code> #[0-9a-f]{4,12})?\]"
 )
+"""Stands for lines that the prompt shows above."""
 _NUMBER = re.compile(r"[ \t]{0,8}(\d{1,7})(?:\t|→|: ?| ?\| ?)")
 """How `cat -n`, `nl`, `grep -n` and the tools of agents number lines."""
 _SEAM = "\n"
@@ -208,7 +209,7 @@ def expanding(shown: Shown, code: str = "") -> Callable[[str], str]:
         hidden: list[Repeat] = []
         at = 0
         for number, line in enumerate(lines):
-            found = _REFERENCE.fullmatch(line)
+            found = REFERENCE.fullmatch(line)
             if found is None or (found["code"] or "").strip(" #") != code:
                 continue
             before, after = lines[number - CONTEXT : number], lines[number + 1 :][:CONTEXT]
