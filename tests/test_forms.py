@@ -152,6 +152,22 @@ def test_the_function_takes_tools_to_keep() -> None:
     assert found.decisions[0].outcome != "elided"
 
 
+def test_after_a_user_s_words_what_was_read_is_told_before_them_and_what_was_done_behind() -> None:
+    words = [{"role": "assistant", "content": "What next?"}, {"role": "user", "content": "Go on."}]
+    tools = ["get_order", "get_order", "get_order", "cancel_order", "get_order", "get_order"]
+    messages = chat(*tools, *["get_order"] * 2)
+    messages[5:5] = words
+
+    budget = Budget(keep_ratio=0.4, min_ratio=0.4)
+    sent = compressor(scorer=Fixed(StepWorth(0.1, 0.1)), budget=budget).compress(messages).messages
+
+    asked = sent.index(words[1])
+    before, behind = json.dumps(sent[:asked]), json.dumps(sent[asked:])
+    assert "3 get_order order_id=W-3000" in before
+    assert "cancel_order" not in before
+    assert "cancel_order" in behind
+
+
 def gone(found: agora.Compression) -> set[int]:
     # The first step keeps its calls in any case: the user's words stand before it.
     return {decision.number for decision in found.decisions if decision.form == "gone"}

@@ -102,12 +102,22 @@ def markers_in_messages(history: History, compression: Compression) -> set[int]:
                 reported |= masked_step(markers.pop(0), owner[position], history)
             for marker in markers:
                 reported |= named_steps(marker, history)
+                if users_words(after):
+                    assert_tells_of_no_tool(marker, compression)
             if markers and users_words(after) and not _PAPER.fullmatch(markers[0]):
                 head = markers[0].partition("\n")[0]
                 assert SIGNATURE in head or NOT_THE_USER in head, (
                     "a marker among the user's words is not signed"
                 )
     return reported
+
+
+def assert_tells_of_no_tool(marker: str, compression: Compression) -> None:
+    """Check that a marker among the user's words has no line for a step that called a tool."""
+    assert compression.trajectory is not None
+    for line in marker.split("\n")[1:]:
+        step = compression.trajectory.steps[int(line.partition(" ")[0]) - 1]
+        assert not step.calls, "what a tool said stands among the user's words"
 
 
 def assert_bare(before: Any, after: Any) -> None:

@@ -157,6 +157,25 @@ def test_a_marker_goes_into_the_result_of_a_kept_step() -> None:
     assert elide(*messages, n2="")[2] == saw("a", "a key\n\n[step 2 elided]")
 
 
+def test_a_run_goes_on_through_what_is_said_and_its_marker_stays_among_results() -> None:
+    messages = [USER, acts("a"), saw("a"), acts("b"), saw("b"), says("So?"), USER, acts("c")]
+    messages += [saw("c"), says("Well."), USER]
+    marked = saw("a", "a key\n\n[steps 2-3 elided]\n3 look -> x1")
+
+    out = elide(*messages, n2="", n3="look -> x1")
+    assert out == [USER, acts("a"), marked, says("So?"), USER, says("Well."), USER]
+    more = elide(*messages, acts("d"), saw("d"), n2="", n3="look -> x1")
+    assert more == [*out, acts("d"), saw("d")]
+
+
+def test_the_words_of_a_user_hold_a_marker_where_no_result_stays_before_them() -> None:
+    messages = (USER, acts("a"), saw("a"), says("So?"), USER, acts("b"), saw("b"), acts("c"))
+    out = elide(*messages, saw("c"), n1="", n2="")
+
+    signed = [f"[step {n} elided{SIGNATURE}]" for n in (1, 2)]
+    assert [out[0]["content"], out[2]["content"]] == [f"Find it.\n\n{text}" for text in signed]
+
+
 def test_content_of_parts_gets_the_marker_as_one_more_part() -> None:
     user = {"role": "user", "content": [{"type": "text", "text": "Find it."}]}
     out = elide(user, acts("a"), saw("a"), acts("b"), saw("b"), n1="")

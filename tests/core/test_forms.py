@@ -1,5 +1,6 @@
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -65,13 +66,29 @@ def test_without_room_only_what_changed_something_is_named() -> None:
     assert [d.outcome for d in decisions] == ["elided", "elided", "floor"]
 
 
-def test_the_first_step_after_a_user_s_words_keeps_its_calls() -> None:
+def test_what_was_read_after_a_user_s_words_may_go_as_any_other() -> None:
     said = [Utterance(after=3, text="go on", tokens=5, by_user=True)]
     past = make_past(*(make_step(n) for n in range(6)), said=said)
 
     forms = forms_of(planned(past), 0)
 
-    assert forms == ["action", "gone", "gone", "action", "gone", "whole"]
+    assert forms == ["action", "gone", "gone", "gone", "gone", "whole"]
+
+
+def test_what_was_first_changed_after_a_user_s_words_keeps_its_calls() -> None:
+    said = [Utterance(after=2, text="book it", tokens=5, by_user=True)]
+    tools = ["get_item", "book_item", "get_item", "book_item", "book_item", "get_item"]
+    past = make_past(*(make_step(n, tool) for n, tool in enumerate(tools)), said=said)
+
+    forms = forms_of(planned(past), 0)
+
+    assert forms == ["action", "line", "gone", "action", "line", "whole"]
+
+
+def test_the_first_step_with_calls_keeps_them_after_one_by_text() -> None:
+    past = make_past(make_step(0, calls=(), action="look"), *(make_step(n) for n in (1, 2, 3)))
+
+    assert forms_of(planned(past), 0)[1:3] == ["action", "gone"]
 
 
 def test_tools_that_change_something_can_be_named() -> None:
@@ -186,16 +203,24 @@ def test_what_two_steps_tell_is_told_by_the_newer() -> None:
     assert "A-777" not in told[0]
 
 
-def test_what_was_said_between_two_steps_cuts_a_run() -> None:
-    steps = [make_step(n) for n in range(1, 4)]
-    said = [Utterance(after=2, text="go on", tokens=5, by_user=False)]
+@pytest.mark.parametrize(
+    ("calls", "by_user", "reaches"),
+    [(True, False, True), (False, False, True), (False, True, False)],
+)
+def test_only_words_that_could_hold_a_marker_cut_a_run(
+    calls: bool, by_user: bool, reaches: bool
+) -> None:
+    by_text: dict[str, Any] = {} if calls else {"calls": (), "action": "look up N-100"}
+    steps = [make_step(n, **by_text) for n in range(1, 4)]
+    said = [Utterance(after=2, text="go on", tokens=5, by_user=by_user)]
     room = make_past(*steps).floor_tokens({4})
 
     joined, cut = (planned(make_past(*steps, said=one)) for one in ((), said))
     lines = sum(options[1].tokens for options in joined.options[:-1])
 
     assert forms_of(joined, room + lines + joined.marker_tokens)[:2] == ["line", "line"]
-    assert forms_of(cut, 5 + room + lines + cut.marker_tokens)[:2] != ["line", "line"]
+    forms = forms_of(cut, 5 + room + lines + cut.marker_tokens)[:2]
+    assert (forms == ["line", "line"]) is reaches
 
 
 @given(

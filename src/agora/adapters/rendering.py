@@ -52,37 +52,25 @@ def render_messages(
 ) -> Rendered:
     """Write the messages: steps that are not in place go, their markers into what stays.
 
+    A marker stands in the last result before its steps, and among a user's words only where no
+    result stays. A run of steps goes on through what is said between them, as long as nothing
+    nearer could hold its marker.
+
     `bare` returns a message of the agent's without the thought before its command or its calls. It
     is asked only of messages that `Reading.spare` says may lose it.
     """
     steps = parsed.trajectory.steps
-    messages: list[Message] = []
-    positions: list[int] = []
-    attached: dict[int, list[str]] = {}
+    written = _Written(markers, wire)
     added: list[str] = []
+    positions: list[int] = []
     notes: dict[int, Iterator[str]] = {}
-    run: dict[int, Rendition] = {}
-    told: set[int] = set()
-    holder = -1
     for position, message in enumerate(parsed.messages):
         owner = parsed.owners[position]
         number = abs(owner)
         rendition = renditions.get(number)
         if rendition is not None and not rendition.in_place:
-            if number not in told:
-                told.add(number)
-                run[number] = rendition
+            written.leave_out(rendition)
             continue
-        if run:
-            if holder < 0:
-                raise ParseError(
-                    0, f"leaves no message before step {min(run)} that could hold its marker"
-                )
-            # Once for each message is enough: the sentence costs tokens in every prompt.
-            signed = holder not in attached and wire.speaks(messages[holder])
-            marker = markers.run(tuple(run.values()), signed=signed)
-            attached.setdefault(holder, []).append(marker)
-            run.clear()
         if bare is not None and rendition is not None and rendition.bare and owner > 0:
             message = bare(message)
         if rendition is not None and owner < 0:
@@ -91,15 +79,62 @@ def render_messages(
             own = list(islice(notes[number], wire.results(message)))
             message = wire.note(message, own)
             added += own
-        messages.append(message)
+        written.write(message, owner)
         positions.append(position)
-        if owner <= 0 and wire.holds(message):
-            holder = len(messages) - 1
-    for at, texts in attached.items():
-        text = GAP.join(texts)
-        messages[at] = wire.attach(messages[at], text)
-        added.append(f"{GAP}{text}")
-    return Rendered(messages, tuple(added), tuple(positions))
+    messages, attached = written.finish()
+    return Rendered(messages, (*added, *attached), tuple(positions))
+
+
+class _Written:
+    """The messages that stay, and which of them holds the marker of each run of others."""
+
+    def __init__(self, markers: Markers, wire: Wire) -> None:
+        self._markers = markers
+        self._wire = wire
+        self._messages: list[Message] = []
+        self._run: dict[int, Rendition] = {}
+        self._attached: dict[int, list[str]] = {}
+        self._holder = -1
+
+    def leave_out(self, rendition: Rendition) -> None:
+        """Count a step as removed, once for all of its messages."""
+        self._run.setdefault(rendition.number, rendition)
+
+    def write(self, message: Message, owner: int) -> None:
+        """Add a message that stays."""
+        takes = owner <= 0 and self._wire.holds(message) and (owner < 0 or self._spoken)
+        if owner or takes:
+            self._mark()
+        self._messages.append(message)
+        if takes:
+            self._holder = len(self._messages) - 1
+
+    def finish(self) -> tuple[list[Message], list[str]]:
+        """Return the messages with their markers, and what was attached."""
+        self._mark()
+        texts = {at: GAP.join(markers) for at, markers in self._attached.items()}
+        for at, text in texts.items():
+            self._messages[at] = self._wire.attach(self._messages[at], text)
+        return self._messages, [f"{GAP}{text}" for text in texts.values()]
+
+    @property
+    def _spoken(self) -> bool:
+        """Whether no result could hold a marker: only a user's words, if anything."""
+        return self._holder < 0 or self._wire.speaks(self._messages[self._holder])
+
+    def _mark(self) -> None:
+        """Close a run of removed steps with its marker."""
+        if not self._run:
+            return
+        if self._holder < 0:
+            raise ParseError(
+                0, f"leaves no message before step {min(self._run)} that could hold its marker"
+            )
+        # Once for each message is enough: the sentence costs tokens in every prompt.
+        signed = self._holder not in self._attached and self._spoken
+        marker = self._markers.run(tuple(self._run.values()), signed=signed)
+        self._attached.setdefault(self._holder, []).append(marker)
+        self._run.clear()
 
 
 def _notes(step: Step, rendition: Rendition, markers: Markers) -> Iterator[str]:

@@ -129,7 +129,9 @@ class Writer:
         segments: list[Segment] = []
         run: list[Rendition] = []
         markers = self._markers(min(elided, default=0))
-        spoken = False
+        # Where a marker would stand, whether that is among the user's words, and whether it would
+        # say so: once for each message.
+        held, spoken, signs = 0, True, True
         for segment, step, speaks in zip(
             self._whole[:size], self._steps, self._speaks, strict=False
         ):
@@ -140,10 +142,10 @@ class Writer:
             if rest is not None and not rest.in_place:
                 run.append(rest)
                 continue
-            if run:
-                segments.append(self._marker(f"{GAP}{markers.run(run, signed=spoken)}"))
-                run, spoken = [], False
-            spoken = spoken if speaks is None else speaks
+            takes = speaks is not None and (step is not None or spoken)
+            if run and takes:
+                segments.insert(held, self._marker(f"{GAP}{markers.run(run, signed=signs)}"))
+                held, run, signs = held + 1, [], False
             if step is None or rest is None:
                 segments.append(segment)
             else:
@@ -151,8 +153,11 @@ class Writer:
                 tokens = step.action_tokens + sum(self._marker(text).tokens for text in notes)
                 tokens -= thought_tokens(step, self._counter) if rest.bare else 0
                 segments.append(Segment((step.number, notes[0]), tokens))
+            if takes:
+                held = len(segments)
+                spoken = signs = bool(speaks)
         if run:
-            segments.append(self._marker(f"{GAP}{markers.run(run, signed=spoken)}"))
+            segments.insert(held, self._marker(f"{GAP}{markers.run(run, signed=signs)}"))
         return segments
 
     def _notes(self, step: Step, rest: Rendition, markers: Markers) -> list[str]:

@@ -54,11 +54,18 @@ class Plan:
     """Whether steps are whole or gone, best score first, as in the paper: what markers cost is
     not counted then, and may overspend."""
 
+    @property
+    def interrupted(self) -> set[int]:
+        """The steps after which a marker cannot reach on, because a user's words could hold one."""
+        by_calls = {step.number for step in self.past.steps if step.calls}
+        said = self.past.said
+        return {one.after for one in said if one.by_user and one.after not in by_calls}
+
     def decide(self, budget: int) -> tuple[Decision, ...]:
         """Return the decision for each step when all of the past may cost `budget`."""
         filling = Filling(
             self.options,
-            interrupted={utterance.after for utterance in self.past.said},
+            interrupted=self.interrupted,
             marker_tokens=self.marker_tokens,
             per_token=not self.by_score,
         )
@@ -127,7 +134,7 @@ def plan(
     """
     tools = forms.tools_with(past.reading_tools, past.changing_tools)
     telling = _Telling(past, held, tools)
-    carriers = _carriers(past)
+    carriers = _carriers(past, tools)
     options: list[Sequence[Rendition]] = []
     coded: list[int] = []
     named: list[int] = []
@@ -172,14 +179,24 @@ def plan(
     )
 
 
-def _carriers(past: Past) -> frozenset[int]:
-    """Return the steps that keep their calls because a user's words stand right before them.
+def _carriers(past: Past, tools: Tools) -> frozenset[int]:
+    """Return the steps that keep their calls, so that each marker has its place among results.
 
-    A marker is attached to what stands before the steps that it is about, and what tools said has
-    no place in a user's message. An agent that acts by text has no other.
+    What tools said has no place in a user's message, so a marker stands in the last result before
+    its steps. The first step has none before it, unless one that is never a candidate could hold
+    it, which nobody knows. And what was changed at a user's word must not seem to have been done
+    before it. An agent that acts by text has no place but the user's.
     """
     spoken = {0, *[utterance.after for utterance in past.said if utterance.by_user]}
-    return frozenset(step.number for step in past.steps if step.calls and step.number - 1 in spoken)
+    carriers: set[int] = set()
+    behind = False
+    for step in past.steps:
+        behind = behind or step.number - 1 in spoken
+        carries = step.calls and not step.fixed
+        if behind and carries and (not carriers or changes(step, tools)):
+            carriers.add(step.number)
+            behind = False
+    return frozenset(carriers)
 
 
 def _said(step: Step, went: Sequence[Outcome], told: Sequence[Told]) -> tuple[str, ...]:
