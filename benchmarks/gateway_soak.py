@@ -4,10 +4,12 @@
     python -m benchmarks.gateway_soak --minutes 4 --sessions 32
 
 First the sessions of `benchmarks.gateway_sessions` alone, then the same beside three conversations
-of 10,000 steps that come back again and again, each with a key of its own; half of the time for
-each. Sessions that are over begin anew under another key. For each part: how long calls took,
-directly and through the gateway; its memory with that of the process it starts; the breaks of the
-prefix that nobody decided on; and what was saved, against an editor without a deadline.
+of 10,000 steps, each with a key of its own; half of the time for each. They grow by a step a call,
+as agents do; with `--anew 8` they begin again after so many calls, which is harder: they are read
+in full each time. Sessions that are over begin anew under another key. For each part: how long
+calls took, directly and through the gateway; its memory with that of the process it starts; the
+breaks of the prefix that nobody decided on; and what was saved, against an editor without a
+deadline.
 """
 
 import argparse
@@ -19,6 +21,8 @@ import re
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +38,27 @@ LONG_STEPS = 10_000
 LONG_BYTES = 200
 
 
-def long_bodies(steps: int, number: int, calls: int) -> list[bytes]:
-    """Return calls of a very long conversation, one step apart."""
-    asked: dict[str, Any] = messages(steps + calls, LONG_BYTES)
-    first = {"role": "user", "content": f"Long session {number}: find fn_77."}
-    said = [json.dumps(each) for each in (first, *asked.pop("messages")[1:])]
-    head = json.dumps({**asked, "model": MODEL})[:-1] + ', "messages": ['
-    return [
-        (head + ", ".join(said[: 1 + 2 * n]) + "]}").encode() for n in range(steps, steps + calls)
-    ]
+class VeryLong:
+    """A conversation of 10,000 steps that grows by one at each call."""
+
+    def __init__(self, number: int, calls: int) -> None:
+        asked: dict[str, Any] = messages(LONG_STEPS + calls, LONG_BYTES)
+        first = {"role": "user", "content": f"Long session {number}: find fn_77."}
+        said = [first, *asked.pop("messages")[1:]]
+        head = json.dumps({**asked, "model": MODEL})[:-1] + ', "messages": ['
+        begun = 1 + 2 * LONG_STEPS
+        self._begun = (head + ", ".join(map(json.dumps, said[:begun]))).encode()
+        self._more = [f", {json.dumps(one)}".encode() for one in said[begun:]]
+
+    def bodies(self, most: int | None) -> Iterator[bytes]:
+        """Yield the calls, at most so many, the first one with 10,000 steps."""
+        body = bytearray(self._begun)
+        yield bytes(body) + b"]}"
+        for action, result in islice(
+            zip(self._more[::2], self._more[1::2], strict=True), most and most - 1
+        ):
+            body += action + result
+            yield bytes(body) + b"]}"
 
 
 class Memory(threading.Thread):
@@ -86,8 +102,8 @@ def _own_mb(pid: int) -> float:
 class Load:
     """Calls until the time is up, and how long each took."""
 
-    def __init__(self, url: str, until: float, pace: float) -> None:
-        self.url, self.until, self.pace = url, until, pace
+    def __init__(self, url: str, until: float, pace: float, anew: int | None) -> None:
+        self.url, self.until, self.pace, self.anew = url, until, pace, anew
         self.took: dict[int, list[float]] = defaultdict(list)
         self.long: list[float] = []
         self.long_edited = 0
@@ -120,10 +136,10 @@ class Load:
                 await asyncio.sleep(chance.uniform(0.5, 1.5) * self.pace)
             self.played.append((key, session.number))
 
-    async def very_long(self, client: aiohttp.ClientSession, bodies: list[bytes], key: str) -> None:
+    async def very_long(self, client: aiohttp.ClientSession, long: VeryLong, key: str) -> None:
         """Send the calls of a very long conversation, again from the first when they are out."""
         while True:
-            for body in bodies:
+            for body in long.bodies(self.anew):
                 if time.monotonic() > self.until:
                     return
                 seconds, edited = await self._post(client, body, key)
@@ -131,15 +147,15 @@ class Load:
                 self.long_edited += edited
                 await asyncio.sleep(self.pace)
 
-    async def run(self, sessions: list[Session], tag: str, long: list[list[bytes]]) -> None:
+    async def run(self, sessions: list[Session], tag: str, long: list[VeryLong]) -> None:
         """Run all of them side by side."""
         timeout = aiohttp.ClientTimeout(total=120)
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector, timeout=timeout) as client:
             work = [self.session(client, session, tag) for session in sessions]
             work += [
-                self.very_long(client, bodies, f"sk-{tag}-long-{n}")
-                for n, bodies in enumerate(long)
+                self.very_long(client, conversation, f"sk-{tag}-long-{n}")
+                for n, conversation in enumerate(long)
             ]
             await asyncio.gather(*work)
 
@@ -150,10 +166,11 @@ def part(
     sessions: list[Session],
     pace: float,
     tag: str,
-    long: list[list[bytes]],
+    long: list[VeryLong],
+    anew: int | None = None,
 ) -> Load:
     """Return what happened in so many seconds."""
-    load = Load(url, time.monotonic() + seconds, pace)
+    load = Load(url, time.monotonic() + seconds, pace, anew)
     asyncio.run(load.run(sessions, tag, long))
     return load
 
@@ -193,23 +210,25 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=64)
     parser.add_argument("--files", type=int, default=30, help="that each session reads")
     parser.add_argument("--pace", type=float, default=2.0, help="seconds between calls of one")
+    parser.add_argument("--anew", type=int, help="calls after which the long ones begin again")
     parser.add_argument("--out", help="the file that the figures go into, too")
     asked = parser.parse_args()
     # Of mixed length: every second one is half as long.
     files = [asked.files // (1 + number % 2) for number in range(asked.sessions)]
     sessions = [Session.made(number, files[number]) for number in range(asked.sessions)]
     bills = all_alone(sessions, None)
-    long = [long_bodies(LONG_STEPS, each, 8) for each in range(3)]
     seconds = asked.minutes * 60 / 2.2
+    long = [VeryLong(each, 1 + int(seconds / asked.pace)) for each in range(3)]
     with process("cached") as (up, _):
         direct = part(up, seconds / 5, sessions, asked.pace, "direct", [])
     figures: Figures = {"minutes": asked.minutes, "sessions": asked.sessions, "pace_s": asked.pace}
+    figures["long_begin_anew_after"] = asked.anew
     figures["direct"] = described(direct, bills, {})
     with process("cached") as (up, _), process("gateway", up) as (door, pid):
         for name, beside in (("without", []), ("with_three_long", long)):
             memory = Memory(pid)
             memory.start()
-            load = part(door, seconds, sessions, asked.pace, name, beside)
+            load = part(door, seconds, sessions, asked.pace, name, beside, asked.anew)
             memory.over.set()
             reported = json.loads(asyncio.run(_get(up + "/bills")))
             rss = {"end": memory.now, "most": memory.most, "of_that_children": memory.children}

@@ -284,6 +284,49 @@ def test_a_thought_that_a_tool_noted_down_leaves_no_line() -> None:
     assert {forms[0] for forms in seen} == {"gone", "whole"}
 
 
+def test_what_the_line_of_an_action_says_is_not_told_of_another_step() -> None:
+    order = {"order_id": "W-5000", "user_id": "ann_lee_77", "card_id": "card_1234", "x": "x" * 300}
+    asked = Call("get_user", json.dumps({"user_id": "ann_lee_77"}))
+    past = make_past(
+        make_step(1, calls=(asked,)), make_step(2, observation=json.dumps(order)), make_step(3)
+    )
+    found = planned(past, [StepWorth(0.1, 0.9, 1.0)] * 3, forms=Forms(actions=False))
+
+    told = [d.text for d in found.decide(past.floor_tokens({4}) + 250)]
+
+    assert "ann_lee_77" in told[0]
+    assert "card_1234" in told[1]
+    assert "ann_lee_77" not in told[1]
+
+
+def test_a_code_is_told_by_its_result_though_a_later_action_names_it() -> None:
+    booked = json.dumps({"booking_code": "CR-1306693", "text": "x" * 300})
+    looked = Call("get_booking", json.dumps({"code": "CR-1306693"}))
+    past = make_past(
+        make_step(1, "book_item", observation=booked), make_step(2, calls=(looked,)), make_step(3)
+    )
+
+    found = planned(past, forms=Forms(actions=False))
+
+    told = [d.text for d in found.decide(past.floor_tokens({4}) + 200)]
+
+    assert "code=CR-1306693" in told[0]
+
+
+def test_where_a_thing_stood_when_it_was_used_is_told_by_the_newest_step_alone() -> None:
+    shown = "In the cupboard is: a metal pot, a tin cup." + " It is quiet." * 40
+    taken = make_step(2, calls=(Call("act", '{"command": "take metal pot"}'),))
+    again = make_step(4, calls=(Call("act", '{"command": "take metal pot"}'),))
+    past = make_past(
+        make_step(1, observation=shown), taken, make_step(3, observation=shown), again, make_step(5)
+    )
+
+    told = [d.text for d in planned(past).decide(past.floor_tokens({6}) + 600)]
+
+    assert "metal pot" in told[2]
+    assert "metal pot" not in told[0]
+
+
 def test_where_there_is_room_a_line_names_all_of_a_booking() -> None:
     given = {f"flight_{n}": f"HAT10{n}" for n in range(1, 8)}
     past = make_past(

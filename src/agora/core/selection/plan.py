@@ -20,7 +20,7 @@ from agora.core.renditions.draft import Draft, Forms, Tell
 from agora.core.renditions.gone import gone
 from agora.core.renditions.markers import Markers
 from agora.core.renditions.rendition import Place, Rendition
-from agora.core.renditions.short_action import short_action
+from agora.core.renditions.short_action import ShortAction, short_action
 from agora.core.renditions.table import TABLE
 from agora.core.renditions.telling import Told, ways_to_tell, words
 from agora.core.renditions.whole import whole
@@ -130,10 +130,12 @@ def plan(
 ) -> Plan:
     """Work out what each form of each step would say, cost and be worth.
 
-    What several steps tell is told once, by the newest of them.
+    What several steps tell is told once, by the newest of them, and not at all where the line of an
+    action says it.
     """
     tools = forms.tools_with(past.reading_tools, past.changing_tools)
-    telling = _Telling(past, held, tools)
+    deeds = {one.number: short_action(one, tools) for one in past.steps if one.number not in held}
+    telling = _Telling(past, deeds, tools)
     carriers = _carriers(past, tools)
     options: list[Sequence[Rendition]] = []
     coded: list[int] = []
@@ -145,7 +147,7 @@ def plan(
             continue
         if step.number in carriers:
             step = replace(step, removable=False)
-        done = short_action(step, tools)
+        done = deeds[step.number]
         went = [outcome(result) for result in step.results]
         told = telling.of(step, frozenset(done.text.replace("=", " ").split()), went)
         nothing = (_NOTHING,) * len(went)
@@ -241,17 +243,19 @@ class _Ways(NamedTuple):
 class _Telling:
     """What the results of steps have to tell, asked from the newest step to the oldest."""
 
-    def __init__(self, past: Past, held: Mapping[int, str], tools: Tools) -> None:
+    def __init__(self, past: Past, deeds: Mapping[int, ShortAction], tools: Tools) -> None:
         said = [utterance.text for utterance in past.said]
         standing = [past.preamble, *said]
         for step in past.steps:
-            if step.number in held:
+            if step.number not in deeds:
                 standing += [step.action, step.observation]
-        self._known = all_names(standing)
+        self._told = all_names(standing)
+        # With what the lines of actions say.
+        self._known = self._told | all_names([done.text for done in deeds.values()])
         task = past.anchor.task
         self._asked = frozenset().union(words(task), *map(words, said))
         self._shows = spoken_of(past.steps, phrases(task).union(*map(phrases, said)))
-        self._codes = _codes([step for step in past.steps if step.number not in held], tools)
+        self._codes = _codes([step for step in past.steps if step.number in deeds], tools)
 
     def of(self, step: Step, words: frozenset[str], went: Sequence[Outcome]) -> _Ways:
         """Return what is told of a step whose action says these words, and whose calls went so.
@@ -266,6 +270,8 @@ class _Telling:
         for at, (result, how) in enumerate(zip(step.results, went, strict=True)):
             said = words.union(all_names([how.reason])) if how.reason else words
             found, own = self._found(step, at, said)
+            # Codes are told by the result that brought them: the line of an action may be gone.
+            self._known.difference_update([found[place].tells for place in own])
             # What a text shows of things is known for the whole step.
             shown = found[len(observe(result.text).facts) :]
             each.append(
@@ -275,7 +281,9 @@ class _Telling:
             )
             coded = coded or bool(own)
             new += found
-        self._known.update([fact.tells for fact in new])
+        told = [fact.tells for fact in new]
+        self._told.update(told)
+        self._known.update(told)
         most = max(map(len, each))
         tells = [tuple(ways[min(level, len(ways) - 1)] for ways in each) for level in range(most)]
         return _Ways(tuple(tells), coded)
@@ -292,7 +300,7 @@ class _Telling:
         own = [
             place
             for place in (*self._codes.get((step.number, at), ()), *used)
-            if found[place].tells not in self._known and found[place].tells not in said
+            if found[place].tells not in self._told and found[place].tells not in said
         ]
         return found, tuple(own[:_MOST_CODES])
 
