@@ -15,10 +15,9 @@ import argparse
 import json
 import os
 import sys
-import tarfile
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -29,8 +28,9 @@ from agora.logs.moments import prompt_tokens
 from agora.replay.measure import Measured, measure
 from agora.replay.report import billed_dollars
 from agora.replay.simulate import Policy, replay_by
+from harness.recordings import CLAUDE_CODE, unpacked
 
-DATA = Path(os.environ.get("AGORA_DATA", "../shared/data")) / "claude-code" / "sessions.tar.xz"
+DATA = Path(os.environ.get("AGORA_DATA", "../shared/data")) / CLAUDE_CODE
 SUM_BAR, SESSION_BAR = 0.03, 0.10
 
 
@@ -122,14 +122,10 @@ def main() -> None:
     options.add_argument("paths", nargs="*", type=Path)
     options.add_argument("--out", type=Path)
     given = options.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        paths = given.paths
-        if not paths:
-            if not DATA.exists():
-                sys.exit(f"there is no {DATA}; set AGORA_DATA, or name your own logs")
-            with tarfile.open(DATA) as archive:
-                archive.extractall(scratch, filter="data")
-            paths = [Path(scratch)]
+    if not given.paths and not DATA.exists():
+        sys.exit(f"there is no {DATA}; set AGORA_DATA, or name your own logs")
+    with ExitStack() as stack:
+        paths = given.paths or [stack.enter_context(unpacked(DATA))]
         start = time.perf_counter()
         found, without = sessions_in(paths)
         seconds = time.perf_counter() - start

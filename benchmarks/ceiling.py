@@ -17,8 +17,6 @@ import math
 import os
 import random
 import sys
-import tarfile
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -35,6 +33,7 @@ from agora.errors import AgoraError
 from agora.logs import Recording, Tally, read_logs
 from agora.replay.measure import measure
 from agora.replay.simulate import Policy, PolicyBill, replay_by
+from harness.recordings import CLAUDE_CODE, unpacked
 
 CEILINGS = (1.0, 1.01, 1.02, 1.03, 1.05, 1.1, math.inf)
 SHEETS = (
@@ -290,12 +289,11 @@ def _coding(data: Path, runs: int) -> list[Recording]:
 
 
 def _claude_code(data: Path) -> list[Recording]:
-    path = data / "claude-code" / "sessions.tar.xz"
+    path = data / CLAUDE_CODE
     if not path.exists():
         return []
-    with tempfile.TemporaryDirectory() as folder, tarfile.open(path) as archive:
-        archive.extractall(folder, filter="data")
-        return list(read_logs([Path(folder)], Tally()))
+    with unpacked(path) as folder:
+        return list(read_logs([folder], Tally()))
 
 
 def main() -> None:

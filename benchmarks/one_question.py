@@ -19,12 +19,10 @@ import math
 import os
 import platform
 import sys
-import tarfile
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, redirect_stderr
+from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import asdict
 from io import StringIO
 from itertools import islice
@@ -35,6 +33,7 @@ from agora.compressor import Compressor
 from agora.logs import Recording, Tally, read_logs
 from agora.scorers.recency import RecencyScorer
 from harness.one_question import Asked, ask, ask_log, drawn, recorded, spread
+from harness.recordings import CLAUDE_CODE, unpacked
 
 DATA = Path(os.environ.get("AGORA_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SETTINGS = {
@@ -77,16 +76,13 @@ def ask_recorded(recordings: list[Recording]) -> dict[str, Asked]:
 @contextmanager
 def folders(data: Path) -> Iterator[list[Path]]:
     """Give the folders of logs below another, archives among them unpacked."""
-    with tempfile.TemporaryDirectory() as place:
-        found = []
-        for folder in sorted(path for path in data.iterdir() if path.is_dir()):
-            if folder.name == "claude-code":
-                unpacked = Path(place) / folder.name
-                with tarfile.open(folder / "sessions.tar.xz") as archive:
-                    archive.extractall(unpacked, filter="data")
-                folder = unpacked
-            found.append(folder)
-        yield found
+    with ExitStack() as stack:
+        found = sorted(path for path in data.iterdir() if path.is_dir())
+        packed = data / CLAUDE_CODE
+        yield [
+            stack.enter_context(unpacked(packed)) if path == packed.parent else path
+            for path in found
+        ]
 
 
 def main() -> int:

@@ -14,8 +14,6 @@ import argparse
 import json
 import random
 import re
-import tarfile
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +21,8 @@ from typing import Any
 
 import numpy as np
 from harness.properties.markers import quoted_command
+from harness.recordings import CLAUDE_CODE as SESSIONS
+from harness.recordings import unpacked
 
 from agora.adapters import Parsed
 from agora.core.floor import floor
@@ -131,10 +131,9 @@ def claude_code() -> Iterator[Recorded]:
     Raises:
         DataError: the data are not there.
     """
-    path = data_file("claude-code/sessions.tar.xz", origin="the sessions of the data README")
-    with tempfile.TemporaryDirectory() as folder, tarfile.open(path) as archive:
-        archive.extractall(folder, filter="data")
-        for one in read_logs([Path(folder)], Tally()):
+    path = data_file(str(SESSIONS), origin="the sessions of the data README")
+    with unpacked(path) as folder:
+        for one in read_logs([folder], Tally()):
             yield Recorded(
                 source=CLAUDE_CODE,
                 kind="coding",
@@ -243,7 +242,10 @@ def report(results: Any, several: Sequence[Point], against: str) -> list[dict[st
     for (share, name), kept in results.items():
         row: dict[str, Any] = {"share": share, "method": name, "points": len(kept)}
         for kind in ("names", "copied", "lines", "sent"):
-            row[kind] = round(float(np.mean([one[kind] for one in kept if kind in one])), 4)
+            shares = [one[kind] for one in kept if kind in one]
+            if not shares:
+                continue
+            row[kind] = round(float(np.mean(shares)), 4)
             if name != against and (share, against) in results:
                 row[f"{kind} ahead"] = _ahead(kept, results[share, against], several, kind)
         rows.append(row)

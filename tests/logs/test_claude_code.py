@@ -2,7 +2,6 @@
 
 import json
 import os
-import tarfile
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from agora.logs import Recording, Tally, read_logs
 from agora.logs.moments import moments_of
 from agora.replay.report import billed_dollars
 from agora.replay.simulate import Policy, replay_by
+from harness.recordings import CLAUDE_CODE, unpacked
 
 DATA = Path(os.environ.get("AGORA_DATA", Path(__file__).parents[3] / "shared" / "data"))
 Line = dict[str, Any]
@@ -257,16 +257,16 @@ def test_tokens_kept_for_an_hour_are_read_apart(tmp_path: Path) -> None:
     assert billed_dollars(usage, sheet) == pytest.approx((1 + 30 + 2 * 599) * 5e-6)
 
 
-def test_the_bill_of_real_sessions_is_that_of_the_provider(tmp_path: Path) -> None:
-    packed = DATA / "claude-code" / "sessions.tar.xz"
+def test_the_bill_of_real_sessions_is_that_of_the_provider() -> None:
+    packed = DATA / CLAUDE_CODE
     if not packed.exists():
         pytest.skip("there is no claude-code in the data folder; set AGORA_DATA to where it lies")
-    with tarfile.open(packed) as archive:
-        archive.extractall(tmp_path, filter="data")
+    with unpacked(packed) as folder:
+        recordings = list(read_logs([folder], Tally()))
 
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     calls = refused = 0
-    for one in read_logs([tmp_path], Tally()):
+    for one in recordings:
         sheet = sheet_for(one.model or "")
         [was] = replay_by(one, [sheet], [Policy.AS_IT_WAS])
         refused += bool(was.illegal)

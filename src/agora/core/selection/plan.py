@@ -246,12 +246,16 @@ class _Telling:
     def __init__(self, past: Past, deeds: Mapping[int, ShortAction], tools: Tools) -> None:
         said = [utterance.text for utterance in past.said]
         standing = [past.preamble, *said]
+        called: list[str] = []
         for step in past.steps:
-            if step.number not in deeds:
+            done = deeds.get(step.number)
+            if done is None:
                 standing += [step.action, step.observation]
+            elif step.calls:
+                called.append(done.text)
         self._told = all_names(standing)
-        # With what the lines of actions say.
-        self._known = self._told | all_names([done.text for done in deeds.values()])
+        # Calls are told in few words, before anything else is. A command by text may not fit.
+        self._known = self._told | all_names(called)
         task = past.anchor.task
         self._asked = frozenset().union(words(task), *map(words, said))
         self._shows = spoken_of(past.steps, phrases(task).union(*map(phrases, said)))

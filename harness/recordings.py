@@ -1,0 +1,19 @@
+"""Recorded sessions that lie in the data folder as an archive."""
+
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+CLAUDE_CODE = Path("claude-code") / "sessions.tar.xz"
+"""Where the sessions of Claude Code are in the data folder."""
+
+
+@contextmanager
+def unpacked(archive: Path) -> Iterator[Path]:
+    """Give a folder with what is in an archive, there for as long as it is used."""
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(archive) as packed:
+            packed.extractall(folder, filter="data")
+        yield Path(folder)
