@@ -92,6 +92,11 @@ FILES = {
         "what could be left out of results as they arrive, and what that saves of the bill",
         "python -m benchmarks.arrival LOG --json docs/results/arrival.json",
     ),
+    "long-lines-now.jsonl.gz": (
+        "the same with markers that reach across a user's words: 150 rows of readers that know the "
+        "grammar",
+        "agora lab grid lab/grids/long_lines.toml --out RUN --workers 0",
+    ),
     "long-lines.jsonl.gz": (
         "long conversations with the lines of 0.3, read with and without their grammar: 300 rows",
         "agora lab grid lab/grids/long_lines.toml --out RUN --workers 0",
