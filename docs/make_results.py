@@ -93,8 +93,7 @@ FILES = {
         "python -m benchmarks.arrival LOG --json docs/results/arrival.json",
     ),
     "long-lines-now.jsonl.gz": (
-        "the same with markers that reach across a user's words: 150 rows of readers that know the "
-        "grammar",
+        "the same with markers that reach across a user's words, with the grammar: 150 rows",
         "agora lab grid lab/grids/long_lines.toml --out RUN --workers 0",
     ),
     "long-lines.jsonl.gz": (
