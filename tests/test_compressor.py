@@ -311,6 +311,7 @@ def test_what_cannot_be_read_comes_back_as_it_is(messages: Any) -> None:
 
     assert compression.messages is messages
     assert compression.reason is Reason.UNREADABLE
+    assert (compression.tokens_before, compression.tokens_after) == (0, 0)
     with pytest.raises(UnknownFormatError):
         every_call(strict=True).compress(messages)
 

@@ -8,7 +8,7 @@ from agora.adapters.base import Parsed
 from agora.adapters.formats.anthropic import FORMAT
 from agora.core.renditions.markers import SIGNATURE, BareMarkers
 from agora.core.request import Request
-from agora.core.tokens import Characters
+from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS, Characters
 from agora.core.trajectory import Result
 from harness.renditions import renditions
 
@@ -136,6 +136,9 @@ def test_images_and_documents_cost_a_constant() -> None:
     parsed = parse(saw(text("Find it."), image), acts("a"), saw(result("a", [image])))
 
     assert 2_000 < parsed.trajectory.tokens < 3_000
+    document = {**image, "type": "document"}
+    more = parse(saw(text("Find it."), document), acts("a"), saw(result("a", [document])))
+    assert more.trajectory.tokens - parsed.trajectory.tokens == 2 * (FILE_TOKENS - IMAGE_TOKENS)
 
 
 def test_a_result_without_content_is_empty() -> None:

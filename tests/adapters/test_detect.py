@@ -18,6 +18,7 @@ USER = {"role": "user", "content": "hi"}
         ([{"role": "system", "content": "x"}, USER], "openai"),
         ([USER, {"role": "assistant", "tool_calls": []}], "openai"),
         ([USER, {"role": "tool", "content": "x"}], "openai"),
+        ([{"role": "function"}, {"role": "user", "content": [{"text": "hi"}]}], "openai"),
         ([{"role": "user", "content": [{"type": "image_url"}]}], "openai"),
         ([{"role": "system", "content": "x"}, {"type": "function_call"}], "responses"),
         ([{"role": "user", "content": [{"type": "input_text"}]}], "responses"),

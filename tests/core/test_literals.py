@@ -29,6 +29,12 @@ def test_a_dictionary_has_its_keys_and_flags_as_they_were_written() -> None:
     assert isinstance(value["n"], Number)
 
 
+def test_in_a_row_flags_are_flags_and_numbers_are_none() -> None:
+    [[row]] = values_of("[(True, 7, False, 'x')]")
+
+    assert [type(value) for value in row] == [Truth, Number, Truth, str]
+
+
 def test_one_value_a_line_is_several_values() -> None:
     assert literals("('a', 1)\n('b', 2)\n") == Literals((["a", "1"], ["b", "2"]), whole=True)
     assert literals("('a', 1)\n('b', 2)\n(2 rows)") == Literals(

@@ -1,6 +1,7 @@
 import json
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,6 +97,14 @@ def test_a_command_that_names_itself_and_its_fault_failed() -> None:
         assert outcome_of(failure) == ("error", failure.splitlines()[0].strip())
     assert not outcome_of("note: unknown option is what it says").failed
     assert not outcome_of("date: 3 May\nplace: Bonn").failed
+
+
+@pytest.mark.parametrize("beside", ["total", "count", "page", "next", "hits"])
+def test_errors_that_were_looked_for_are_no_failure(beside: str) -> None:
+    found = {"errors": [{"id": "E-17", "line": "disk full"}]}
+
+    assert outcome(Result(json.dumps(found))).failed
+    assert not outcome(Result(json.dumps({**found, beside: 1}))).failed
 
 
 def test_a_problem_is_known_by_its_type_and_title() -> None:
