@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agora.core.prices import sheet_for, shipped_sheets
+from agora.core.renditions.gone import gone
 from agora.core.renditions.markers import FormMarkers
 from agora.core.renditions.rendition import Place, Rendition
 from agora.core.tokens import EstimatedTokens
-from agora.core.trajectory import Call, Step, Trajectory
+from agora.core.trajectory import Call, Step, Trajectory, Utterance
 from agora.errors import TooManyCallsError
 from agora.logs import Recording, Usage
 from agora.logs.moments import Moment
@@ -235,6 +236,31 @@ def test_every_result_of_a_step_has_a_note_in_its_place() -> None:
 
     notes = [markers.note(1, said) for said in ("ok", "gone", "")]
     assert step.tokens == 40 + sum(map(counter.count, notes))
+
+
+def test_a_marker_stands_behind_the_last_result_though_the_user_spoke_since() -> None:
+    def step(number: int) -> Step:
+        call = (Call("look", "{}"),)
+        return Step(number=number, action="", observation="", tokens=100, calls=call)
+
+    said = [Utterance(after=2, text="and?", tokens=5, by_user=user) for user in (False, True)]
+    trajectory = Trajectory(
+        task="",
+        preamble="",
+        preamble_tokens=10,
+        steps=tuple(map(step, (1, 2, 3, 4))),
+        utterances=tuple(said),
+    )
+    markers = FormMarkers()
+    writer = Writer(trajectory, lambda _: markers, EstimatedTokens())
+    elided = [gone(2), gone(3)]
+
+    keys = [segment.key for segment in writer.prompt(Moment(4, 2), elided, 3)]
+    early = [segment.key for segment in writer.prompt(Moment(3, 2), elided[:], 3)]
+
+    marker = f"\n\n{markers.run(elided)}"
+    assert keys == [("preamble", 0), 1, marker, ("said", 0), ("said", 1), 4]
+    assert early == keys[:-1]
 
 
 def test_tools_whose_steps_stay_are_kept_in_a_replay_too() -> None:
