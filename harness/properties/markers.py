@@ -88,7 +88,7 @@ def markers_in_messages(history: History, compression: Compression) -> set[int]:
     assert len(positions) == len(compression.messages)
     owner = {p: n for n, own in enumerate(history.closed, start=1) for p in own}
     bare = {d.number for d in compression.decisions if d.form == "command"}
-    for position, after in zip(positions, compression.messages, strict=True):
+    for at, (position, after) in enumerate(zip(positions, compression.messages, strict=True)):
         before = history.messages[position]
         if owner.get(position) in bare and before.get("role") in ("assistant", "model"):
             assert_bare(before, after)
@@ -102,7 +102,7 @@ def markers_in_messages(history: History, compression: Compression) -> set[int]:
                 reported |= masked_step(markers.pop(0), owner[position], history)
             for marker in markers:
                 reported |= named_steps(marker, history)
-                if users_words(after):
+                if users_words(after) and any(map(holds_text, compression.messages[:at])):
                     assert_tells_of_no_tool(marker, compression)
             if markers and users_words(after) and not _PAPER.fullmatch(markers[0]):
                 head = markers[0].partition("\n")[0]
@@ -110,6 +110,22 @@ def markers_in_messages(history: History, compression: Compression) -> set[int]:
                     "a marker among the user's words is not signed"
                 )
     return reported
+
+
+def holds_text(message: dict[str, Any]) -> bool:
+    """Tell whether a message is a result with room for a text: not a picture, a null or a list."""
+    if message.get("role") in ("tool", "function"):
+        return isinstance(message.get("content"), str | list)
+    if "output" in message:
+        return isinstance(message["output"], str | list)
+    parts = message.get("parts", message.get("content"))
+    blocks = parts if isinstance(parts, list) else []
+    answers = [b.get("functionResponse", b.get("function_response")) for b in blocks]
+    if any(answers):
+        return all(
+            isinstance(answer["response"].get("output"), str) for answer in answers if answer
+        )
+    return any({"toolResult", "tool_use_id"} & block.keys() for block in blocks)
 
 
 def assert_tells_of_no_tool(marker: str, compression: Compression) -> None:

@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
@@ -330,3 +331,10 @@ def test_a_step_of_which_one_call_changes_something_is_a_change() -> None:
     ):
         step = Step(number=1, action="", observation="", tokens=9, calls=calls)
         assert changes(step) is changed
+
+
+def test_a_command_out_of_several_messages_is_not_given_word_for_word() -> None:
+    step = Step(number=1, action="echo a\necho b", observation="", tokens=9)
+
+    assert verbatim_action(step) is not None
+    assert verbatim_action(replace(step, joined=True)) is None

@@ -99,6 +99,7 @@ class _OpenStep:
             thinking_tokens=self.thinking_tokens,
             spare=self.spare and len(self.agent) == 1 and not mask,
             several=tuple(self.came) if len(self.came) > 1 else (),
+            joined=not self.calls and len(self.texts) > 1,
         )
 
 

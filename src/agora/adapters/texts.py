@@ -67,6 +67,7 @@ def parse_blocks(
                     tokens=tokens,
                     thought=thought,
                     action_tokens=count(text[span[0] : observed[-1]]) + 1,
+                    joined=observing - at > 1,
                 )
             )
         at = end

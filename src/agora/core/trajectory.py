@@ -59,6 +59,8 @@ class Step:
     of one message, with nothing signed beside it."""
     several: tuple[Result, ...] = ()
     """Its results, in their order, where they are more than one."""
+    joined: bool = False
+    """Whether its action is the text of several messages, which stand nowhere side by side."""
 
     @property
     def results(self) -> tuple[Result, ...]:

@@ -113,13 +113,13 @@ def verbatim_action(step: Step) -> ShortAction | None:
 
     As it is where it is a short line, and as a JSON string elsewhere, so that it stays on one line
     and can be read back exactly: only a JSON string begins with a quote. None where it is too long,
-    or it is not sure which it is.
+    it is not sure which it is, or it comes from several messages.
 
     >>> script = "Write it.\n```bash\ncat > a.py <<'E'\nx =  1\nE\n```"
     >>> verbatim_action(Step(number=1, action=script, observation="", tokens=9)).text
     '"cat > a.py <<\'E\'\\nx =  1\\nE"'
     """
-    if step.calls:
+    if step.calls or step.joined:
         return None
     command = only_command(step.action)
     if not command or len(command) > _MOST_QUOTED:
