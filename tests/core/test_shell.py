@@ -92,3 +92,20 @@ def test_why_a_call_failed_is_looked_for_only_so_deep() -> None:
     assert outcome_of(listed, values_in(listed)).said == "error"
     number = '{"error": {"code": 7}}'
     assert outcome_of(number, values_in(number)).said == "error"
+
+
+@pytest.mark.parametrize("word", ["str", "replace", "edit", "editor", "text", "file", "memory"])
+def test_an_editor_reads_where_its_command_says_so(word: str) -> None:
+    def reads(command: str) -> bool:
+        return call_reads(Call(f"{word}_tool", json.dumps({"command": command, "path": "a.py"})))
+
+    assert reads("view")
+    assert not reads("insert")
+
+
+def test_a_query_that_begins_with_with_reads_unless_it_changes_something() -> None:
+    def reads(query: str) -> bool:
+        return call_reads(Call("get_rows", json.dumps({"query": query})))
+
+    assert reads("WITH few AS (SELECT 1) SELECT * FROM few")
+    assert not reads("WITH old AS (DELETE FROM orders RETURNING *) SELECT * FROM old")
