@@ -113,7 +113,7 @@ def markers_in_messages(history: History, compression: Compression) -> set[int]:
 
 
 def holds_text(message: dict[str, Any]) -> bool:
-    """Tell whether a message is a result with room for a text: not a picture, a null or a list."""
+    """Tell whether a message is a result with room for a text: not a picture or a null."""
     if message.get("role") in ("tool", "function"):
         return isinstance(message.get("content"), str | list)
     if "output" in message:
@@ -121,10 +121,12 @@ def holds_text(message: dict[str, Any]) -> bool:
     parts = message.get("parts", message.get("content"))
     blocks = parts if isinstance(parts, list) else []
     answers = [b.get("functionResponse", b.get("function_response")) for b in blocks]
-    if any(answers):
-        return all(
-            isinstance(answer["response"].get("output"), str) for answer in answers if answer
-        )
+    last = next((answer for answer in reversed(answers) if answer), None)
+    if last is not None:
+        said = last.get("response") or {}
+        fields = ("output", "result", "error", "content", "note")
+        free = not {"output", "note"} <= said.keys()
+        return free or any(isinstance(said.get(field), str) for field in fields)
     return any({"toolResult", "tool_use_id"} & block.keys() for block in blocks)
 
 

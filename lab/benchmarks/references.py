@@ -342,6 +342,8 @@ def _lost(rows: Mapping[Any, Any], members: Sequence[str], method: str, target: 
     anchors = [
         a for a in members if rows[a, method]["tokens_sent"] < rows[a, "everything"]["tokens_sent"]
     ]
+    if not anchors:
+        return {"anchors": 0, "lost": None, "interval": None}
 
     def share(members: Sequence[str]) -> float:
         gap = sum(rows[a, FLOOR][target] - rows[a, "everything"][target] for a in members)

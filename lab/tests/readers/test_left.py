@@ -143,9 +143,11 @@ def test_every_line_of_a_marker_is_read_and_says_what_was_called(share: float) -
 
 @pytest.mark.parametrize("share", SHARES)
 def test_what_a_line_tells_stands_together_in_one_object_of_the_result(share: float) -> None:
-    read = lines(compressed(share))
+    found = compressed(share)
+    read = lines(found)
 
-    assert sum(len(line.told.records) for line in read.values()) > 1
+    told = [*(line.told for line in read.values()), *notes(found)]
+    assert sum(len(one.records) for one in told) > 3
     for number, line in read.items():
         assert not line.told.names
         assert_told_of(line.told, steps()[number - 1][2])

@@ -55,7 +55,7 @@ class Plan:
     not counted then, and may overspend."""
 
     @property
-    def interrupted(self) -> set[int]:
+    def _interrupted(self) -> set[int]:
         """The steps after which a marker cannot reach on, because a user's words could hold one."""
         by_calls = {step.number for step in self.past.steps if step.calls}
         said = self.past.said
@@ -65,7 +65,7 @@ class Plan:
         """Return the decision for each step when all of the past may cost `budget`."""
         filling = Filling(
             self.options,
-            interrupted=self.interrupted,
+            interrupted=self._interrupted,
             marker_tokens=self.marker_tokens,
             per_token=not self.by_score,
         )
@@ -130,8 +130,8 @@ def plan(
 ) -> Plan:
     """Work out what each form of each step would say, cost and be worth.
 
-    What several steps tell is told once, by the newest of them, and not at all where the line of an
-    action says it.
+    What several steps tell is told once, by the newest of them, and not at all where the line of a
+    call says it.
     """
     tools = forms.tools_with(past.reading_tools, past.changing_tools)
     deeds = {one.number: short_action(one, tools) for one in past.steps if one.number not in held}
