@@ -260,6 +260,18 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "## What a prompt is worth to a language model"
     yield ""
+    yield (
+        "A language model says how likely the recorded next action is under each prompt. The "
+        "figures are the share of what the floor loses there that each method wins back with 25 % "
+        "of the tokens outside the floor; behind it the share really sent. `forms_now` is AGORA's "
+        "default, `forms_worth` that of 0.2.0, `default` that of 0.1 "
+        "([how](guides/fidelity.md), `agora lab fidelity report RUN`)."
+    )
+    yield ""
+    for folder in ("judge-tools", "judge-shells", "judge-coding"):
+        yield from fidelity(json.loads(_read(f"{folder}/fidelity.json")), folder)
+    yield "Every other method, measured with 0.2.0:"
+    yield ""
     for folder in ("judge-test", "judge"):
         yield from fidelity(json.loads(_read(f"{folder}/fidelity.json")), folder)
     yield "## Bills"
@@ -731,10 +743,8 @@ def fidelity(report: dict[str, Any], folder: str) -> Iterator[str]:
     rows = [one for one in report["shares"] if (one["target"], one["keep"]) == ("action", 0.25)]
     sources = {one["source"]: one for one in report["passed"] if one["compared"]}
     yield (
-        f"{report['model']}, {report['half']} half: share of what the floor loses on the next "
-        "action that each method wins back with 25 % of the tokens outside the floor; behind it "
-        f"the share really sent. **{report['verdict']}.** [Report](results/{folder}/fidelity.md), "
-        "`agora lab fidelity report RUN`."
+        f"{report['model']}, {report['half']} half. **{report['verdict']}.** "
+        f"[Report](results/{folder}/fidelity.md)."
     )
     yield ""
     heads = [f"{name} ({one['compared']} anchors)" for name, one in sources.items()]
@@ -780,26 +790,29 @@ IN_SHORT = {
 }
 
 
-JUDGED = {"agora": "forms_worth", "langchain_24000": "langchain"}
-"""Whom the judge was asked about, at the same size."""
+JUDGED = {"agora": ("judge-tools", "forms_now"), "langchain_24000": ("judge-test", "langchain")}
+"""Whom the judge was asked about at the same 13 prompts, and which report has it."""
 
 
 def peers_in_short() -> Iterator[str]:
     """Yield the table of the README: fewer rows and prices, means only, and what is kept."""
     rows = json.loads(_read("peers.json"))["methods"]
-    judged = {
-        one["method"]: f"{one['share']['value']:.0%}"
-        for one in json.loads(_read("judge-test/fidelity.json"))["shares"]
-        if (one["group"], one["target"]) == ("kind:tools", "action")
-    }
     yield "| | gpt-5 | claude-sonnet-5 | calls that break the cache | still found |"
     yield "|---|---|---|---|---|"
     for name, title in IN_SHORT.items():
         bills = [rows[name]["bill"][sheet] for sheet in ("gpt-5", "claude-sonnet-5")]
         broken = rows[name]["prefix_broken"]["gpt-5"]
         cells = [f"{sum(bill) / len(bill):.2f}" for bill in bills]
-        cells += [f"{sum(broken) / len(broken):.0%}", judged.get(JUDGED.get(name, ""), "–")]
+        cells.append(f"{sum(broken) / len(broken):.0%}")
+        cells.append(_judged(*JUDGED[name]) if name in JUDGED else "–")
         yield f"| {title} | {' | '.join(cells)} |"
+
+
+def _judged(folder: str, method: str) -> str:
+    shares = json.loads(_read(f"{folder}/fidelity.json"))["shares"]
+    wanted = (method, "kind:tools", "action")
+    [found] = [s for s in shares if (s["method"], s["group"], s["target"]) == wanted]
+    return f"{found['share']['value']:.0%}"
 
 
 def peers() -> Iterator[str]:

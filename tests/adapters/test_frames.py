@@ -55,6 +55,21 @@ def test_what_a_program_frames_is_known_by_its_frame(case: str) -> None:
     assert frame.name == name
 
 
+@pytest.mark.parametrize(
+    "tag",
+    [
+        *("observation", "tool_response", "tool_result", "tool_results", "tool_output"),
+        *("function_result", "function_results", "function_response"),
+        *("execution_result", "execution_output", "output", "stdout", "command_output"),
+    ],
+)
+def test_a_result_in_a_tag_is_known_by_its_tag(tag: str) -> None:
+    frame = first_frame(Reply(said=REACT, answer=f"<{tag}>a.py</{tag}>"), Prompt())
+
+    assert frame is not None
+    assert frame.name == tag
+
+
 NOT_TOLD = {
     "words behind the frame": (FENCE, f"{RAN}\nWhy is that?"),
     "words before the frame": (FENCE, f"I got\n{RAN}"),
@@ -97,6 +112,7 @@ def test_the_shell_of_swe_agent_counts_where_its_prompt_speaks_of_it() -> None:
     assert first_frame(Reply(said="ls", answer=SHELL), asked) is None
 
 
+@pytest.mark.parametrize("speaker", ["Computer_terminal", "code_executor", "code_executor_agent"])
 @pytest.mark.parametrize(
     "answer",
     [
@@ -104,14 +120,15 @@ def test_the_shell_of_swe_agent_counts_where_its_prompt_speaks_of_it() -> None:
         "There is no code from the last 1 message for me to execute. Go on.",
     ],
 )
-def test_an_executor_counts_by_the_name_that_its_program_gives_it(answer: str) -> None:
-    ran = Reply(said="run", answer=answer, speaker="Computer_terminal")
-    frame = first_frame(ran, Prompt())
+def test_an_executor_counts_by_the_name_that_its_program_gives_it(
+    answer: str, speaker: str
+) -> None:
+    frame = first_frame(Reply(said="run", answer=answer, speaker=speaker), Prompt())
 
     assert frame is not None
     assert frame.name == "executor"
     assert first_frame(Reply(said="run", answer=answer, speaker="alice"), Prompt()) is None
-    words = Reply(said="run", answer="Stop now.", speaker="Computer_terminal")
+    words = Reply(said="run", answer="Stop now.", speaker=speaker)
     assert first_frame(words, Prompt()) is None
 
 

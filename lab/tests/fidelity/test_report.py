@@ -100,7 +100,7 @@ def test_the_verdict_says_where_it_is_ahead_behind_and_undecided(folder: Path) -
     )
     assert "cannot be told apart in coding" in verdict([open_])
     assert verdict([]) == "No comparison could be made yet"
-    other = replace(ahead, ours="forms_worth")
+    other = replace(ahead, ours="forms_now")
     assert verdict([other, open_]) == (
         "AGORA's default recovers more than the newest steps in airline. "
         "AGORA 0.1's default and the newest steps cannot be told apart in coding"

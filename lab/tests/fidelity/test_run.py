@@ -236,7 +236,7 @@ def test_the_table_names_lab_methods_and_the_order_is_the_most_telling_first() -
         "newest",
         "default",
         "forms",
-        "forms_worth",
+        "forms_now",
         "commands_first",
         "features",
         "masking",
@@ -244,10 +244,10 @@ def test_the_table_names_lab_methods_and_the_order_is_the_most_telling_first() -
     assert [row.label for row in SECOND[-6:]] == [
         "newest@0.15",
         "default@0.15",
-        "forms_worth@0.15",
+        "forms_now@0.15",
         "newest@0.5",
         "default@0.5",
-        "forms_worth@0.5",
+        "forms_now@0.5",
     ]
     assert GATE[0].method == table.EVERYTHING
 
@@ -255,12 +255,12 @@ def test_the_table_names_lab_methods_and_the_order_is_the_most_telling_first() -
 def test_methods_are_compared_by_what_is_sent(tmp_path: Path) -> None:
     own = judging(tmp_path)
     [anchor] = anchors(1)
-    rows = [Row(name, 0.5) for name in ("newest", "default", "forms_worth")]
+    rows = [Row(name, 0.5) for name in ("newest", "default", "forms_now")]
     own.measure(anchor, (*GATE, *rows))
 
     found = {one.method: one for one in own.run.measured.values()}
     whole, floor = found["everything"].tokens_sent, found["floor"].tokens_sent
-    for name in ("newest", "default", "forms_worth"):
+    for name in ("newest", "default", "forms_now"):
         assert floor <= found[name].tokens_sent <= floor + 0.5 * (whole - floor), name
 
 

@@ -177,7 +177,7 @@ _ORDER = (
     "prompts of at most {most} tokens first, so that n is large, then up to {limit}, longer ones "
     "left out; at each anchor everything and floor, then, if the gap is at least the margin, "
     "{first} at 0.25; after {block} anchors of each source the others at 0.25, then newest, "
-    "default and forms_worth at 0.15 and 0.5"
+    "default and forms_now at 0.15 and 0.5"
 )
 
 

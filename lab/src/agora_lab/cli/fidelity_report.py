@@ -67,7 +67,7 @@ def report(
 @click.option("--model", type=_RUN, required=True, help="Folder of the judge's weights.")
 @click.option(
     "--methods",
-    default="everything,floor,newest@0.25,forms_worth@0.25,default@0.25",
+    default="everything,floor,newest@0.25,forms_now@0.25,default@0.25",
     show_default=True,
     help="Prompts to ask under, as method@keep.",
 )

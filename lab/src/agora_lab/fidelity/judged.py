@@ -20,8 +20,8 @@ from agora_lab.fidelity.records import (
 from agora_lab.journal import read_lines
 
 PROBES = "probes.jsonl"
-NEWEST, DEFAULT, FORMS = "newest", "default", "forms_worth"
-"""The newest steps; what AGORA 0.1 did by default; what it does since 0.2."""
+NEWEST, DEFAULT, FORMS = "newest", "default", "forms_now"
+"""The newest steps; what AGORA 0.1 did by default; what the tree does."""
 MAIN_KEEP = 0.25
 """The share of the tokens outside the floor at which methods are compared first."""
 

@@ -17,7 +17,7 @@ from agora_lab.fidelity.questions import Fact, Question, ask, facts, normal, poo
 from agora_lab.fidelity.records import DrawnAnchor
 from agora_lab.journal import Journal, read_lines
 
-METHODS = ("everything", "floor", "newest@0.25", "forms_worth@0.25", "default@0.25")
+METHODS = ("everything", "floor", "newest@0.25", "forms_now@0.25", "default@0.25")
 INSTRUCTION = "Answer with the value only, in one or two words."
 _SPEECH = 24
 """Tokens of an answer in the model's own words: paths are long."""

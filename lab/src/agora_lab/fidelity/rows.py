@@ -38,7 +38,8 @@ LAB_METHODS: dict[str, str] = {
     "newest": "floor_matched",
     "default": "agora_every_call",
     "forms": "agora_forms",
-    "forms_worth": "agora_forms_worth",
+    # What the tree sends; `forms_worth` in older records is what 0.2.0 sent.
+    "forms_now": "agora_forms_worth",
     "commands_first": "commands_first",
     "features": "features_whole_steps",
     "masking": "mask_results",
@@ -50,8 +51,6 @@ LAB_METHODS: dict[str, str] = {
     "litellm": "litellm_compress",
 }
 VARIANTS: dict[str, str] = {
-    # `forms_worth` in the records of 0.2.0 is what that version sent; this is the tree's own.
-    "forms_now": "agora_forms_worth",
     "forms_command": "agora_forms_command",
     "forms_stale": "agora_forms_stale",
     "forms_views": "agora_forms_views",
@@ -66,7 +65,7 @@ FIRST: tuple[Row, ...] = tuple(Row(name, 0.25) for name in _COMPARED[:_TELLING])
 telling ones whole."""
 SECOND: tuple[Row, ...] = (
     *(Row(name, 0.25) for name in _COMPARED[_TELLING:]),
-    *(Row(name, keep) for keep in (0.15, 0.5) for name in ("newest", "default", "forms_worth")),
+    *(Row(name, keep) for keep in (0.15, 0.5) for name in ("newest", "default", "forms_now")),
 )
 """Measured after each block of anchors."""
 
