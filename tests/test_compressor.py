@@ -12,7 +12,7 @@ import agora
 from agora import Budget, Compressor, PriceSheet, Reason, Rung, validate
 from agora.core.prices import sheet_for
 from agora.core.schedule import Edit, Sizes
-from agora.core.tokens import Characters
+from agora.core.tokens import Characters, EstimatedTokens
 from agora.core.trajectory import Anchor, Step, Trajectory
 from agora.errors import (
     AgoraError,
@@ -87,6 +87,17 @@ def test_the_first_example_of_the_readme_works() -> None:
     assert compression.reason is Reason.COMPRESSED
     assert compression.tokens_after < compression.tokens_before
     assert agora.validate(compression.messages, format="openai") == []
+
+
+def test_a_marker_counts_what_its_text_counts_and_one_for_the_gap() -> None:
+    messages = history(6)
+
+    compression = every_call(scorer=Scores(), budget=Budget(limit=0), forms=None).compress(messages)
+
+    elided = sum(one.tokens for one in compression.decisions if one.outcome == "elided")
+    marker = compression.messages[0]["content"].removeprefix(messages[0]["content"])
+    added = EstimatedTokens().count(marker) + 1
+    assert compression.tokens_after == compression.tokens_before - elided + added
 
 
 def test_kept_steps_are_the_floor_and_the_best_that_fit() -> None:

@@ -20,7 +20,7 @@ texts = st.text(max_size=200) | st.lists(
 @example("ΟΔΟΣ\nΑ")
 @example("\x1c\x85\u2028ab abc")
 def test_words_are_those_that_the_pattern_finds(text: str) -> None:
-    assert words_of(text) == frozenset(re.findall(r"\w{3,40}", text.lower()))
+    assert sorted(words_of(text)) == sorted(set(re.findall(r"\w{3,40}", text.lower())))
 
 
 @settings(deadline=None)

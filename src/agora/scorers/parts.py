@@ -7,7 +7,7 @@ is counted anew at each edit, with operations on whole sets. Training and servin
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -495,7 +495,7 @@ def _files(seen: Sequence[_Seen]) -> list[list[int]]:
 
 
 def _telling(
-    words: frozenset[str], seen: Sequence[_Seen], places: Sequence[int], *, spoken: bool
+    words: Iterable[str], seen: Sequence[_Seen], places: Sequence[int], *, spoken: bool
 ) -> list[int]:
     """Return how many words of the anchor each step has that outside the floor it alone has.
 
@@ -504,10 +504,10 @@ def _telling(
     """
     outside = set(places)
     floor = [step for at, step in enumerate(seen) if at not in outside]
-    rare = words.difference(*[step.words for step in (floor if spoken else floor[:-1])])
+    rare = set(words).difference(*[step.words for step in (floor if spoken else floor[:-1])])
     if len(rare) > _MOST_WORDS:
-        rare = frozenset(sorted(sorted(rare), key=len, reverse=True)[:_MOST_WORDS])
-    shared = {at: rare & seen[at].words for at in places}
+        rare = set(sorted(sorted(rare), key=len, reverse=True)[:_MOST_WORDS])
+    shared = {at: rare.intersection(seen[at].words) for at in places}
     having = Counter([word for found in shared.values() for word in found])
     counts = [0] * len(seen)
     for at, found in shared.items():

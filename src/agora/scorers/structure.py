@@ -8,7 +8,7 @@ that. Training and serving share this module.
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -392,19 +392,19 @@ def _shared(seen: Sequence[_Seen], names: frozenset[str]) -> list[int]:
     return [0 if apart(step.names) else _POWERS[len(names & step.names)] for step in seen]
 
 
-def _telling(words: frozenset[str], seen: Sequence[_Seen], *, spoken: bool) -> list[int]:
+def _telling(words: Iterable[str], seen: Sequence[_Seen], *, spoken: bool) -> list[int]:
     """Return how many words of the anchor each step has that outside the floor it alone has.
 
     Words that the rest of the floor has are left out first, which takes those
     away that every observation has; and of the others the longest are enough.
     """
     floor = seen[-_FLOOR:] if spoken else seen[-_FLOOR:-1]
-    rare = words.difference(*[step.words for step in floor])
+    rare = set(words).difference(*[step.words for step in floor])
     if len(rare) > _MOST_WORDS:
-        rare = frozenset(sorted(sorted(rare), key=len, reverse=True)[:_MOST_WORDS])
+        rare = set(sorted(sorted(rare), key=len, reverse=True)[:_MOST_WORDS])
     apart = rare.isdisjoint
     places = [at for at, step in enumerate(seen[:-_FLOOR]) if not apart(step.words)]
-    shared = [rare & seen[at].words for at in places]
+    shared = [rare.intersection(seen[at].words) for at in places]
     having = Counter(chain.from_iterable(shared))
     counts = [0] * len(seen)
     for at, found in zip(places, shared, strict=True):

@@ -43,8 +43,11 @@ def kind_of_name(name: str) -> int:
     return 0 if weighs == 1 else 1 if weighs >= 0.6 else 2
 
 
-def words_of(text: str) -> frozenset[str]:
-    """Return the words of a text, in lower case."""
+def words_of(text: str) -> tuple[str, ...]:
+    """Return the words of a text, in lower case, each once and in no order.
+
+    They are kept with every step that is remembered: a set of them would take six times as much.
+    """
     text = text[:READ_CHARACTERS]
     words: set[str] = set()
     if not text.isascii():
@@ -59,7 +62,7 @@ def words_of(text: str) -> frozenset[str]:
     if max(map(len, found), default=0) > _LONGEST_WORD:
         found = set(_ANY_WORD.findall(text))
     words.update([intern(word) for word in found if len(word) > 2])
-    return frozenset(words)
+    return tuple(words)
 
 
 def shape(name: str) -> str:

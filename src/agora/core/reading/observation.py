@@ -50,7 +50,7 @@ class Observation:
         return frozenset(first_names(self.text, MOST_NAMES))
 
     @cached_property
-    def words(self) -> frozenset[str]:
+    def words(self) -> tuple[str, ...]:
         """Its words, as features count them."""
         return words_of(self.text)
 
