@@ -6,6 +6,7 @@ from agora.adapters import validate
 from agora.adapters.anthropic_messages import AnthropicMessages
 from agora.adapters.base import Parsed
 from agora.adapters.formats.anthropic import FORMAT
+from agora.core.recall import TOOL_NAME
 from agora.core.renditions.markers import SIGNATURE, BareMarkers
 from agora.core.request import Request
 from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS, Characters
@@ -153,6 +154,16 @@ def test_system_text_and_tools_are_counted() -> None:
         assert parsed.trajectory.preamble_tokens > 100
 
 
+def test_thinking_is_a_part_of_what_its_step_costs() -> None:
+    plain, thinking = (
+        parse(USER, acts("a", before=before), saw(result("a"))).trajectory.steps[0]
+        for before in ((), (THOUGHT,))
+    )
+
+    assert thinking.thinking_tokens == len("hm")
+    assert thinking.tokens == plain.tokens + len("hm")
+
+
 def test_a_breakpoint_of_an_elided_step_moves_to_the_message_that_stays_before_it() -> None:
     marked = saw(result("a", cache_control=CACHE))
     later = (acts("b"), saw(result("b", cache_control=CACHE)))
@@ -287,6 +298,17 @@ def test_each_result_answers_its_own_call_and_says_whether_it_failed() -> None:
     parsed = parse(USER, acts("a", "b"), saw(result("b", "two", is_error=True), result("a", "one")))
 
     assert parsed.trajectory.steps[0].results == (Result("two", 1, True), Result("one", 0, False))
+
+
+def test_only_the_agents_own_calls_of_the_recall_tool_ask_for_a_step() -> None:
+    recall = FORMAT.recall
+    assert recall is not None
+    assert recall.asked is not None
+    called = {"type": "tool_use", "id": "r", "name": TOOL_NAME, "input": {"step": 3}}
+
+    assert list(recall.asked(acts("a", before=(text("Let me see."), called)))) == [("r", 3)]
+    assert list(recall.asked({"role": "assistant", "content": f"{TOOL_NAME} 3"})) == []
+    assert list(recall.asked(saw(called))) == []
 
 
 def test_a_recalled_step_is_answered_beside_what_the_user_says() -> None:

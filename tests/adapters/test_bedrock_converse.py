@@ -1,4 +1,7 @@
+import json
 from typing import Any
+
+import pytest
 
 from agora.adapters.base import Parsed
 from agora.adapters.bedrock_converse import BedrockConverse
@@ -140,6 +143,43 @@ def test_system_text_and_tools_are_counted() -> None:
     for system in ("x" * 100, [text("x" * 100), POINT]):
         parsed = parse(USER, system=system, tools={"tools": []})
         assert parsed.trajectory.preamble_tokens > 100
+
+
+def test_tools_cost_what_their_definition_does_and_none_cost_nothing() -> None:
+    tools = {"tools": [{"toolSpec": {"name": "look"}}]}
+
+    cost = parse(USER, tools=tools).trajectory.tokens - parse(USER).trajectory.tokens
+
+    assert cost == len(json.dumps(tools))
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "tokens"),
+    [
+        (REASONED["reasoningContent"], len("hm")),
+        ({"redactedContent": b"A" * 400}, 100),
+        # The same bytes in base64.
+        ({"redactedContent": "QUFB" * 133 + "QQ=="}, 100),
+    ],
+)
+def test_reasoning_is_a_part_of_what_its_step_costs_though_it_cannot_be_read(
+    reasoning: dict[str, Any], tokens: int
+) -> None:
+    plain, reasoned = (
+        parse(USER, acts("a", before=before), user(result("a"))).trajectory.steps[0]
+        for before in ((), ({"reasoningContent": reasoning},))
+    )
+
+    assert reasoned.thinking_tokens == tokens
+    assert reasoned.tokens == plain.tokens + tokens
+
+
+def test_a_marker_stands_inside_the_last_result_whatever_the_user_says_behind_it() -> None:
+    message = user(result("a"), result("b"), text("Hurry."))
+
+    marked = user(result("a"), result("b", text("a key"), text("mark")), text("Hurry."))
+    assert ADAPTER.attach(message, "mark") == marked
+    assert ADAPTER.attach(user(text("Hurry.")), "mark") == user(text("Hurry."), text("mark"))
 
 
 def test_a_cache_point_of_an_elided_step_moves_to_the_message_that_stays_before_it() -> None:

@@ -43,6 +43,15 @@ def test_system_blocks_beside_plain_messages_mean_anthropic() -> None:
     assert detect([USER], system=[{"type": "text", "text": "x"}]) == "anthropic"
 
 
+@pytest.mark.parametrize("kind", ["image_url", "input_audio", "file", "refusal"])
+def test_a_part_that_only_chat_completions_have_decides_whatever_the_system_text_is(
+    kind: str,
+) -> None:
+    messages = [{"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": kind}]}]
+
+    assert detect(messages, system=[{"type": "text", "text": "x"}]) == "openai"
+
+
 @pytest.mark.parametrize("messages", ["hello", None, 3, {"a": 1}])
 def test_what_no_format_fits_is_refused_with_the_formats_there_are(messages: Any) -> None:
     with pytest.raises(UnknownFormatError, match="the formats are openai"):
@@ -134,6 +143,16 @@ def test_a_converse_body_is_taken_apart() -> None:
     for fields in ({"thinking": {"type": "enabled"}}, {"reasoning_config": {"type": "enabled"}}):
         more = {"additionalModelRequestFields": fields}
         assert read_request({"messages": [USER], **more}).thinking is True
+
+
+@pytest.mark.parametrize(
+    "field", ["toolConfig", "inferenceConfig", "additionalModelRequestFields", "modelId"]
+)
+def test_one_field_that_only_converse_has_decides_where_messages_do_not(field: str) -> None:
+    messages = [{"role": "user", "content": []}]
+
+    assert read_request({"messages": messages, field: {}}).format == "bedrock"
+    assert read_request({"messages": messages}).format == "openai"
 
 
 def test_system_blocks_with_a_type_do_not_mean_bedrock() -> None:

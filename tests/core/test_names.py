@@ -225,6 +225,13 @@ def test_a_blob_is_not_an_identifier() -> None:
     assert identifiers("def " + "ab" * 60 + "(x):") == ()
 
 
+def test_a_row_of_codes_is_read_up_to_four_hundred_characters() -> None:
+    row = " ".join(["SFO"] * 99)
+
+    assert identifiers(f"{row} LAXX") == ("SFO", "LAXX")
+    assert identifiers(f"{row} LAXXX") == ()
+
+
 def test_a_long_url_is_listed_without_its_query() -> None:
     assert identifiers("https://x.y/z?" + "q" * 200) == ("https://x.y/z",)
     assert identifiers("https://x.y/" + "q" * 200) == ()
@@ -239,6 +246,13 @@ def test_other_scripts_are_read_where_they_are_names() -> None:
     assert identifiers("'नमस्ते' 'ไทย' отчёт_3.pdf é ü ab¬c_1") == ("नमस्ते", "ไทย", "отчёт_3.pdf")
     assert identifiers('"이름" "ｓｙｓｔｅｍ"') == ("이름",)
     assert identifiers("これは文章であり名前ではありません") == ()
+
+
+def test_of_words_with_letters_beyond_ascii_only_those_built_like_names_are_listed() -> None:
+    assert identifiers("voir données/été et docs/münchen.md") == ("données/été", "docs/münchen.md")
+    assert identifiers("naïve:été größe-x") == ()
+    assert identifiers("open résumé.pdf, straße.py") == ("résumé.pdf", "straße.py")
+    assert identifiers("Il était.il là. voilà.Puis") == ()
 
 
 ORDERS = [

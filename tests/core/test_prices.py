@@ -341,6 +341,16 @@ def test_a_cliff_is_the_last_size_at_the_sheets_own_prices(sheet: PriceSheet, si
         assert sheet.tier(size) in sheet.tiers
 
 
+@pytest.mark.parametrize("kind", ["uncached", "read", "written"])
+def test_one_token_past_the_cliff_raises_the_price_of_all_however_it_was_billed(kind: str) -> None:
+    sheet = sheet_for("claude-haiku-5-5")
+    assert sheet.cliff is not None
+
+    below, above = sheet.dollars(**{kind: sheet.cliff}), sheet.dollars(**{kind: sheet.cliff + 1})
+
+    assert above > 4 * below
+
+
 @given(written=st.integers(1, 10**6), share=st.floats(0, 1))
 def test_writes_of_both_lifetimes_in_one_call_are_billed_each_at_its_own(
     written: int, share: float

@@ -23,6 +23,11 @@ def test_a_value_is_never_apart_from_what_identifies_it() -> None:
     assert brought(CARDS, most=3) == "id=card_6276 balance=113; id=card_7480; +1"
 
 
+def test_what_stands_in_a_result_twice_is_told_once() -> None:
+    assert brought([{"code": "A-11"}, {"code": "A-11"}]) == "code=A-11"
+    assert brought("['W-100', 'W-200', 'W-100']") == "W-100,W-200"
+
+
 def test_what_names_a_record_comes_first_whatever_its_place() -> None:
     assert brought([{"balance": 113, "card_id": "c-77"}]) == "card_id=c-77 balance=113"
 

@@ -232,6 +232,17 @@ def test_where_nothing_tells_how_a_call_went_nothing_is_said() -> None:
     assert outcome(Result("You see a key.", failed=False)).said == ""
 
 
+def test_what_stands_inside_an_argument_is_named_where_all_of_an_action_is_told() -> None:
+    flights = [{"number": "HAT136", "date": "2024-05-20"}]
+    step = called("book", {"user": "a_b_1", "flights": flights})
+
+    short = short_action(step)
+
+    assert (short.text, short.whole) == ("book user=a_b_1 flights=…", False)
+    told = full_action(step, short)
+    assert (told.text, told.whole) == ("book user=a_b_1; number=HAT136 date=2024-05-20", True)
+
+
 def test_a_command_that_was_cut_is_not_told_by_its_names_alone() -> None:
     step = called("bash", {"command": "python - <<'E'\nprint(1)\nE\n" + "x = 1\n" * 50})
 

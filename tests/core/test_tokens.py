@@ -202,7 +202,7 @@ def test_the_estimate_is_the_same_integer_on_every_machine() -> None:
     assert counted == {"english": 262, "python": 506, "emoji": 209}
 
 
-@pytest.mark.parametrize("pair", ["中国", "一鿐", "가힣", "あン", "กฮ", "αω", "ая"])
+@pytest.mark.parametrize("pair", ["中国", "一鿐", "가힣", "あン", "กฮ", "αω", "ая", "\ue0a0\uf120"])
 def test_characters_of_one_script_count_alike(pair: str) -> None:
     first, last = (EstimatedTokens().count(character * 64) for character in pair)
 

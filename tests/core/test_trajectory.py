@@ -52,9 +52,9 @@ def test_what_was_said_before_a_step_is_known_by_its_number() -> None:
     assert [u.text for u in spoken.said_before(2)] == ["first", "second"]
 
 
-@pytest.mark.parametrize(("bound", "tokens"), [(True, 6), (False, 10)])
+@pytest.mark.parametrize(("bound", "tokens", "of_action"), [(True, 6, 1), (False, 10, 5)])
 def test_an_edit_counts_steps_without_thinking_only_where_it_takes_it_out(
-    bound: bool, tokens: int
+    bound: bool, tokens: int, of_action: int
 ) -> None:
     step = Step(
         number=1, action="go", observation="", tokens=10, action_tokens=5, thinking_tokens=4
@@ -62,4 +62,4 @@ def test_an_edit_counts_steps_without_thinking_only_where_it_takes_it_out(
     trajectory = Trajectory(task="t", preamble="t", preamble_tokens=1, steps=(step,), bound=bound)
 
     [seen] = Past.of(trajectory, 1, newest=False).steps
-    assert seen.tokens == tokens
+    assert (seen.tokens, seen.action_tokens) == (tokens, of_action)

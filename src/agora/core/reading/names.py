@@ -509,6 +509,7 @@ def _foreign(token: str, *, quoted: bool) -> list[str]:
     if quoted:
         return [token] if len(token) <= _MAX_LETTERS else []
     named = "_" in token or any(map(str.isdigit, token)) or "/" in token
+    named = named or token.rpartition(".")[2].lower() in _EXTENSIONS
     return [token] if named and any(map(str.isalpha, token)) else []
 
 

@@ -8,6 +8,7 @@ import ast
 import re
 from collections.abc import Sequence
 
+from agora.core.reading.programs import awk_reads, sed_reads
 from agora.core.reading.vocabulary import word_map, word_set
 
 _TOKEN = re.compile(
@@ -26,17 +27,19 @@ _SHELLS = word_set("shell", "shells")
 _PYTHONS = word_set("shell", "pythons")
 _MODULES = word_set("shell", "python_modules")
 _WRITING = word_set("shell", "writing_options")
-_CURL_WRITES = re.compile(
-    r"-(?!-)\w*[XdFToOK]|--(?:request|data|json|form|upload|output|remote|config|next)"
-)
+_CURL_LETTERS = re.compile(r"-(?!-)[sSLkIifvgGNn46#]*+(?:[HAeubxmwrz].*+)?\Z", re.DOTALL)
+"""Letters of curl that neither send anything nor write a file; the last may have a value."""
+_CURL_OPTIONS = word_set("shell", "curl_options")
 _TAR_WRITES = frozenset("xcruA")
-_READS_ONE = {"hostname": 1, "uniq": 2}
-"""So many words, besides options, turn these into commands that write."""
+_READS_ONE = {"hostname": 1, "uniq": 2, "xxd": 2}
+"""So many words, besides options and their numbers, turn these into commands that write."""
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+\Z|[0-9]+\Z")
+_CLOCK = re.compile(r"[0-9.]{8,}\Z")
 _HELP = frozenset({"--help", "--version"})
-_AWK_WRITES = re.compile(r"""print[^}]*>|>>|>\s*["']|\bsystem\s*\(|\|""")
-_SED_WRITES = re.compile(r"(?:^|[;{}\d$/])\s*[wW]\s|[/|,#]\w*[we]\b")
 _DATABASES = word_set("shell", "databases")
 _FILE = re.compile(r"-[fo]\b|--(?:file|output)\b")
+_PLAIN = re.compile(r"[\w./:@%+=,~-]+\Z")
+"""What stands beside a query: names, options and their values, and no second statement."""
 _QUERY = re.compile(
     r"\s*+(?:SELECT|SHOW|DESC|DESCRIBE|EXPLAIN|PRAGMA\s+\w+\s*(?:\(|\Z|;)|WITH\s[^;]{1,200}?\bAS\s*\()"
     r"(?:\b|(?<=\())",
@@ -52,6 +55,8 @@ _FUNCTIONS = word_set("shell", "query_functions")
 _CALLED = re.compile(r"\b(\w+)\s*\(")
 _LITERAL = re.compile(r"'(?:[^']|'')*'")
 _SAFE_CALLS = word_set("shell", "python_calls")
+_CALLERS = word_set("shell", "python_callers")
+_CALLBACKS = word_set("shell", "python_callbacks")
 
 
 def only_reads(command: str) -> bool:
@@ -112,11 +117,9 @@ def _reads(words: Sequence[str]) -> bool:
     if len(given) == 1 and given[0] in _HELP:
         return True
     if name in ("awk", "gawk", "mawk"):
-        return "-i" not in given and not any(map(_AWK_WRITES.search, _programs(given)))
+        return awk_reads(given)
     if name == "sed":
-        flags = [one for one in given if one.startswith("-")]
-        in_place = any(one.startswith("--in-place") or "i" in one[:4] for one in flags)
-        return not in_place and not any(map(_SED_WRITES.search, _programs(given)))
+        return sed_reads(given)
     if name in _SHELLS:
         return len(given) == 2 and given[0] in ("-c", "-lc") and only_reads(given[1])
     if name in _PYTHONS:
@@ -126,16 +129,18 @@ def _reads(words: Sequence[str]) -> bool:
         end = next((n for n, word in enumerate(given) if n > at and word in (";", "+")), len(given))
         return _reads(given[at + 1 : end]) and _reads([name, *given[:at], *given[end + 1 :]])
     if name in _DATABASES:
-        return sum(map(query_reads, given)) == 1 and not any(map(_FILE.match, given))
+        beside = [one for one in given if not query_reads(one)]
+        plain = all(_PLAIN.match(one) and not _QUERY_CHANGES.search(one) for one in beside)
+        return len(given) == len(beside) + 1 and plain and not any(map(_FILE.match, given))
     if any(one.partition("=")[0] in _WRITING for one in given):
         return False
     if name == "curl":
-        return not any(map(_CURL_WRITES.match, given))
+        return all(map(_curl_reads, given))
     if name == "tar":
         letters = given[0] if given else ""
         return "t" in letters and _TAR_WRITES.isdisjoint(letters) and not letters.startswith("--")
-    if name in _READS_ONE:
-        return len([one for one in given if not one.startswith("-")]) < _READS_ONE[name]
+    if _words_write(name, given):
+        return False
     if name in _READS:
         return True
     if name in _READS_BUT:
@@ -176,8 +181,26 @@ def _own(words: Sequence[str]) -> Sequence[str]:
     return words[at:]
 
 
-def _programs(given: Sequence[str]) -> list[str]:
-    return [one for one in given if not one.startswith("-")][:1]
+def _words_write(name: str, given: Sequence[str]) -> bool:
+    """Tell whether words make a command write that reads without: a file, a new time or name."""
+    words = [
+        one
+        for before, one in zip(["", *given], given, strict=False)
+        if not one.startswith("-") and not (before.startswith("-") and _NUMBER.match(one))
+    ]
+    if name in ("less", "more"):
+        return any(one.startswith("+") for one in words)
+    if name == "date":
+        return any(map(_CLOCK.match, words))
+    return name in _READS_ONE and len(words) >= _READS_ONE[name]
+
+
+def _curl_reads(word: str) -> bool:
+    if "%output" in word:
+        return False
+    if word.startswith("--"):
+        return word.partition("=")[0] in _CURL_OPTIONS
+    return not word.startswith("-") or bool(_CURL_LETTERS.match(word))
 
 
 def _subcommand(given: Sequence[str]) -> str:
@@ -220,16 +243,41 @@ def python_reads(code: str) -> bool:
 def _is_safe(node: ast.AST) -> bool:
     if isinstance(node, ast.Delete | ast.Global | ast.ClassDef):
         return False
-    if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return all(isinstance(one, ast.Name | ast.Tuple) for one in targets)
+    if isinstance(node, ast.Attribute | ast.Subscript):
+        return isinstance(node.ctx, ast.Load)
+    # A name that is trusted may not become another's.
+    if isinstance(node, ast.Name):
+        return isinstance(node.ctx, ast.Load) or not _trusted(node.id)
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return not _trusted(node.name) and not node.decorator_list
+    if isinstance(node, ast.alias):
+        return node.asname is None or not _trusted(node.asname)
     if not isinstance(node, ast.Call):
         return True
-    called = node.func
-    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    name = _last_name(node.func)
+    if any(one.arg in _CALLBACKS and not _may_be_called(one.value) for one in node.keywords):
+        return False
+    if name in _CALLERS and not all(map(_may_be_called, node.args[:1])) and len(node.args) > 1:
+        return False
     if name == "open":
-        modes = [*node.args[1:2], *[one.value for one in node.keywords if one.arg == "mode"]]
-        return all(
-            isinstance(one, ast.Constant) and one.value in ("r", "rb", "rt") for one in modes
+        given = [
+            *node.args[1:2],
+            *[one.value for one in node.keywords if one.arg in ("mode", None)],
+        ]
+        return not isinstance(node.args[0] if node.args else None, ast.Starred) and all(
+            isinstance(one, ast.Constant) and one.value in ("r", "rb", "rt") for one in given
         )
     return name in _SAFE_CALLS
+
+
+def _trusted(name: str) -> bool:
+    return name in _SAFE_CALLS or name == "open"
+
+
+def _last_name(node: ast.AST) -> str:
+    """Return the name that stands last: `remove` of `os.remove`."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _may_be_called(node: ast.AST) -> bool:
+    return isinstance(node, ast.Lambda | ast.Constant) or _last_name(node) in _SAFE_CALLS
