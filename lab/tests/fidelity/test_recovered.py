@@ -251,3 +251,20 @@ def test_a_folder_without_a_run_is_refused_with_what_would_help(tmp_path: Path) 
     (tmp_path / "anchors.jsonl").write_text("no json\n")
     with pytest.raises(RunError, match="no record of a run"):
         read_run(tmp_path)
+
+
+def test_what_hangs_on_one_anchor_is_said() -> None:
+    values = [("a", 0.0, 90.0, 90.0, 90.0), ("b", 0.0, 5.0, 5.0, 0.0), ("c", 0.0, 5.0, 0.0, 1.0)]
+
+    found = recovered.without_heaviest(Table(made(values)))
+
+    own = {one.method: one for one in found if one.group == "made"}
+    assert own["default"].weight == pytest.approx(0.9)
+    assert own["default"].anchors == 2
+    assert own["default"].share.value == pytest.approx(0.9)
+    assert own["newest"].share.value == pytest.approx(0.5)
+    assert own["default"].median == pytest.approx(0.8)
+
+
+def test_where_one_anchor_is_all_there_is_nothing_hangs_on_it() -> None:
+    assert recovered.without_heaviest(Table(made([("a", 0.0, 9.0, 9.0, 1.0)]))) == []

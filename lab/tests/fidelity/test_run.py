@@ -14,7 +14,7 @@ from agora_lab.fidelity.likelihood import Scored
 from agora_lab.fidelity.making import PromptMaker
 from agora_lab.fidelity.records import Prompts, Run, read_anchors, read_measured
 from agora_lab.fidelity.rendering import ModelTokens, Rendering
-from agora_lab.fidelity.rows import FIRST, GATE, LAB_METHODS, SECOND, Row, made
+from agora_lab.fidelity.rows import FIRST, GATE, LAB_METHODS, SECOND, Row, chosen, made
 from agora_lab.fidelity.run import Job, Judging, Schedule, blocks, go
 from agora_lab.fidelity.workers import WorkerError, spread
 from agora_lab.journal import BusyError
@@ -282,3 +282,31 @@ def test_a_method_that_has_to_send_more_than_the_share_sends_as_little_as_it_can
     assert (len(messages), error) == (len(anchor.messages) - 1, "")
     assert own.making.fitted(anchor, Row("langchain", 0.25), sizes)[0] == anchor.messages
     assert kept[-1] is None
+
+
+def test_named_shares_are_measured_instead_of_the_usual_ones() -> None:
+    first, second = chosen(["newest", "commands_first"], shares=[0.15, 0.4])
+
+    assert [row.label for row in first] == [
+        "newest@0.15",
+        "commands_first@0.15",
+        "newest@0.4",
+        "commands_first@0.4",
+    ]
+    assert second == []
+
+
+def test_a_variant_is_measured_only_where_it_is_named() -> None:
+    first, second = chosen(None)
+
+    assert (tuple(first), tuple(second)) == (FIRST, SECOND)
+    first, second = chosen(["newest", "forms_views"])
+    assert [row.label for row in first] == ["newest@0.25", "forms_views@0.25"]
+    assert "forms_views@0.15" in [row.label for row in second]
+    assert chosen(["forms_views"], only_first=True)[1] == []
+
+
+def test_a_method_of_any_name_is_measured_where_its_prompts_are_given() -> None:
+    assert [row.label for row in chosen(["older"], given=True)[0]] == ["older@0.25"]
+    with pytest.raises(ValueError, match="unknown method 'older'; use one of newest"):
+        chosen(["older"])

@@ -3,15 +3,12 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from agora.errors import AgoraError
 from agora_lab.cli.progress import progress
-
-if TYPE_CHECKING:
-    from agora_lab.fidelity.rows import Row
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -89,6 +86,14 @@ def prepare(gguf: Path, folder: Path) -> None:
     help="Only what is measured at every anchor, at 25 %: more anchors in the same time.",
 )
 @click.option(
+    "--share",
+    "shares",
+    type=click.FloatRange(0, 1, min_open=True),
+    multiple=True,
+    help="Only this share of what lies outside the floor, for the methods measured at every "
+    "anchor. Repeat it for more than one.",
+)
+@click.option(
     "--arithmetic",
     type=click.Choice(["auto", "bfloat16", "int8", "float32"]),
     default="auto",
@@ -115,6 +120,7 @@ def run(
     prompts_of: Path | None,
     methods: str | None,
     only_first: bool,
+    shares: tuple[float, ...],
     arithmetic: str,
     processes: int,
     seed: int,
@@ -129,16 +135,15 @@ def run(
         from agora_lab.fidelity.queue import queue
         from agora_lab.fidelity.records import Prompts, Run
         from agora_lab.fidelity.rendering import ModelTokens, Rendering
-        from agora_lab.fidelity.rows import FIRST, SECOND, VARIED
+        from agora_lab.fidelity.rows import chosen
         from agora_lab.fidelity.run import Judging, Schedule
         from agora_lab.fidelity.workers import spread
 
         if arithmetic == "auto":
             arithmetic = likelihood.arithmetic()
-        varied = [row for row in VARIED if methods and row.method in methods.split(",")]
-        first = _chosen(FIRST, methods) + [row for row in varied if row.keep == 0.25]
-        second = _chosen(() if only_first else SECOND, methods)
-        second += [row for row in varied if row.keep != 0.25 and not only_first]
+        named = methods.split(",") if methods else None
+        given = prompts_of is not None
+        first, second = chosen(named, shares=shares, only_first=only_first, given=given)
         names, written = sources.split(","), Run(out)
         other = prompts_of.name if prompts_of else None
         plan = _fixed(names, most_tokens, limit_tokens) | {"sources": names, "halves": [half]}
@@ -185,11 +190,6 @@ def _passed(folder: Path | None) -> set[str] | None:
     from agora_lab.fidelity.records import read_anchors
 
     return {one.anchor for one in read_anchors(folder) if one.passed} if folder else None
-
-
-def _chosen(rows: "Sequence[Row]", methods: str | None) -> "list[Row]":
-    wanted = set(methods.split(",")) if methods else None
-    return [row for row in rows if wanted is None or row.method in wanted]
 
 
 def _fixed(sources: Sequence[str], most: int, limit: int) -> dict[str, Any]:

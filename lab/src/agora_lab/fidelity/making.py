@@ -1,6 +1,6 @@
 """The prompt of each method at an anchor, of the size that is asked for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,8 @@ class PromptMaker:
     counter: ModelTokens
     given: Prompts | None = None
     """Prompts of another run to take instead of making them."""
+    make: Callable[..., Method] = made
+    """Returns the method behind a row."""
     _methods: dict[tuple[Row, Observations | None, float | None], Method] = field(
         default_factory=dict
     )
@@ -82,7 +84,7 @@ class PromptMaker:
         key = row, observations, share
         try:
             if key not in self._methods:
-                self._methods[key] = made(
+                self._methods[key] = self.make(
                     row, counter=self.counter, observations=observations, share=share
                 )
             return list(self._methods[key].shorten(anchor.messages).messages), ""

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,6 +78,21 @@ class Decision:
     ahead: Estimate
     p: float
     p_holm: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithoutHeaviest:
+    """What a method recovers without the anchor that has the largest gap, at the main budget."""
+
+    group: str
+    method: str
+    anchors: int
+    """Those that are left."""
+    weight: float
+    """The share of all gaps that is the gap of the anchor left out."""
+    share: Estimate
+    median: float
+    """Of the shares that the method recovers at single anchors, all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,6 +337,40 @@ def _decision(table: Table, named: Comparison, target: Target) -> Decision | Non
         p=p,
         p_holm=p,
     )
+
+
+def without_heaviest(table: Table, target: Target = "action") -> list[WithoutHeaviest]:
+    """Return how much of each method's share hangs on one anchor.
+
+    A ratio of sums weighs anchors by their gaps, and a long command that is written once more can
+    have a gap as large as those of all others together.
+    """
+    found = []
+    for group, compared in table.groups().items():
+        methods, keys = _block(table, compared)
+        gaps = {key: table.lost(key, (FLOOR, None), target) for key in keys}
+        if len(keys) < 2:
+            continue
+        heaviest = max(gaps, key=lambda key: (gaps[key], key))
+        left = [key for key in keys if key != heaviest]
+        for setting in methods:
+            own = table.recovered(dict.fromkeys(left, setting), target)
+            if own is None:
+                continue
+            found.append(
+                WithoutHeaviest(
+                    group=group,
+                    method=setting[0],
+                    anchors=len(left),
+                    weight=round(gaps[heaviest] / sum(gaps.values()), _DIGITS),
+                    share=own.estimate,
+                    median=round(
+                        median(1 - table.lost(key, setting, target) / gaps[key] for key in keys),
+                        _DIGITS,
+                    ),
+                )
+            )
+    return found
 
 
 def chosen_by_oracle(table: Table, target: Target = "action") -> dict[str, dict[str, int]]:

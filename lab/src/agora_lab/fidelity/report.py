@@ -40,6 +40,7 @@ class Summary:
     passed: tuple[recovered.Passed, ...]
     decisions: tuple[Decision, ...]
     shares: tuple[Share, ...]
+    without_heaviest: tuple[recovered.WithoutHeaviest, ...]
     chosen_by_oracle: Mapping[str, Mapping[str, int]]
     steady: tuple[recovered.Steady, ...]
     targets_agree: tuple[recovered.Agreement, ...]
@@ -110,6 +111,7 @@ def summarise(table: Table, half: str, others: Mapping[str, Table]) -> Summary:
         passed=tuple(recovered.passed(table)),
         decisions=decided,
         shares=found,
+        without_heaviest=tuple(recovered.without_heaviest(table)),
         chosen_by_oracle=recovered.chosen_by_oracle(table),
         steady=tuple(recovered.steady(table)),
         targets_agree=tuple(recovered.targets_agree(table)),
@@ -200,6 +202,7 @@ def _blocks(found: Summary) -> Iterator[Block]:
     yield Text("\n".join(f"- {sentence}" for sentence in found.sentences))
     yield from _share_tables(found)
     yield from _decided(found)
+    yield from _heaviest(found)
     yield from _oracle(found)
     yield from _passed(found)
     yield from _steadiness(found)
@@ -279,6 +282,38 @@ def _decided(found: Summary) -> Iterator[Block]:
             for one in found.decisions
         ],
     )
+
+
+def _heaviest(found: Summary) -> Iterator[Block]:
+    yield Heading("How much hangs on one anchor")
+    yield Text(
+        f"At {MAIN_KEEP:.0%}, on the action, without the anchor that has the largest gap; *median* "
+        "is that of the shares at single anchors, all of them."
+    )
+    groups = _shown_groups(found, found.shares)
+    own = {(one.method, one.group): one for one in found.without_heaviest}
+    weights = {one.group: one for one in found.without_heaviest}
+    rows = [
+        [
+            Entry(method_title(name), "head" if name == FORMS else ""),
+            *(
+                Entry(_without(own[name, group]) if (name, group) in own else "")
+                for group in groups
+            ),
+        ]
+        for name in dict.fromkeys(one.method for one in found.without_heaviest)
+    ]
+    heads = (
+        f"{group_title(group)}, without {weights[group].weight:.0%} of all gaps"
+        if group in weights
+        else group_title(group)
+        for group in groups
+    )
+    yield Grid(("method", *heads), rows)
+
+
+def _without(one: recovered.WithoutHeaviest) -> str:
+    return f"{_estimate(one.share)}, median {one.median:.2f}"
 
 
 def _oracle(found: Summary) -> Iterator[Block]:

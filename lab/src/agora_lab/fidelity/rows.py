@@ -4,10 +4,12 @@ To compare another one, add a line here and run `agora lab fidelity run` on the 
 again: only what is missing is computed.
 """
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from agora.core.request import Observations
 from agora.core.tokens import TokenCounter
+from agora_lab.fidelity.judged import MAIN_KEEP
 from agora_lab.methods import Method, MethodSettings, method
 
 EVERYTHING = "everything"
@@ -60,17 +62,49 @@ GATE: tuple[Row, ...] = (Row(EVERYTHING, None), Row(FLOOR, None))
 """What decides whether an anchor can tell anything."""
 _COMPARED = tuple(name for name in LAB_METHODS if name not in (EVERYTHING, FLOOR))
 _TELLING = 7
-FIRST: tuple[Row, ...] = tuple(Row(name, 0.25) for name in _COMPARED[:_TELLING])
+FIRST: tuple[Row, ...] = tuple(Row(name, MAIN_KEEP) for name in _COMPARED[:_TELLING])
 """Measured at every anchor as soon as it passes, in this order, so that a stop leaves the most
 telling ones whole."""
 SECOND: tuple[Row, ...] = (
-    *(Row(name, 0.25) for name in _COMPARED[_TELLING:]),
+    *(Row(name, MAIN_KEEP) for name in _COMPARED[_TELLING:]),
     *(Row(name, keep) for keep in (0.15, 0.5) for name in ("newest", "default", "forms_now")),
 )
 """Measured after each block of anchors."""
 
 
-VARIED: tuple[Row, ...] = tuple(Row(name, keep) for keep in (0.25, 0.15) for name in VARIANTS)
+VARIED: tuple[Row, ...] = tuple(Row(name, keep) for keep in (MAIN_KEEP, 0.15) for name in VARIANTS)
+
+
+def chosen(
+    methods: Collection[str] | None,
+    *,
+    shares: Sequence[float] = (),
+    only_first: bool = False,
+    given: bool = False,
+) -> tuple[list[Row], list[Row]]:
+    """Return the rows to measure at every anchor, and those that come after each block of anchors.
+
+    Variants are measured only where they are named. With shares, whatever is measured at every
+    anchor is measured at these instead. Where prompts are given, methods may have any name.
+
+    >>> [row.label for row in chosen(["newest", "forms_now"], shares=[0.15])[0]]
+    ['newest@0.15', 'forms_now@0.15']
+
+    Raises:
+        ValueError: there is no method of a name.
+    """
+    unknown = [name for name in methods or () if name not in LAB_METHODS | VARIANTS]
+    if unknown and not given:
+        known = ", ".join([*_COMPARED, *VARIANTS])
+        raise ValueError(f"unknown method {unknown[0]!r}; use one of {known}")
+    wanted = [row for row in (*FIRST, *SECOND) if methods is None or row.method in methods]
+    wanted += [row for row in VARIED if methods is not None and row.method in methods]
+    wanted += [Row(name, MAIN_KEEP) for name in unknown]
+    later = [row for row in wanted if row in SECOND or row.keep != MAIN_KEEP]
+    first = [row for row in wanted if row not in later]
+    if shares:
+        return [Row(row.method, share) for share in shares for row in first], []
+    return first, [] if only_first else later
 
 
 RELEASED = frozenset({"langchain", "litellm"})
