@@ -105,7 +105,7 @@ def main() -> None:
     process = started(asked.checkout, asked.method, asked.model)
 
     def make(_row: Row, *, observations: str | None, share: float | None, **_others: Any) -> Older:
-        return Older(process, row.keep if share is None else share, observations)
+        return Older(process, asked.share if share is None else share, observations)
 
     theirs = PromptMaker(rendering, ModelTokens.of(tokenizer), make=make)
     own = PromptMaker(rendering, ModelTokens.of(tokenizer))
