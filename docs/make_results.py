@@ -268,7 +268,11 @@ def _lines() -> Iterator[str]:
         "([how](guides/fidelity.md), `agora lab fidelity report RUN`)."
     )
     yield ""
-    for folder in ("judge-tools", "judge-shells", "judge-coding"):
+    for folder in ("judge-tools-test", "judge-shells", "judge-coding-test"):
+        yield from fidelity(json.loads(_read(f"{folder}/fidelity.json")), folder)
+    yield "Earlier: the 13 prompts at which peers were judged too, and coding's validation half."
+    yield ""
+    for folder in ("judge-tools", "judge-coding"):
         yield from fidelity(json.loads(_read(f"{folder}/fidelity.json")), folder)
     yield "Every other method, measured with 0.2.0:"
     yield ""
