@@ -254,7 +254,12 @@ def test_programs_and_options_that_only_print_are_known(command: str) -> None:
         "x['a']=1",
         "[0 for a.b in c]",
         "with open('f') as a.b: pass",
-        "def print(x): pass",
+        "def print(x): pass\nprint('a')",
+        "for print in [os.remove]: print('a')",
+        "(lambda print: print('a'))(os.remove)",
+        "map = os.remove\nmap('a')",
+        "@app.get('/')\ndef rows(): pass",
+        "str = os.remove\nlist(map(str, ['a']))",
         "open('a','w')",
         "min(map(f, x))",
     ],
@@ -278,6 +283,9 @@ def test_code_that_hands_on_what_may_change_something_is_not_known_to_read(code:
         "print(json.dumps(x, default=str))",
         "print(sorted(x.y))",
         "print(min(a, b))",
+        "def size(rows): return len(rows)",
+        "count = 0\nfor index in range(3): count += index\nprint(count)",
+        "match = re.search('a', text)\nprint(match.group())",
     ],
 )
 def test_code_that_hands_on_what_only_reads_is_known(code: str) -> None:

@@ -237,7 +237,32 @@ def python_reads(code: str) -> bool:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return all(_is_safe(node) for node in ast.walk(tree))
+    nodes = list(ast.walk(tree))
+    # A name that is trusted may be a variable, but then it may not be called.
+    trusted = (_SAFE_CALLS | {"open"}) & {name for node in nodes for name in _bound(node)}
+    called = {name for node in nodes for name in _called(node)}
+    return trusted.isdisjoint(called) and all(map(_is_safe, nodes))
+
+
+def _bound(node: ast.AST) -> list[str]:
+    """Return the names that something gets here."""
+    if isinstance(node, ast.Name):
+        return [] if isinstance(node.ctx, ast.Load) else [node.id]
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return [node.name]
+    if isinstance(node, ast.alias):
+        return [node.asname] if node.asname else []
+    return [node.arg] if isinstance(node, ast.arg) else []
+
+
+def _called(node: ast.AST) -> list[str]:
+    """Return the plain names that a call calls, or hands on to be called."""
+    if not isinstance(node, ast.Call):
+        return []
+    handed = [one.value for one in node.keywords if one.arg in _CALLBACKS]
+    if _last_name(node.func) in _CALLERS:
+        handed += node.args[:1]
+    return [one.id for one in (node.func, *handed) if isinstance(one, ast.Name)]
 
 
 def _is_safe(node: ast.AST) -> bool:
@@ -245,13 +270,8 @@ def _is_safe(node: ast.AST) -> bool:
         return False
     if isinstance(node, ast.Attribute | ast.Subscript):
         return isinstance(node.ctx, ast.Load)
-    # A name that is trusted may not become another's.
-    if isinstance(node, ast.Name):
-        return isinstance(node.ctx, ast.Load) or not _trusted(node.id)
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return not _trusted(node.name) and not node.decorator_list
-    if isinstance(node, ast.alias):
-        return node.asname is None or not _trusted(node.asname)
+        return not node.decorator_list
     if not isinstance(node, ast.Call):
         return True
     name = _last_name(node.func)
@@ -268,10 +288,6 @@ def _is_safe(node: ast.AST) -> bool:
             isinstance(one, ast.Constant) and one.value in ("r", "rb", "rt") for one in given
         )
     return name in _SAFE_CALLS
-
-
-def _trusted(name: str) -> bool:
-    return name in _SAFE_CALLS or name == "open"
 
 
 def _last_name(node: ast.AST) -> str:
