@@ -25,8 +25,8 @@ class PromptMaker:
     counter: ModelTokens
     given: Prompts | None = None
     """Prompts of another run to take instead of making them."""
-    make: Callable[..., Method] = made
-    """Returns the method behind a row."""
+    make: Callable[..., Method] | None = None
+    """Returns the method behind a row, where it is not the lab's."""
     _methods: dict[tuple[Row, Observations | None, float | None], Method] = field(
         default_factory=dict
     )
@@ -84,7 +84,7 @@ class PromptMaker:
         key = row, observations, share
         try:
             if key not in self._methods:
-                self._methods[key] = self.make(
+                self._methods[key] = (self.make or made)(
                     row, counter=self.counter, observations=observations, share=share
                 )
             return list(self._methods[key].shorten(anchor.messages).messages), ""
