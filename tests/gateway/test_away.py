@@ -255,6 +255,23 @@ def test_conversations_that_rest_leave_what_was_reserved_for_their_growth() -> N
     assert not kept.occupancy().forgotten
 
 
+def test_conversations_that_are_over_take_a_quarter_of_the_room() -> None:
+    now = 1_000.0
+    kept = Conversations(1 << 20, clock=lambda: now)
+    for number in range(200):
+        kept.remember(edited_once(number, when=now))
+    assert len(kept._seen) == 200
+    assert not kept.occupancy().forgotten
+
+    now += 301
+    kept.remember(edited_once(200, when=now))
+    occupancy = kept.occupancy()
+    assert occupancy.used < occupancy.most / 4
+    assert 40 < len(kept._seen) < 200
+    # The newest are kept.
+    assert ("t-200", "anthropic") in kept._seen
+
+
 def edited_once(number: int, *, when: float) -> Seen:
     """Return a conversation with a small edit."""
     return Seen(

@@ -20,6 +20,7 @@ from agora.core.trajectory import Anchor, Step
 from agora.gateway.app import App
 from agora.gateway.config import Config, Limits
 from agora.gateway.editing.conversations import _CONVERSATION_BYTES, _EDITED_SHARE
+from agora.gateway.editing.deciding import LATE
 from agora.gateway.editing.editor import _MEMORY_SHARE, Editor
 from agora.gateway.editing.job import CONTINUED, NOT_ADMITTED, Edited, Job
 from agora.gateway.editing.settings import EditorSettings
@@ -245,6 +246,50 @@ def test_a_conversation_that_is_not_known_here_may_take_longer_than_one_that_is(
 
     assert len(upstream.received[0].body) < len(body)
     assert upstream.received[1].body == body
+
+
+@pytest.mark.parametrize("format", ROUTES)
+def test_what_cannot_have_been_edited_before_is_known_by_its_steps(format: str) -> None:
+    editor = Editor(EditorSettings(scorer=FeaturesScorer()))
+    field = ROUTES[format].field
+
+    def begins(steps: int, size: int = 4_000, editor: Editor = editor) -> bool:
+        return editor.look(job(body_of(MAKERS[format](steps, size), field), format)).begins
+
+    assert [begins(steps) for steps in range(5)] == [True, True, True, False, False]
+    # What takes long to look at is not looked at.
+    assert not begins(2, 100_000)
+    # There something may have been left out as it arrived.
+    repeats = Editor(EditorSettings(scorer=FeaturesScorer(), repeats=True))
+    assert not begins(1, editor=repeats)
+
+
+def test_a_conversation_that_begins_waits_no_longer_than_one_that_is_known() -> None:
+    body = body_of(messages(2, 8_000), "messages")
+    upstream = StrictUpstream()
+    with opened(upstream, restore_deadline_ms=20_000) as door:
+        before = threading.Thread(target=door.ask, args=calls(40, 41))
+        before.start()
+        while not door.app.forwarder.pool.is_busy:
+            time.sleep(0.005)
+        began = time.monotonic()
+        assert door.ask(body) in LATE
+        assert time.monotonic() - began < 10
+        door.gate.go.set()
+        before.join(20)
+
+    assert upstream.received[0].body == body
+
+
+def test_a_very_long_conversation_that_grows_is_known_without_being_read() -> None:
+    editor = Editor(EditorSettings(scorer=FeaturesScorer()))
+    bodies = [body_of(messages(steps, 20), "messages") for steps in range(2_000, 2_003)]
+    assert editor(job(bodies[0], "anthropic")).changed
+
+    for body in bodies[1:]:
+        known = editor.look(job(body, "anthropic")).edited
+        assert known is not None
+        assert known.body == editor(job(body, "anthropic")).body
 
 
 @dataclass

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from agora.adapters.lifetimes import asked_ttl
 from agora.adapters.request import read_request
 from agora.core.prices import PriceSheet, Tier, sheet_for
-from agora.gateway.body import fields
+from agora.gateway.body import elements, fields
 from agora.gateway.editing.editor import Editor
 from agora.gateway.editing.job import Job
-from agora.gateway.editing.lifetimes import ttl_in
+from agora.gateway.editing.lifetimes import Known, newest_mark, ttl_in
 from agora.gateway.editing.settings import EditorSettings
 from agora.gateway.routing.routes import MESSAGES
 from agora.gateway.watching.bill import Billed, Sent, net_saving
@@ -67,6 +67,24 @@ def test_bytes_and_objects_say_the_same(
     assert ttl_in(raw, spans, ["messages", "system", "tools", "toolConfig"]) == asked_ttl(
         read_request(body)
     )
+
+
+@given(body=bodies, data=st.data())
+def test_what_is_known_of_the_older_messages_says_the_same(
+    body: dict[str, Any], data: st.DataObject
+) -> None:
+    raw = json.dumps(body).encode()
+    spans = fields(raw)
+    assert spans is not None
+    start, end = spans["messages"]
+    ends = [stop for _, stop in elements(raw, (start, end)) or ()]
+    middle = data.draw(st.sampled_from(ends))
+    known = Known(middle, newest_mark(raw, start, middle))
+
+    assert newest_mark(raw, start, end) == newest_mark(raw, start, end, known)
+    assert newest_mark(raw, start, end) == newest_mark(raw, start, end, Known(middle, None))
+    newest = newest_mark(raw, start, end, known)
+    assert ttl_in(raw, spans, ["system", "tools"], newest) == asked_ttl(read_request(body))
 
 
 @given(raw=st.binary(max_size=60))

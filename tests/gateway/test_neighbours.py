@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agora.gateway.config import Limits
 from agora.gateway.editing.pool import Pool
-from agora.gateway.editing.turns import Turns
+from agora.gateway.editing.turns import _SHORT_IN_A_ROW, Turns
 from harness.gateway.histories import messages
 from harness.gateway.loopback import config_for, gateway, serving
 from harness.gateway.strict_upstream import StrictUpstream
@@ -149,6 +149,56 @@ def test_work_that_cannot_be_in_time_and_serves_nobody_later_is_not_done() -> No
 
     assert asyncio.run(pool.run(lambda _: lambda: 1, seconds=2)) == "deadline"
     pool.close()
+
+
+def test_what_is_short_waits_for_nothing_but_what_is_short() -> None:
+    release, done = threading.Event(), list[str]()
+
+    def work(job: str) -> str:
+        if job == "first":
+            release.wait(20)
+        done.append(job)
+        return job
+
+    pool: Pool[str, str] = Pool(work=work, deadline_seconds=20, waiting_most=20)
+
+    async def talk() -> None:
+        jobs = [("first", 1.0), *((f"long {n}", 1.0) for n in range(3)), ("short", 0.02)]
+        waiting = []
+        for job, seconds in jobs:
+            waiting.append(
+                asyncio.ensure_future(
+                    pool.run(lambda _, job=job: job, owner=job, seconds=seconds)  # type: ignore[misc]
+                )
+            )
+            await asyncio.sleep(0.01)
+        assert pool.wait_seconds() > 3
+        assert pool.wait_seconds(short=True) < 1.5
+        release.set()
+        await asyncio.gather(*waiting)
+
+    pool.start()
+    asyncio.run(talk())
+    pool.close()
+
+    assert done == ["first", "short", "long 0", "long 1", "long 2"]
+
+
+@given(st.lists(st.booleans(), max_size=60))
+def test_what_is_short_comes_first_but_not_for_ever(kinds: list[bool]) -> None:
+    turns: Turns[int] = Turns()
+    for number, short in enumerate(kinds):
+        turns.put("a" if number % 2 else "b", number, short=short)
+    taken = [turns.get() for _ in range(len(turns))]
+
+    assert sorted(taken) == list(range(len(kinds)))
+    for at, number in enumerate(taken):
+        before = taken[max(0, at - _SHORT_IN_A_ROW) : at]
+        if kinds[number] and any(not kinds[later] for later in taken[at:]):
+            # Never more of them in a row than that, while others wait.
+            assert len(before) < _SHORT_IN_A_ROW or not all(kinds[n] for n in before)
+        elif not kinds[number] and any(kinds[later] for later in taken[at:]):
+            assert sum(kinds[n] for n in before) == _SHORT_IN_A_ROW
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=30))

@@ -2,16 +2,17 @@
 
 import time
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from agora.adapters import format_named
-from agora.core.compression import NO_THINKING, Compression, Rung, Thinking
+from agora.core.compression import NO_THINKING, Rung, Thinking
 from agora.core.schedule import Sizes
 from agora.core.trajectory import Step
-from agora.gateway.body import Kept, Span, Unreadable, decode, fields
+from agora.gateway.body import Span, Unreadable, decode, fields
 from agora.gateway.editing.hindsight import Hindsight, Looked
+from agora.gateway.editing.lifetimes import Known, NewestMark
 
 OPENING_BYTES = 64
 _LOOK_BYTES = 32
@@ -60,6 +61,12 @@ class Cut:
     """What it takes out of the model's own thinking."""
     arrived: int = 0
     """How many of the removed tokens were left out as soon as they arrived."""
+    weight: int = field(init=False, compare=False)
+    """About how many bytes it keeps alive; worked out once, since it is asked at every call."""
+
+    def __post_init__(self) -> None:
+        texts = sum(len(piece) for piece in self.pieces if isinstance(piece, bytes))
+        object.__setattr__(self, "weight", texts + 150 * len(self.pieces))
 
     def of(self, body: bytes, start: int) -> bytes:
         """Return a body with this edit, its first message at `start`."""
@@ -170,6 +177,8 @@ class Seen:
     """The end, if all before it is whole steps; the next steps are counted from there."""
     settled: Place | None
     """An earlier place, where the client still changes what is behind it."""
+    mark: NewestMark | None = None
+    """The last mark for the cache in its messages; None where nobody looked for it."""
     reading_tools: tuple[str, ...] = ()
     """What its tools say of themselves, as its trajectory has it."""
     changing_tools: tuple[str, ...] = ()
@@ -182,12 +191,11 @@ class Seen:
     @property
     def weight(self) -> int:
         """About how many bytes it keeps alive."""
-        texts = sum(len(p) for p in self.cut.pieces if isinstance(p, bytes)) if self.cut else 0
-        spans = 150 * len(self.cut.pieces) if self.cut else 0
+        cut = self.cut.weight if self.cut else 0
         steps = len(self.last.sizes.steps) if self.last else 0
         told = self.conversation.hindsight.weight if self.conversation.hindsight else 0
         told += 8 * len(self.conversation.blocks)
-        return texts + spans + 400 * steps + 200 * len(self.marks) + told + 2_000
+        return cut + 400 * steps + 200 * len(self.marks) + told + 2_000
 
 
 class Found(NamedTuple):
@@ -199,19 +207,12 @@ class Found(NamedTuple):
     start: int
     """Where in that body the first message begins."""
 
-
-class Whole(NamedTuple):
-    """A body that was read in full, and what became of it."""
-
-    key: Key
-    body: bytes
-    head: dict[str, Span]
-    """The fields before the messages."""
-    slices: Sequence[Span]
-    """Where each message stands."""
-    messages: Sequence[Any]
-    compression: Compression
-    kept: Sequence[Kept]
+    @property
+    def known(self) -> Known:
+        """What is known of that body's marks for the cache."""
+        end = self.start + same_until(self.seen, self.place)
+        whole = self.place is not None and self.place is self.seen.last
+        return Known(end, self.seen.mark if whole else None)
 
 
 def behind(found: Found, body: bytes, field: str) -> tuple[dict[str, Span], Span] | None:

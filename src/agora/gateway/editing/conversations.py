@@ -30,6 +30,7 @@ from agora.gateway.editing.conversation import (
     first_message,
     match,
 )
+from agora.gateway.editing.fields import Read
 from agora.gateway.editing.growth import grown_from
 
 _MAX_PER_KEY = 256
@@ -47,6 +48,11 @@ _ACTIVE_SECONDS = 60.0
 """One idle for longer than this has what it has: nothing is reserved for it, and where there is no
 room it is forgotten for a new one. That costs one read if it comes back, and the bytes are the same
 then; a new one that is refused costs all that it would have saved."""
+_IDLE_SECONDS = 300.0
+"""By then most providers have forgotten a prefix, too: one idle for longer is seldom continued."""
+_IDLE_SHARE = 0.25
+"""Share of its room that may be taken before idle ones are forgotten. Nearly all conversations of
+an hour are over, and together they would fill the room (docs/log.md)."""
 
 
 class Conversations:
@@ -109,16 +115,14 @@ class Conversations:
         self,
         found: Found,
         body: bytes,
-        spans: dict[str, Span],
-        span: Span,
+        read: Read,
         compressor: Compressor,
         *,
         depth: int,
     ) -> Seen | None:
         """Return what becomes of a body that begins so, if nothing is due; None in any doubt."""
-        head = {name: value for name, value in spans.items() if value[1] <= span[0]}
         new: list[Step] = []
-        grown = grown_from(found, body, head, span, compressor, depth, new)
+        grown = grown_from(found, body, read, compressor, depth, new)
         if grown is not None:
             self._hits += 1
             grown.conversation.unread = (*grown.conversation.unread, *new)[-_MAX_UNREAD:]
@@ -169,7 +173,8 @@ class Conversations:
                 self._forget(known[0])
             self._seen.setdefault(key, []).append(seen)
             order.add(seen)
-            while (oldest := order.over()) is not None:
+            idle_since = self._clock() - _IDLE_SECONDS
+            while (oldest := order.over(idle_since)) is not None:
                 self._forget(oldest)
             head = (key[0], key[1], seen.opening)
             others = [other for other in self._heads.pop(head, ()) if other != key]
@@ -231,9 +236,13 @@ class _ByUse:
     def oldest(self) -> Seen | None:
         return next(iter(self._seen), None)
 
-    def over(self) -> Seen | None:
+    def over(self, idle_since: float) -> Seen | None:
         """Return which one has to go, if any."""
-        if self.used <= self.most:
+        oldest = self.oldest()
+        if oldest is None:
+            return None
+        is_idle = oldest.conversation.when < idle_since
+        if self.used <= self.most * (_IDLE_SHARE if is_idle else 1):
             return None
         self.forgotten += 1
-        return self.oldest()
+        return oldest

@@ -156,7 +156,7 @@ def continue_edit(prompt: Prompt, editing: Editing, why: str) -> Edited | None:
 async def _worked_out(prompt: Prompt, editing: Editing, config: Config) -> Edited | str:
     """Return what is remembered, or what the pool makes of the body in the time that it has."""
     shadow = config.compression.mode == "shadow"
-    known, conversation = _look(prompt, editing)
+    known, conversation, begins = _look(prompt, editing)
     if (
         known is not None
         and conversation is not None
@@ -170,6 +170,9 @@ async def _worked_out(prompt: Prompt, editing: Editing, config: Config) -> Edite
     if conversation is not None and not shadow and not config.compression.repeats:
         # With references every call is read in full: one that is sent without them, since it took
         # too long, has its end rewritten at the next.
+        seconds = config.limits.compress_deadline_ms / 1e3
+    elif begins and not shadow:
+        # New wherever it comes from: it loses nothing by going on as it is.
         seconds = config.limits.compress_deadline_ms / 1e3
     elif prompt.is_beyond_window(prompt.body):
         # Some of the time is for the rule: without any edit it would be refused.

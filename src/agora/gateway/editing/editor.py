@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from agora.adapters import format_named
 from agora.compressor import Compressor
 from agora.core.compression import Reason
 from agora.core.memo import Occupancy, occupancy, share_out
@@ -48,8 +49,12 @@ from agora.gateway.editing.timed import Timed
 from agora.gateway.routing.routes import CHAT
 
 _QUICK_BYTES = 64 << 10
-_QUICK_STEPS = 1_000
 """Up to here what is new is read in well under a millisecond, wherever that happens."""
+_QUICK_STEPS = 12_000
+"""Up to here a schedule says within 10 ms whether an edit is due; to ask it in a thread, which
+shares the interpreter, holds up the loop for longer."""
+_BEGINNING_BYTES = 256 << 10
+"""Up to here it is counted how many steps a body has that is not known."""
 _LAST_MESSAGES = 4
 """How many messages are looked at for a request to sum up: system text may follow it."""
 _BYTES_PER_TOKEN = 4
@@ -95,9 +100,10 @@ class Editor:
         try:
             begun = self._begun(job)
             if begun is None:
-                return Look()
+                return Look(begins=self._begins(job))
             found, read = begun
-            if may_ask(job.body, found.start + found.seen.end, len(job.body)):
+            new = found.start + same_until(found.seen, found.place)
+            if may_ask(job.body, new, len(job.body)):
                 # Perhaps a request for a summary: never continue that with an edited history.
                 return Look()
             conversation = found.seen.conversation
@@ -153,13 +159,29 @@ class Editor:
         """Return how full what is remembered is: the conversations, and each memo of texts."""
         return {"conversations": self._conversations.occupancy(), **occupancy()}
 
+    def _begins(self, job: Job) -> bool:
+        """Tell whether a body is so near its beginning that it cannot have been edited before."""
+        settings = self._settings
+        if not self._remembers or settings.repeats or len(job.body) > _BEGINNING_BYTES:
+            return False
+        start, end = (fields(job.body) or {}).get(job.route.field, (0, 0))
+        if end - start > _QUICK_BYTES or job.body[start : start + 1] != b"[":
+            return False
+        acts = format_named(job.route.format).acts
+        messages = decode(memoryview(job.body)[start:end])
+        acting = sum(isinstance(message, dict) and acts(message) for message in messages)
+        return acting <= settings.k_recent
+
     def _begun(self, job: Job) -> tuple[Found, Read] | None:
         """Return what a body begins with, by a look at what follows only."""
         if not self._remembers:
             return None
         for found in self._conversations.begins(job.tenant, job.route.format, job.body):
             rest = behind(found, job.body, job.route.field)
-            if rest is not None and (read := read_fields(job, *rest)).key == found.seen.key:
+            if rest is None:
+                continue
+            read = read_fields(job, *rest, found.known)
+            if read.key == found.seen.key:
                 return found, read
         return None
 
@@ -201,10 +223,12 @@ class Editor:
             return own_body(job.body, TOO_DEEP, model=read.model)
         if is_server_side(body, spans, job.route):
             return own_body(job.body, Reason.SERVER_SIDE_HISTORY, model=read.model)
-        if self._asks_for_summary(job, read):
+        found = self._conversations.find(read.key, body, span) if self._remembers else None
+        # A body that asked for one before is not remembered, so what is new has to ask.
+        new = span[0] if found is None else found.start + same_until(found.seen, found.place)
+        if may_ask(body, new, span[1]) and self._asks_for_summary(job, read):
             # Not remembered either: the conversation continues from the summary, not from here.
             return replace(own_body(job.body, OWN_SUMMARY, model=read.model), stream=read.stream)
-        found = self._conversations.find(read.key, body, span) if self._remembers else None
         if found is None:
             self._conversations.missed()
         elif found.seen.conversation.refused:
@@ -221,8 +245,6 @@ class Editor:
         Where the window is too small for it, a shorter history is better than a refusal.
         """
         body, span = job.body, read.span
-        if not may_ask(body, *span):
-            return False
         slices = elements(body, span) or ()
         last = [decode(memoryview(body)[start:end]) for start, end in slices[-_LAST_MESSAGES:]]
         if not asks_for_summary(last):
@@ -233,7 +255,7 @@ class Editor:
     def _grown(self, job: Job, found: Found, read: Read) -> Edited | None:
         compressor = self._compressor(job, read)
         grown = self._conversations.grown(
-            found, job.body, read.spans, read.span, compressor, depth=self._settings.depth
+            found, job.body, read, compressor, depth=self._settings.depth
         )
         return None if grown is None else again(job, grown, read)
 

@@ -7,7 +7,7 @@ from typing import Any
 from agora.core.request import Request
 from agora.gateway.body import Span, decode
 from agora.gateway.editing.job import Job
-from agora.gateway.editing.lifetimes import ttl_in
+from agora.gateway.editing.lifetimes import NOTHING_KNOWN, Known, NewestMark, newest_mark, ttl_in
 from agora.gateway.routing.routes import Route
 
 
@@ -23,6 +23,8 @@ class Read:
     """The time to live that it asks of the provider's cache, None for the usual one."""
     key: tuple[object, ...]
     """Everything an edit depends on besides the messages."""
+    mark: NewestMark | None = None
+    """The last mark for the cache in the messages; None where nobody asks."""
 
     @property
     def before(self) -> dict[str, Span]:
@@ -30,15 +32,16 @@ class Read:
         return {name: place for name, place in self.spans.items() if place[1] <= self.span[0]}
 
 
-def read_fields(job: Job, spans: dict[str, Span], span: Span) -> Read:
+def read_fields(job: Job, spans: dict[str, Span], span: Span, known: Known = NOTHING_KNOWN) -> Read:
     """Return what the fields besides the messages, which are at `span`, say."""
     fields = job.route.fields
     model = text_at(job.body, spans.get(fields.model)) or job.model
     stream = _is_true(job.body, spans.get("stream"))
-    ttl = None
+    ttl = mark = None
     if job.sheet_of(model).lifetimes:
-        ttl = ttl_in(job.body, spans, (fields.messages, *fields.system, *fields.tools))
-    return Read(spans, span, model, stream, ttl, (*_key(job, spans, model), ttl))
+        mark = newest_mark(job.body, *span, known)
+        ttl = ttl_in(job.body, spans, (*fields.system, *fields.tools), mark)
+    return Read(spans, span, model, stream, ttl, (*_key(job, spans, model), ttl), mark)
 
 
 def read_prompt(body: bytes, read: Read, route: Route, messages: Sequence[Any]) -> Request:

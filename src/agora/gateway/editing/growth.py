@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from agora.adapters import Format, broken_rules, format_named, parse
 from agora.adapters.annotations import TOOL_LIST
@@ -21,10 +21,10 @@ from agora.gateway.editing.conversation import (
     Key,
     Place,
     Seen,
-    Whole,
     digest,
     marked,
 )
+from agora.gateway.editing.fields import Read
 
 _MAX_MARKS = 64
 _MOVING_STEPS = 3
@@ -35,9 +35,22 @@ _TASK = "-"
 """Said before new messages when they are parsed: on their own they would have no task."""
 
 
+class Whole(NamedTuple):
+    """A body that was read in full, and what became of it."""
+
+    read: Read
+    body: bytes
+    slices: Sequence[Span]
+    """Where each message stands."""
+    messages: Sequence[Any]
+    compression: Compression
+    kept: Sequence[Kept]
+
+
 def seen_in(whole: Whole, conversation: ConversationState, compressor: Compressor) -> Seen | None:
     """Return what is remembered of a body that was read in full; None if nothing may be."""
-    key, body, _, slices, messages, compression, kept = whole
+    read, body, slices, messages, compression, kept = whole
+    key = read.key
     format = _format(key)
     # As the compressor asks it, so that both name the same edits.
     schedule = compressor.schedule_for(None)
@@ -73,15 +86,16 @@ def seen_in(whole: Whole, conversation: ConversationState, compressor: Compresso
     if cut is not None:
         ends.add(cut.tail)
     return Seen(
-        key=whole.key,
+        key=key,
         conversation=conversation,
-        head=whole.head,
+        head=read.before,
         start=start,
         before=digest(body, 0, start),
         opening=body[:OPENING_BYTES],
         marks=marked((), ends, body, start),
         tokens=compression.tokens_before,
         newest=0 if last is None else last.sizes.steps[-1] + last.sizes.said[-1],
+        mark=read.mark,
         cut=cut,
         # Of one that was refused nothing is read any more.
         last=None if conversation.refused else last,
@@ -132,8 +146,7 @@ def _cut(
 def grown_from(
     found: Found,
     body: bytes,
-    head: dict[str, Span],
-    span: Span,
+    read: Read,
     compressor: Compressor,
     depth: int,
     new: list[Step],
@@ -143,11 +156,11 @@ def grown_from(
     if place is None:
         return None
     at = start + place.end
-    stop = at + len(body[at : span[1] - 1].rstrip(b" \t\n\r"))
+    stop = at + len(body[at : read.span[1] - 1].rstrip(b" \t\n\r"))
     if stop == at:
         if place is not seen.last:
             return None
-        return _moved(found, body, head, place, seen.settled, seen.newest)
+        return _moved(found, body, read, place, seen.settled, seen.newest)
     if compressor.repeats:
         # Whether what is new repeats lines depends on all the results before it.
         return None
@@ -177,13 +190,13 @@ def grown_from(
     if edit.history is None or (edit.epoch, edit.room) != (epoch, room):
         return None
     newest = last.sizes.steps[-1] + last.sizes.said[-1]
-    return _moved(found, body, head, last, settled, newest)
+    return _moved(found, body, read, last, settled, newest)
 
 
 def _moved(
     found: Found,
     body: bytes,
-    head: dict[str, Span],
+    read: Read,
     last: Place,
     settled: Place | None,
     newest: int,
@@ -200,13 +213,14 @@ def _moved(
     return Seen(
         key=seen.key,
         conversation=seen.conversation,
-        head=head,
+        head=read.before,
         start=start,
         before=digest(body, 0, start),
         opening=body[:OPENING_BYTES],
         marks=marked(marks, ends, body, start),
         tokens=last.tokens,
         newest=newest,
+        mark=read.mark,
         cut=seen.cut,
         last=last,
         settled=settled,

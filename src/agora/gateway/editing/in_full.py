@@ -10,9 +10,9 @@ from agora.core.compression import Compression, Reason, Rung
 from agora.core.prices import PriceSheet
 from agora.core.trajectory import Step
 from agora.gateway.body import Kept, Span, decode, elements, nested, rewrite, splice
-from agora.gateway.editing.conversation import ConversationState, Seen, Whole
+from agora.gateway.editing.conversation import ConversationState, Seen
 from agora.gateway.editing.fields import Read, read_prompt
-from agora.gateway.editing.growth import seen_in
+from agora.gateway.editing.growth import Whole, seen_in
 from agora.gateway.editing.hindsight import Hindsight
 from agora.gateway.editing.job import TOO_DEEP, UNREAD, Edited
 from agora.gateway.editing.outcomes import edited_body, own_body, unchanged
@@ -109,7 +109,7 @@ def worked_out(task: Task, settings: EditorSettings, compressor: Compressor) -> 
     if not settings.remembers:
         return Worked(edited=edited, seconds=time.monotonic() - began)
     conversation.hindsight = _to_look_for(task, compression, names=settings.shadow)
-    found = Whole(read.key, body, read.before, slices, messages, compression, kept)
+    found = Whole(read, body, slices, messages, compression, kept)
     steps = () if compression.trajectory is None else compression.trajectory.steps
     return Worked(
         edited=edited,

@@ -117,3 +117,5 @@ class Look(NamedTuple):
     """What becomes of it, if nothing is due."""
     conversation: ConversationState | None = None
     """Its conversation: there is an edit to continue with when time runs out."""
+    begins: bool = False
+    """Whether it has no more steps than are always kept: nothing of it was edited elsewhere."""

@@ -5,12 +5,13 @@ result. A thread cannot be stopped. So a job is notified when nobody can use it 
 that between its parts; one that never ends costs its thread, which is given up and replaced a few
 times; and when no thread is left, requests are forwarded without compression.
 
-Every job has an owner. Owners are served in turn, and what waits, fails or is late counts for its
-owner alone: nobody's work is held back by another's. A job that cannot be in time is done for
-whoever asks next, and its caller hears so at once.
+Every job has an owner. What is short comes first, owners are served in turn, and what waits, fails
+or is late counts for its owner alone: nobody's work is held back by another's. A job that cannot be
+in time is done for whoever asks next, and its caller hears so at once.
 """
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +23,8 @@ from agora.gateway.editing.turns import Turns
 
 Job = TypeVar("Job")
 Done = TypeVar("Done")
+_SHORT_SECONDS = 0.05
+"""What is expected to take no longer comes before all else: it is over before others notice."""
 _OWNERS = 4
 """How many owners may have all the jobs waiting that they may have, before others find no room."""
 
@@ -167,7 +170,8 @@ class Pool(Generic[Job, Done]):
         if full or not self._threads:
             return Missed.SATURATED
         deadline = self.deadline_seconds if deadline_seconds is None else deadline_seconds
-        waits = self.wait_seconds() + seconds <= deadline
+        short = 0 < seconds <= _SHORT_SECONDS
+        waits = self.wait_seconds(short=short) + seconds <= deadline
         finishes = self.finish_seconds > 0
         if not waits and not finishes:
             return Missed.LATE
@@ -177,7 +181,8 @@ class Pool(Generic[Job, Done]):
         timer = loop.call_later(deadline, _settle, answer, Missed.LATE)
         if same is not None:
             self._under_way[same] = ticket
-        self._orders.put(owner, _Order(make(ticket), ticket, loop, answer, same, seconds))
+        order = _Order(make(ticket), ticket, loop, answer, same, seconds)
+        self._orders.put(owner, order, short=short)
         if not waits:
             _settle(answer, Missed.PENDING)
         try:
@@ -194,10 +199,12 @@ class Pool(Generic[Job, Done]):
         """Whether any work waits or is being done."""
         return bool(len(self._orders)) or any(w.busy_since for w in tuple(self._threads))
 
-    def wait_seconds(self) -> float:
+    def wait_seconds(self, *, short: bool = False) -> float:
         """Return how long a job that is put now is expected to wait for a thread."""
         now = time.monotonic()
-        ahead = sum(order.seconds for order in self._orders if order is not None)
+        most = _SHORT_SECONDS if short else math.inf
+        orders = (order.seconds for order in self._orders if order is not None)
+        ahead = sum(seconds for seconds in orders if seconds <= most)
         ahead += sum(max(0.0, w.busy_until - now) for w in tuple(self._threads) if w.busy_since)
         return ahead / max(1, len(self._threads))
 

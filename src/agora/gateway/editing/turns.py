@@ -1,4 +1,4 @@
-"""Work that waits: each owner's in order, and the owners in turn."""
+"""Work that waits: what is short first, each owner's in order, and the owners in turn."""
 
 import threading
 from collections import OrderedDict, deque
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
+_SHORT_IN_A_ROW = 8
+"""So many short items come before one that is not: that one waits longer, but not for ever."""
 
 
 class Turns(Generic[Item]):
@@ -19,25 +21,29 @@ class Turns(Generic[Item]):
     """
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[str, deque[Item]] = OrderedDict()
+        self._short: OrderedDict[str, deque[Item]] = OrderedDict()
+        self._others: OrderedDict[str, deque[Item]] = OrderedDict()
         self._changed = threading.Condition()
         self._size = 0
+        self._in_a_row = 0
 
     def __len__(self) -> int:
         return self._size
 
     def __iter__(self) -> Iterator[Item]:
         with self._changed:
-            return iter([item for items in self._waiting.values() for item in items])
+            both = (*self._short.values(), *self._others.values())
+            return iter([item for items in both for item in items])
 
     def waiting(self, owner: str) -> int:
         """Return how many items of an owner wait."""
-        return len(self._waiting.get(owner, ()))
+        return sum(len(waiting.get(owner, ())) for waiting in (self._short, self._others))
 
-    def put(self, owner: str, item: Item) -> None:
-        """Add an item behind those of its owner."""
+    def put(self, owner: str, item: Item, *, short: bool = False) -> None:
+        """Add an item behind those of its owner; one that is short comes before all others."""
         with self._changed:
-            self._waiting.setdefault(owner, deque()).append(item)
+            waiting = self._short if short else self._others
+            waiting.setdefault(owner, deque()).append(item)
             self._size += 1
             self._changed.notify()
 
@@ -46,9 +52,18 @@ class Turns(Generic[Item]):
         with self._changed:
             while not self._size:
                 self._changed.wait()
-            owner, items = self._waiting.popitem(last=False)
+            waiting = self._next()
+            owner, items = waiting.popitem(last=False)
             item = items.popleft()
             if items:
-                self._waiting[owner] = items
+                waiting[owner] = items
             self._size -= 1
             return item
+
+    def _next(self) -> "OrderedDict[str, deque[Item]]":
+        """Return what the next item is taken from."""
+        if self._short and (self._in_a_row < _SHORT_IN_A_ROW or not self._others):
+            self._in_a_row += 1
+            return self._short
+        self._in_a_row = 0
+        return self._others
