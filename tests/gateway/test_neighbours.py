@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agora.gateway.config import Limits
 from agora.gateway.editing.pool import Pool
-from agora.gateway.editing.turns import _SHORT_IN_A_ROW, Turns
+from agora.gateway.editing.turns import _SHORT_FIRST, Turns
 from harness.gateway.histories import messages
 from harness.gateway.loopback import config_for, gateway, serving
 from harness.gateway.strict_upstream import StrictUpstream
@@ -184,21 +184,30 @@ def test_what_is_short_waits_for_nothing_but_what_is_short() -> None:
     assert done == ["first", "short", "long 0", "long 1", "long 2"]
 
 
-@given(st.lists(st.booleans(), max_size=60))
-def test_what_is_short_comes_first_but_not_for_ever(kinds: list[bool]) -> None:
+@given(st.lists(st.tuples(st.sampled_from("abcdefghijk"), st.booleans()), max_size=60))
+def test_what_is_short_comes_first_once_for_each_owner(items: list[tuple[str, bool]]) -> None:
     turns: Turns[int] = Turns()
-    for number, short in enumerate(kinds):
-        turns.put("a" if number % 2 else "b", number, short=short)
+    for number, (owner, short) in enumerate(items):
+        turns.put(owner, number, short=short)
+    assert sorted(turns) == list(range(len(items)))
     taken = [turns.get() for _ in range(len(turns))]
 
-    assert sorted(taken) == list(range(len(kinds)))
+    assert sorted(taken) == list(range(len(items)))
+    first: list[str] = []
     for at, number in enumerate(taken):
-        before = taken[max(0, at - _SHORT_IN_A_ROW) : at]
-        if kinds[number] and any(not kinds[later] for later in taken[at:]):
-            # Never more of them in a row than that, while others wait.
-            assert len(before) < _SHORT_IN_A_ROW or not all(kinds[n] for n in before)
-        elif not kinds[number] and any(kinds[later] for later in taken[at:]):
-            assert sum(kinds[n] for n in before) == _SHORT_IN_A_ROW
+        owner, short = items[number]
+        later = [items[n] for n in taken[at:]]
+        if all(short for _, short in later):
+            break
+        if short:
+            # While others wait, nobody comes first twice, and not too many come first.
+            assert owner not in first
+            first.append(owner)
+            assert len(first) <= _SHORT_FIRST
+        else:
+            unserved = {owner for owner, short in later if short} - set(first)
+            assert not unserved or len(first) == _SHORT_FIRST
+            first.clear()
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=30))

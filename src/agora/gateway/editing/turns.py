@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
-_SHORT_IN_A_ROW = 8
-"""So many short items come before one that is not: that one waits longer, but not for ever."""
+_SHORT_FIRST = 8
+"""So many short items come before one that is not, and one of each owner: that one waits longer,
+but not for ever, and not for all that another has put there."""
 
 
 class Turns(Generic[Item]):
@@ -25,7 +26,8 @@ class Turns(Generic[Item]):
         self._others: OrderedDict[str, deque[Item]] = OrderedDict()
         self._changed = threading.Condition()
         self._size = 0
-        self._in_a_row = 0
+        self._came_first: set[str] = set()
+        """The owners whose short items came before the next one that is not."""
 
     def __len__(self) -> int:
         return self._size
@@ -52,18 +54,21 @@ class Turns(Generic[Item]):
         with self._changed:
             while not self._size:
                 self._changed.wait()
-            waiting = self._next()
-            owner, items = waiting.popitem(last=False)
+            waiting, owner = self._next()
+            items = waiting.pop(owner)
             item = items.popleft()
             if items:
                 waiting[owner] = items
             self._size -= 1
             return item
 
-    def _next(self) -> "OrderedDict[str, deque[Item]]":
-        """Return what the next item is taken from."""
-        if self._short and (self._in_a_row < _SHORT_IN_A_ROW or not self._others):
-            self._in_a_row += 1
-            return self._short
-        self._in_a_row = 0
-        return self._others
+    def _next(self) -> "tuple[OrderedDict[str, deque[Item]], str]":
+        """Return what the next item is taken from, and whose it is."""
+        if not self._others:
+            return self._short, next(iter(self._short))
+        first = next((owner for owner in self._short if owner not in self._came_first), None)
+        if first is not None and len(self._came_first) < _SHORT_FIRST:
+            self._came_first.add(first)
+            return self._short, first
+        self._came_first.clear()
+        return self._others, next(iter(self._others))
