@@ -2,6 +2,7 @@
 
     python -m benchmarks.gateway_soak --minutes 60
     python -m benchmarks.gateway_soak --minutes 4 --sessions 32
+    python -m benchmarks.gateway_soak --minutes 4 --busy 2      both cores kept busy by other work
 
 First the sessions of `benchmarks.gateway_sessions` alone, then the same beside three conversations
 of 10,000 steps, each with a key of its own; half of the time for each. They grow by a step a call,
@@ -30,7 +31,7 @@ import aiohttp
 
 from agora.core.prices import sheet_for
 from benchmarks.gateway import process
-from benchmarks.gateway_sessions import MODEL, Alone, Session, _at, _get, all_alone, rss_mb
+from benchmarks.gateway_sessions import MODEL, Alone, Session, _at, _get, all_alone, busy, rss_mb
 from harness.gateway.histories import messages
 from harness.gateway.results import Figures, put
 
@@ -210,6 +211,7 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=64)
     parser.add_argument("--files", type=int, default=30, help="that each session reads")
     parser.add_argument("--pace", type=float, default=2.0, help="seconds between calls of one")
+    parser.add_argument("--busy", type=int, default=0, help="cores kept busy by other work")
     parser.add_argument("--anew", type=int, help="calls after which the long ones begin again")
     parser.add_argument("--out", help="the file that the figures go into, too")
     asked = parser.parse_args()
@@ -219,12 +221,17 @@ def main() -> None:
     bills = all_alone(sessions, None)
     seconds = asked.minutes * 60 / 2.2
     long = [VeryLong(each, 1 + int(seconds / asked.pace)) for each in range(3)]
-    with process("cached") as (up, _):
+    with busy(asked.busy), process("cached") as (up, _):
         direct = part(up, seconds / 5, sessions, asked.pace, "direct", [])
     figures: Figures = {"minutes": asked.minutes, "sessions": asked.sessions, "pace_s": asked.pace}
     figures["long_begin_anew_after"] = asked.anew
+    figures["cores_busy"] = asked.busy
     figures["direct"] = described(direct, bills, {})
-    with process("cached") as (up, _), process("gateway", up) as (door, pid):
+    with (
+        busy(asked.busy),
+        process("cached") as (up, _),
+        process("gateway", up) as (door, pid),
+    ):
         for name, beside in (("without", []), ("with_three_long", long)):
             memory = Memory(pid)
             memory.start()
