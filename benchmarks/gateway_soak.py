@@ -9,8 +9,8 @@ of 10,000 steps, each with a key of its own; half of the time for each. They gro
 as agents do; with `--anew 8` they begin again after so many calls, which is harder: they are read
 in full each time. Sessions that are over begin anew under another key. For each part: how long
 calls took, directly and through the gateway; its memory with that of the process it starts; the
-breaks of the prefix that nobody decided on; and what was saved, against an editor without a
-deadline.
+breaks of the prefix that nobody decided on; what was saved, against an editor without a deadline;
+and how much of the cores' time the machine's host kept for itself, which makes everything wait.
 """
 
 import argparse
@@ -100,6 +100,15 @@ def _own_mb(pid: int) -> float:
     return sum(int(kb) for kb in re.findall(r"Private_\w+:\s+(\d+) kB", text)) / 1024
 
 
+def _processor() -> tuple[int, int]:
+    """Return the time that the host has kept for itself, and all time of all cores so far."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system, idle, waiting, irq, softirq, stolen = map(
+            int, file.readline().split()[1:9]
+        )
+    return stolen, user + nice + system + idle + waiting + irq + softirq + stolen
+
+
 class Load:
     """Calls until the time is up, and how long each took."""
 
@@ -111,6 +120,8 @@ class Load:
         self.played: list[tuple[str, int]] = []
         """The keys of sessions that were played to their end, and their numbers."""
         self.failed = 0
+        self.stolen = 0.0
+        """The share of the cores' time that the machine's host kept for itself."""
 
     async def _post(
         self, client: aiohttp.ClientSession, body: bytes, key: str
@@ -172,7 +183,10 @@ def part(
 ) -> Load:
     """Return what happened in so many seconds."""
     load = Load(url, time.monotonic() + seconds, pace, anew)
+    stolen, total = _processor()
     asyncio.run(load.run(sessions, tag, long))
+    after = _processor()
+    load.stolen = (after[0] - stolen) / max(1, after[1] - total)
     return load
 
 
@@ -196,6 +210,7 @@ def described(load: Load, bills: list[Alone], reported: Any) -> Figures:
         "sessions_played": len(load.played),
         "breaks_unwanted": unwanted,
         "points_short": round(sum(short) / len(short), 2) if short else None,
+        "stolen": round(load.stolen, 3),
         "long_calls": len(load.long),
         "long_edited": load.long_edited,
         "long_ms": {"p50": _at(sorted(load.long), 0.5), "most": _at(sorted(load.long), 1.0)}
