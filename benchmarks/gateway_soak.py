@@ -3,6 +3,8 @@
     python -m benchmarks.gateway_soak --minutes 60
     python -m benchmarks.gateway_soak --minutes 4 --sessions 32
     python -m benchmarks.gateway_soak --minutes 4 --busy 2      both cores kept busy by other work
+    python -m benchmarks.gateway_soak --minutes 10 --disturb 10     reconfigured, and its process
+                                                    for long conversations killed, every 10 seconds
 
 First the sessions of `benchmarks.gateway_sessions` alone, then the same beside three conversations
 of 10,000 steps, each with a key of its own; half of the time for each. They grow by a step a call,
@@ -21,8 +23,9 @@ import random
 import re
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,7 +34,18 @@ import aiohttp
 
 from agora.core.prices import sheet_for
 from benchmarks.gateway import process
-from benchmarks.gateway_sessions import MODEL, Alone, Session, _at, _get, all_alone, busy, rss_mb
+from benchmarks.gateway_disturbed import children_of, disturbed
+from benchmarks.gateway_sessions import (
+    MODEL,
+    Alone,
+    Session,
+    _at,
+    _get,
+    _sum,
+    all_alone,
+    busy,
+    rss_mb,
+)
 from harness.gateway.histories import messages
 from harness.gateway.results import Figures, put
 
@@ -76,10 +90,7 @@ class Memory(threading.Thread):
     def run(self) -> None:
         """Look until told to stop."""
         while not self.over.wait(0.5):
-            # Each thread has those that it started.
-            tasks = Path(f"/proc/{self.pid}/task").glob("*/children")
-            pids = [pid for of in tasks for pid in of.read_text(encoding="ascii").split()]
-            children = sum(_own_mb(int(pid)) for pid in pids)
+            children = sum(map(_own_mb, children_of(self.pid)))
             self.children = max(self.children, children)
             self.now = _now_mb(self.pid) + children
             self.most = max(self.most, self.now)
@@ -219,6 +230,17 @@ def described(load: Load, bills: list[Alone], reported: Any) -> Figures:
     }
 
 
+@contextmanager
+def gateway(up: str, disturb: float | None) -> Iterator[tuple[str, int, Counter[str]]]:
+    """Run the gateway; yield its address, its id, and how often it has been disturbed."""
+    if disturb is None:
+        with process("gateway", up) as (door, pid):
+            yield door, pid, Counter()
+        return
+    with disturbed(up, disturb) as (served, done):
+        yield served.url, served.running.pid, done
+
+
 def main() -> None:
     """Run the soak and print its figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -227,6 +249,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=30, help="that each session reads")
     parser.add_argument("--pace", type=float, default=2.0, help="seconds between calls of one")
     parser.add_argument("--busy", type=int, default=0, help="cores kept busy by other work")
+    parser.add_argument("--disturb", type=float, help="seconds between two disturbances")
     parser.add_argument("--anew", type=int, help="calls after which the long ones begin again")
     parser.add_argument("--out", help="the file that the figures go into, too")
     asked = parser.parse_args()
@@ -245,7 +268,7 @@ def main() -> None:
     with (
         busy(asked.busy),
         process("cached") as (up, _),
-        process("gateway", up) as (door, pid),
+        gateway(up, asked.disturb) as (door, pid, disturbances),
     ):
         for name, beside in (("without", []), ("with_three_long", long)):
             memory = Memory(pid)
@@ -259,6 +282,9 @@ def main() -> None:
                 "rss_mb": {of: round(mb) for of, mb in rss.items()},
                 "load_average": round(os.getloadavg()[0], 1),
             }
+        said = asyncio.run(_get(door + "/metrics")).decode()
+        figures["disturbances"] = dict(disturbances)
+        figures["reloads_failed"] = _sum(said, "agora_reloads_total", outcome="failed")
     print(json.dumps(figures, indent=1))
     if asked.out:
         put(asked.out, "soak", figures)

@@ -272,11 +272,26 @@ def test_conversations_that_are_over_take_a_quarter_of_the_room() -> None:
     assert ("t-200", "anthropic") in kept._seen
 
 
-def edited_once(number: int, *, when: float) -> Seen:
+def test_conversations_stay_as_long_as_the_provider_has_them_cached() -> None:
+    now = 1_000.0
+    kept = Conversations(1 << 20, clock=lambda: now)
+    for number in range(200):
+        kept.remember(edited_once(number, when=now, cached_seconds=3_600))
+
+    now += 3_599
+    kept.remember(edited_once(200, when=now))
+    assert not kept.occupancy().forgotten
+
+    now += 2
+    kept.remember(edited_once(201, when=now))
+    assert kept.occupancy().used < kept.occupancy().most / 4
+
+
+def edited_once(number: int, *, when: float, cached_seconds: float = 300) -> Seen:
     """Return a conversation with a small edit."""
     return Seen(
         key=(f"t-{number}", "anthropic"),
-        conversation=ConversationState(when=when),
+        conversation=ConversationState(when=when, cached_seconds=cached_seconds),
         head={},
         start=0,
         before=0,

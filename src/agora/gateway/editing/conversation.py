@@ -104,6 +104,8 @@ class ConversationState:
     """Its last edit, and what the steps after it say about that."""
     ttl: str | None = None
     """The time to live that it asks of the provider's cache, None for the usual one."""
+    cached_seconds: float = 0.0
+    """How long the provider's cache keeps what a call has sent."""
     blocks: "array[int]" = field(default_factory=lambda: array("q"))
     """In shadow mode, the digests of the body that would have been sent last."""
     pace: float = 0.0

@@ -49,7 +49,8 @@ _ACTIVE_SECONDS = 60.0
 room it is forgotten for a new one. That costs one read if it comes back, and the bytes are the same
 then; a new one that is refused costs all that it would have saved."""
 _IDLE_SECONDS = 300.0
-"""By then most providers have forgotten a prefix, too: one idle for longer is seldom continued."""
+"""One idle for longer is seldom continued, and where the provider has forgotten it, too, little is
+lost if it is."""
 _IDLE_SHARE = 0.25
 """Share of its room that may be taken before idle ones are forgotten. Nearly all conversations of
 an hour are over, and together they would fill the room (docs/log.md)."""
@@ -173,8 +174,7 @@ class Conversations:
                 self._forget(known[0])
             self._seen.setdefault(key, []).append(seen)
             order.add(seen)
-            idle_since = self._clock() - _IDLE_SECONDS
-            while (oldest := order.over(idle_since)) is not None:
+            while (oldest := order.over(self._clock())) is not None:
                 self._forget(oldest)
             head = (key[0], key[1], seen.opening)
             others = [other for other in self._heads.pop(head, ()) if other != key]
@@ -236,12 +236,13 @@ class _ByUse:
     def oldest(self) -> Seen | None:
         return next(iter(self._seen), None)
 
-    def over(self, idle_since: float) -> Seen | None:
+    def over(self, now: float) -> Seen | None:
         """Return which one has to go, if any."""
         oldest = self.oldest()
         if oldest is None:
             return None
-        is_idle = oldest.conversation.when < idle_since
+        conversation = oldest.conversation
+        is_idle = now - conversation.when > max(_IDLE_SECONDS, conversation.cached_seconds)
         if self.used <= self.most * (_IDLE_SHARE if is_idle else 1):
             return None
         self.forgotten += 1

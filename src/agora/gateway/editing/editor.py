@@ -282,7 +282,9 @@ class Editor:
         worked: Worked | None = None if job.away is None else job.away(task, job.gone)
         if worked is None:
             worked = worked_out(task, self._settings, compressor)
-        conversation = known or ConversationState(ttl=read.ttl)
+        conversation = known or ConversationState(
+            ttl=read.ttl, cached_seconds=task.sheet.ttl_seconds
+        )
         return self._taken_in(worked, conversation, found, len(job.body))
 
     def _taken_in(
