@@ -11,8 +11,9 @@ of 10,000 steps, each with a key of its own; half of the time for each. They gro
 as agents do; with `--anew 8` they begin again after so many calls, which is harder: they are read
 in full each time. Sessions that are over begin anew under another key. For each part: how long
 calls took, directly and through the gateway; its memory with that of the process it starts; the
-breaks of the prefix that nobody decided on; what was saved, against an editor without a deadline;
-and how much of the cores' time the machine's host kept for itself, which makes everything wait.
+breaks of the prefix that nobody decided on; what was saved, against an editor without a deadline,
+and the reasons why calls went on as they came; and how much of the cores' time the machine's host
+kept for itself, which makes everything wait.
 """
 
 import argparse
@@ -118,6 +119,15 @@ def _processor() -> tuple[int, int]:
             int, file.readline().split()[1:9]
         )
     return stolen, user + nice + system + idle + waiting + irq + softirq + stolen
+
+
+def _reasons(door: str) -> Counter[str]:
+    """Return how many calls there were of each reason so far."""
+    reasons: Counter[str] = Counter()
+    for line in asyncio.run(_get(door + "/metrics")).decode().splitlines():
+        if found := re.match(r'agora_requests_total\{.*reason="(\w+)".*\} (\S+)', line):
+            reasons[found[1]] += int(float(found[2]))
+    return reasons
 
 
 class Load:
@@ -273,6 +283,7 @@ def main() -> None:
         for name, beside in (("without", []), ("with_three_long", long)):
             memory = Memory(pid)
             memory.start()
+            before = _reasons(door)
             load = part(door, seconds, sessions, asked.pace, name, beside, asked.anew)
             memory.over.set()
             reported = json.loads(asyncio.run(_get(up + "/bills")))
@@ -281,6 +292,7 @@ def main() -> None:
                 **described(load, bills, reported),
                 "rss_mb": {of: round(mb) for of, mb in rss.items()},
                 "load_average": round(os.getloadavg()[0], 1),
+                "reasons": dict((_reasons(door) - before).most_common()),
             }
         said = asyncio.run(_get(door + "/metrics")).decode()
         figures["disturbances"] = dict(disturbances)
