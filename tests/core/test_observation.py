@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora.core.reading.counted import first_names, words_of
-from agora.core.reading.observation import MOST_NAMES, Observation, observe, outcome
+from agora.core.reading.observation import MOST_NAMES, Observation, observe, outcome, read_ahead
 from agora.core.reading.outcome import outcome_of, tells_an_error
 from agora.core.reading.records import facts_in
 from agora.core.reading.things import things_in
 from agora.core.reading.values import values_in
 from agora.core.reading.vocabulary import word_list, word_set
-from agora.core.trajectory import Result
+from agora.core.trajectory import Result, Step
 
 
 @given(st.text(max_size=200) | st.sampled_from(['{"id": "A-1"}', "Exit code: 2", "a pot, a cup"]))
@@ -24,6 +24,13 @@ def test_each_part_is_what_reading_the_text_for_it_gives(text: str) -> None:
     assert seen.outcome == outcome_of(text)
     assert seen.words == words_of(text)
     assert seen.names == set(first_names(text, MOST_NAMES))
+
+
+def test_what_lines_are_made_of_can_be_read_ahead() -> None:
+    text = "BSP-41 stands in the hall, read ahead by nobody else"
+    read_ahead(Step(number=1, action="look", observation=text, tokens=20, action_tokens=2))
+
+    assert {"things", "outcome", "facts"} <= vars(observe(text)).keys()
 
 
 def test_a_result_is_read_once() -> None:

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 
 from agora.adapters import validate
 from agora.core.prices import sheet_for
+from agora.core.reading.observation import observe
 from agora.core.trajectory import Anchor, Step
 from agora.gateway.app import App
 from agora.gateway.config import Config, Limits
+from agora.gateway.editing.conversation import ConversationState
 from agora.gateway.editing.conversations import _CONVERSATION_BYTES, _EDITED_SHARE
 from agora.gateway.editing.deciding import LATE
 from agora.gateway.editing.editor import _MEMORY_SHARE, Editor
@@ -425,3 +427,34 @@ def test_texts_that_were_read_ahead_are_not_read_at_the_edit() -> None:
 
     assert asked == [5]
     assert not conversation.unread
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_what_lines_are_made_of_is_read_ahead(lines: bool) -> None:
+    editor = Editor(EditorSettings(scorer=FeaturesScorer(), lines=lines))
+    # Texts of its own, which nothing has read before.
+    bodies = calls(8, 14, size=2_300 + 600 * lines)
+    editor(job(bodies[0], "anthropic"))
+    for body in bodies[1:]:
+        conversation = editor.look(job(body, "anthropic")).conversation
+    assert conversation is not None
+    texts = [step.observation for step in conversation.unread]
+
+    editor(replace(job(b"", "anthropic"), ahead=conversation))
+
+    read = [{"things", "facts", "outcome"} <= vars(observe(text)).keys() for text in texts]
+    assert read == [lines] * 5
+
+
+def test_an_edit_is_expected_to_take_no_longer_for_one_slow_reading() -> None:
+    conversation = ConversationState()
+    conversation.took(1.0, 100_000)
+    conversation.took(60.0, 100_000)
+    assert conversation.pace * 100_000 == pytest.approx(2)
+    conversation.took(0.5, 100_000)
+    assert conversation.pace * 100_000 == pytest.approx(0.5)
+
+    # A short body takes longer than its share of a long one.
+    small = ConversationState()
+    small.took(0.01, 1_000)
+    assert small.pace * 16_384 == pytest.approx(0.01)

@@ -9,7 +9,7 @@ from agora.core.reading.outcome import Outcome, outcome_of, reason_in
 from agora.core.reading.records import Fact, facts_in
 from agora.core.reading.things import Shown, things_in
 from agora.core.reading.values import Values, values_in
-from agora.core.trajectory import Result
+from agora.core.trajectory import Result, Step
 
 MOST_NAMES = 64
 """So many names of a result are counted as features: what has more is worth no milliseconds."""
@@ -58,6 +58,14 @@ class Observation:
 observe = Memo(Observation, 8_000_000, name="observations")
 """A result as it is read, remembered: a trajectory comes back with one more step, so the same
 results are asked for over and over."""
+
+
+def read_ahead(step: Step) -> None:
+    """Read what the lines of a step are made of, so that it is remembered when they are made."""
+    _ = observe(step.observation).things
+    for result in step.results:
+        one = observe(result.text)
+        _ = one.outcome, one.facts
 
 
 def outcome(result: Result) -> Outcome:

@@ -15,6 +15,8 @@ from agora.gateway.editing.hindsight import Hindsight, Looked
 from agora.gateway.editing.lifetimes import Known, NewestMark
 
 OPENING_BYTES = 64
+_LEAST_PACED_BYTES = 16 << 10
+"""What a shorter body takes says little about a longer one: half of it is not reading."""
 _LOOK_BYTES = 32
 """Compared first: the end of what was seen has an id in it, its beginning is the same for many."""
 
@@ -109,11 +111,28 @@ class ConversationState:
     blocks: "array[int]" = field(default_factory=lambda: array("q"))
     """In shadow mode, the digests of the body that would have been sent last."""
     pace: float = 0.0
-    """How many seconds for each byte it took to read it in full, the last time."""
+    """How many seconds for each byte it is expected to take to read it in full."""
     lost_blocks: int = 0
     """How many thinking blocks its last call was sent without."""
     arrived: int = 0
     """How many of our tokens its last call lacked because they were left out as they arrived."""
+
+    def took(self, seconds: float, size: int) -> None:
+        """Note how long it took to read so many bytes of it in full.
+
+        Others on the machine only ever make that longer, and what is expected to be late is not
+        waited for. So a time that is much longer counts as twice the last one.
+
+        >>> conversation = ConversationState()
+        >>> for seconds in (0.1, 0.9, 0.1):
+        ...     conversation.took(seconds, 100_000)
+        ...     print(round(conversation.pace * 100_000, 1))
+        0.1
+        0.2
+        0.1
+        """
+        pace = seconds / max(size, _LEAST_PACED_BYTES)
+        self.pace = min(pace, 2 * self.pace) if self.pace else pace
 
     def look_back(self) -> Looked:
         """Return what the newest steps say about the last edit, each of them once."""

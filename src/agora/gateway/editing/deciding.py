@@ -200,7 +200,7 @@ async def _worked_out(prompt: Prompt, editing: Editing, config: Config) -> Edite
 
 
 def _expected_seconds(prompt: Prompt, conversation: ConversationState | None) -> float:
-    """Return how long an edit is expected to take: as long for each byte as the last one did."""
+    """Return how long an edit is expected to take: about as long for each byte as the last did."""
     pace = conversation.pace if conversation is not None else 0.0
     return len(prompt.body) * (pace or 1 / _BYTES_PER_SECOND)
 

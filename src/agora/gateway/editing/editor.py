@@ -14,6 +14,7 @@ from agora.compressor import Compressor
 from agora.core.compression import Reason
 from agora.core.memo import Occupancy, occupancy, share_out
 from agora.core.prices import sheet_for
+from agora.core.reading.observation import read_ahead
 from agora.core.trajectory import Anchor
 from agora.gateway.body import (
     Unreadable,
@@ -142,8 +143,11 @@ class Editor:
         return continued(job, found, read, why)
 
     def _read_ahead(self, conversation: ConversationState) -> None:
-        """Have the scorer read the newest steps of a conversation: it remembers their texts."""
+        """Read the newest steps of a conversation: what they say is remembered by their texts."""
         steps, conversation.unread = conversation.unread, ()
+        if self._settings.lines:
+            for step in steps:
+                read_ahead(step)
         # A cross-encoder reads pairs and remembers nothing.
         if steps and type(self._settings.scorer).__name__ != "CrossEncoderScorer":
             with suppress(Exception):
@@ -295,7 +299,7 @@ class Editor:
             return worked.edited
         conversation.unread = ()
         conversation.refused = worked.refused
-        conversation.pace = worked.seconds / size
+        conversation.took(worked.seconds, size)
         last = conversation.hindsight
         if last is not None:
             last.look(worked.new)
