@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harness.envoy import Running
 from harness.gateway.loopback import free_port
+from harness.processes import children_of
 
 _CONFIG = """
 [[upstreams]]
@@ -26,12 +27,6 @@ concurrent = {concurrent}
 [log]
 requests = false
 """
-
-
-def children_of(pid: int) -> list[int]:
-    """Return the processes that a process has started: each of its threads has its own."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for of in tasks for child in of.read_text(encoding="ascii").split()]
 
 
 class Served:

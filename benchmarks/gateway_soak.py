@@ -35,7 +35,7 @@ import aiohttp
 
 from agora.core.prices import sheet_for
 from benchmarks.gateway import process
-from benchmarks.gateway_disturbed import children_of, disturbed
+from benchmarks.gateway_disturbed import disturbed
 from benchmarks.gateway_sessions import (
     MODEL,
     Alone,
@@ -49,6 +49,7 @@ from benchmarks.gateway_sessions import (
 )
 from harness.gateway.histories import messages
 from harness.gateway.results import Figures, put
+from harness.processes import children_of
 
 LONG_STEPS = 10_000
 LONG_BYTES = 200
@@ -115,10 +116,9 @@ def _own_mb(pid: int) -> float:
 def _processor() -> tuple[int, int]:
     """Return the time that the host has kept for itself, and all time of all cores so far."""
     with open("/proc/stat", encoding="ascii") as file:
-        user, nice, system, idle, waiting, irq, softirq, stolen = map(
-            int, file.readline().split()[1:9]
-        )
-    return stolen, user + nice + system + idle + waiting + irq + softirq + stolen
+        # User, nice, system, idle, waiting for a disk, two kinds of interrupts, stolen.
+        times = [int(ticks) for ticks in file.readline().split()[1:9]]
+    return times[-1], sum(times)
 
 
 def _reasons(door: str) -> Counter[str]:
@@ -262,6 +262,7 @@ def main() -> None:
     parser.add_argument("--disturb", type=float, help="seconds between two disturbances")
     parser.add_argument("--anew", type=int, help="calls after which the long ones begin again")
     parser.add_argument("--out", help="the file that the figures go into, too")
+    parser.add_argument("--called", default="soak", help="what they are called in that file")
     asked = parser.parse_args()
     # Of mixed length: every second one is half as long.
     files = [asked.files // (1 + number % 2) for number in range(asked.sessions)]
@@ -299,7 +300,7 @@ def main() -> None:
         figures["reloads_failed"] = _sum(said, "agora_reloads_total", outcome="failed")
     print(json.dumps(figures, indent=1))
     if asked.out:
-        put(asked.out, "soak", figures)
+        put(asked.out, asked.called, figures)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ import agora
 from harness.agents.drivers import Agent, Launch, Place
 from harness.agents.install import programs
 from harness.agents.repository import make_repository
+from harness.processes import children_of
 
 _START_SECONDS = 300.0
 _STOP_SECONDS = 20.0
@@ -383,11 +384,10 @@ def contents(folder: Path) -> dict[str, str]:
 
 def _end_gateway(wrap: int, how: signal.Signals) -> bool:
     """Send a signal to the gateway of a running `agora wrap`; return whether there was one."""
-    children = Path(f"/proc/{wrap}/task").glob("*/children")
-    for pid in " ".join(path.read_text("ascii") for path in children).split():
+    for pid in children_of(wrap):
         command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         if b"agora.wrapping.child" in command:
-            os.kill(int(pid), how)
+            os.kill(pid, how)
             return True
     return False
 

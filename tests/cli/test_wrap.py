@@ -16,6 +16,7 @@ import pytest
 from agora.wrapping.account import Account, read_account
 from agora.wrapping.doctor import _conversation
 from agora.wrapping.status import status
+from harness.processes import children_of
 from tests.cli.conftest import Run
 
 # The package has a function of the same name.
@@ -192,10 +193,9 @@ def test_a_gateway_that_is_killed_between_two_calls_is_not_noticed_by_the_agent(
     )
     assert process.stdout is not None
     assert "ok" in process.stdout.readline()
-    children = Path(f"/proc/{process.pid}/task").glob("*/children")
     (gateway,) = [
-        int(pid)
-        for pid in " ".join(path.read_text() for path in children).split()
+        pid
+        for pid in children_of(process.pid)
         if b"agora.wrapping.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
     # An answer reaches the agent before it is counted.

@@ -16,7 +16,7 @@ from agora.gateway.editing.lifetimes import Known, NewestMark
 
 OPENING_BYTES = 64
 _LEAST_PACED_BYTES = 16 << 10
-"""What a shorter body takes says little about a longer one: half of it is not reading."""
+"""A shorter body takes longer than its share of a longer one."""
 _LOOK_BYTES = 32
 """Compared first: the end of what was seen has an id in it, its beginning is the same for many."""
 

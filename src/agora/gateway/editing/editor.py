@@ -145,12 +145,11 @@ class Editor:
     def _read_ahead(self, conversation: ConversationState) -> None:
         """Read the newest steps of a conversation: what they say is remembered by their texts."""
         steps, conversation.unread = conversation.unread, ()
-        if self._settings.lines:
-            for step in steps:
+        with suppress(Exception):
+            for step in steps if self._settings.lines else ():
                 read_ahead(step)
-        # A cross-encoder reads pairs and remembers nothing.
-        if steps and type(self._settings.scorer).__name__ != "CrossEncoderScorer":
-            with suppress(Exception):
+            # A cross-encoder reads pairs and remembers nothing.
+            if steps and type(self._settings.scorer).__name__ != "CrossEncoderScorer":
                 self._settings.scorer.score(Anchor("", steps[-1].observation), steps)
 
     def warm(self) -> None:
