@@ -271,7 +271,7 @@ def long_trajectory(data: Path, steps: int) -> list[Step]:
         found += trajectory.steps
         if len(found) >= steps:
             break
-    return [replace(step, number=n) for n, step in enumerate(found[:steps], start=1)]
+    return [step._replace(number=n) for n, step in enumerate(found[:steps], start=1)]
 
 
 def latency(data: Path, console: Console) -> list[dict[str, Any]]:
@@ -420,7 +420,7 @@ def _effect(scorer: Scorer, trajectory: Trajectory, number: int, text: str) -> d
     at = number - 1
     tokens = attacked.steps[at].tokens
     says_nothing = _with(trajectory, number, "ok " * tokens)
-    steps = [replace(s, tokens=tokens) if s.number == number else s for s in says_nothing.steps]
+    steps = [s._replace(tokens=tokens) if s.number == number else s for s in says_nothing.steps]
     neutral = replace(says_nothing, steps=tuple(steps))
     as_long = _with(trajectory, number, "ok " * (len(text) // 3))
     before, after = (_scores(scorer, one) for one in (neutral, attacked))
@@ -486,7 +486,7 @@ def _joined(chance: random.Random, several: Sequence[Trajectory], steps: int) ->
     found += first.steps
     while len(found) < steps:
         found += chance.choice(several).steps
-    numbered = tuple(replace(step, number=n) for n, step in enumerate(found[:steps], start=1))
+    numbered = tuple(step._replace(number=n) for n, step in enumerate(found[:steps], start=1))
     said = tuple(u for u in first.utterances if u.after < len(first.steps))
     return replace(first, steps=numbered, utterances=said, pending_tokens=0)
 
@@ -541,8 +541,8 @@ def _stuffed(
 def _with(trajectory: Trajectory, number: int, text: str) -> Trajectory:
     steps = list(trajectory.steps)
     tokens = steps[number - 1].tokens - EstimatedTokens().count(steps[number - 1].observation)
-    steps[number - 1] = replace(
-        steps[number - 1], observation=text, tokens=tokens + EstimatedTokens().count(text)
+    steps[number - 1] = steps[number - 1]._replace(
+        observation=text, tokens=tokens + EstimatedTokens().count(text)
     )
     return replace(trajectory, steps=tuple(steps))
 

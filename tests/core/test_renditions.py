@@ -1,5 +1,4 @@
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -214,7 +213,7 @@ def test_only_a_thought_that_may_go_leaves_its_command_alone(step: Step, forms: 
 
 def test_calls_stay_without_what_was_said_beside_them() -> None:
     step = thinking(1, "x" * 400, calls=(Call("look", '{"at": "' + "m" * 200 + '"}'),))
-    step = replace(step, action="", thought=THOUGHT)
+    step = step._replace(action="", thought=THOUGHT)
 
     found = renditions_of(step, Forms(commands=True))
 

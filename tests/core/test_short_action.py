@@ -1,6 +1,5 @@
 import json
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
@@ -348,4 +347,4 @@ def test_a_command_out_of_several_messages_is_not_given_word_for_word() -> None:
     step = Step(number=1, action="echo a\necho b", observation="", tokens=9)
 
     assert verbatim_action(step) is not None
-    assert verbatim_action(replace(step, joined=True)) is None
+    assert verbatim_action(step._replace(joined=True)) is None

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TypeVar
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -304,13 +305,16 @@ def test_work_that_is_never_finished_opens_the_breaker_of_its_kind() -> None:
         pool.close()
 
 
-def test_every_thread_is_warm_before_its_first_job_and_a_failure_there_is_told() -> None:
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_every_thread_is_warm_before_its_first_job_and_a_failure_there_is_told(
+    error: type[BaseException],
+) -> None:
     warmed: list[str] = []
     reported: list[BaseException] = []
 
     def warm() -> None:
         warmed.append(threading.current_thread().name)
-        raise ValueError
+        raise error
 
     pool = make_pool(workers=2, warm=warm, on_error=reported.append)
     assert not pool.wait_until_warm(0)

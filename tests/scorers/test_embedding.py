@@ -165,7 +165,7 @@ def test_a_text_beside_longer_ones_gets_the_vector_it_gets_alone(made: Bundle) -
 
 def test_calls_count_for_what_a_step_says(made: Bundle) -> None:
     steps = make_steps(3)
-    called = [replace(steps[0], calls=(Call("look", '{"box": "K9"}'),)), *steps[1:]]
+    called = [steps[0]._replace(calls=(Call("look", '{"box": "K9"}'),)), *steps[1:]]
 
     assert score(made, steps) != score(made, called)
 
@@ -215,7 +215,7 @@ def test_what_is_forgotten_is_read_again_to_the_same_vector() -> None:
         remembered(steps[-1])
         remembered(steps[-2])
     assert len(read) == 80
-    large = replace(steps[0], observation="x" * 100_000)
+    large = steps[0]._replace(observation="x" * 100_000)
     assert remembered(large)[0] == remembered(large)[0] == 100_000
     assert len(remembered._new) + len(remembered._old) <= 10
 

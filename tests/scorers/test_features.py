@@ -134,7 +134,7 @@ def _forget() -> None:
 
 def test_calls_are_told_apart_by_their_tool() -> None:
     steps = [
-        replace(step, calls=tuple(Call(name, "{}") for name in names))
+        step._replace(calls=tuple(Call(name, "{}") for name in names))
         for step, names in zip(
             make_steps(("a", ""), ("b", ""), ("a", "")),
             (("get_x",), ("put_y", "put_z"), ("get_x",)),

@@ -215,7 +215,7 @@ def test_actions_are_told_apart_by_their_verb(tool: str, command: str, verb: int
 def test_kinds_of_agents_are_told_apart(calls: bool, observation: str, agent: int) -> None:
     steps = make_steps(("look", observation), ("look", observation))
     if calls:
-        steps = tuple(replace(one, calls=(Call("a", "{}"), Call("b", "{}"))) for one in steps)
+        steps = tuple(one._replace(calls=(Call("a", "{}"), Call("b", "{}"))) for one in steps)
 
     assert features_of(make_past(steps), {2}, 1)["agent"] == agent
 
@@ -231,7 +231,7 @@ def test_an_old_part_with_a_name_of_its_own_is_worth_more_than_one_that_is_repea
         filler = [("get_user", '{"ok": "yes"}')] * 3
         texts = [("get_user", f'{{"id": "{own}", "flight": "{own}1"}}'), *filler]
         steps = make_steps(*texts, ("get_user", '{"id": "HAT136", "flight": "HAT1361"}'))
-        return make_past(tuple(replace(s, calls=(Call("get_user", "{}"),)) for s in steps))
+        return make_past(tuple(s._replace(calls=(Call("get_user", "{}"),)) for s in steps))
 
     own = WorthScorer().worth(past("HAT999"), {4, 5})[0]
     repeated = WorthScorer().worth(past("HAT136"), {4, 5})[0]

@@ -50,7 +50,7 @@ class Miscounting(OpenAIChat):
 
     def parse(self, request: Request, counter: TokenCounter) -> Parsed:
         parsed = super().parse(request, counter)
-        steps = tuple(replace(s, number=s.number - 1) for s in parsed.trajectory.steps)
+        steps = tuple(s._replace(number=s.number - 1) for s in parsed.trajectory.steps)
         return replace(parsed, trajectory=replace(parsed.trajectory, steps=steps))
 
 

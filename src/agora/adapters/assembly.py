@@ -65,7 +65,8 @@ class _OpenStep:
     calls: list[Call] = field(default_factory=list)
     called: dict[str, int] = field(default_factory=dict)
     """Which of the calls has an id."""
-    came: list[Result] = field(default_factory=list)
+    came: list[tuple[str, int, bool]] = field(default_factory=list)
+    """Results that are made when the step closes, where it has several."""
     thoughts: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     observations: list[str] = field(default_factory=list)
@@ -85,21 +86,27 @@ class _OpenStep:
         else:
             action = "\n".join(self.texts)
         action_tokens = self.agent_tokens + MESSAGE_TOKENS * len(self.results)
+        removable = not (mask or self.masked)
+        failed = len(self.came) == 1 and self.came[0][2]
+        spare = self.spare and len(self.agent) == 1 and not mask
+        several = tuple(map(Result._make, self.came)) if len(self.came) > 1 else ()
+        joined = not self.calls and len(self.texts) > 1
+        # In the order of the fields: so many by name take twice as long.
         return Step(
-            number=number,
-            action=action,
-            observation="\n".join(self.observations),
-            tokens=self.agent_tokens + self.result_tokens,
-            calls=tuple(self.calls),
-            thought="\n".join(thoughts),
-            removable=not (mask or self.masked),
-            fixed=self.opaque,
-            action_tokens=action_tokens,
-            failed=len(self.came) == 1 and self.came[0].failed,
-            thinking_tokens=self.thinking_tokens,
-            spare=self.spare and len(self.agent) == 1 and not mask,
-            several=tuple(self.came) if len(self.came) > 1 else (),
-            joined=not self.calls and len(self.texts) > 1,
+            number,
+            action,
+            "\n".join(self.observations),
+            self.agent_tokens + self.result_tokens,
+            tuple(self.calls),
+            "\n".join(thoughts),
+            removable,
+            self.opaque,
+            action_tokens,
+            failed,
+            self.thinking_tokens,
+            spare,
+            several,
+            joined,
         )
 
 
@@ -198,7 +205,7 @@ class Assembly:
         results = reading.results or ((reading.text, False),)
         for at, (text, failed) in enumerate(results):
             answered = reading.answers[at] if at < len(reading.answers) else ""
-            step.came.append(Result(text, step.called.get(answered, -1), failed))
+            step.came.append((text, step.called.get(answered, -1), failed))
         if reading.user_text is not None:
             self._say(
                 Reading(_USER, reading.user_tokens, reading.user_text), by_user=True, placed=True

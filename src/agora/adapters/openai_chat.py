@@ -108,15 +108,16 @@ def _read_agent(message: Message, text: str, tokens: int, counter: TokenCounter)
     calls = []
     for call in message.get("tool_calls") or ():
         body = call.get("function") or call.get("custom") or {}
-        name, arguments = str(body.get("name", "")), body.get("arguments", body.get("input", ""))
-        calls.append((call["id"], Call(name or "tool", str(arguments))))
+        name = str(body.get("name", "")) or "tool"
+        arguments = str(body.get("arguments", body.get("input", "")))
+        calls.append((call["id"], Call(name, arguments)))
+        # Counted as one text: a second count of a short one costs as much as the first.
+        tokens += CALL_TOKENS + counter.count(name + arguments)
     legacy = message.get("function_call")
     if legacy:
-        name = str(legacy.get("name"))
-        calls.append((_FUNCTION + name, Call(name, str(legacy.get("arguments", "")))))
-    for _, made in calls:
-        # Counted as one text: a second count of a short one costs as much as the first.
-        tokens += CALL_TOKENS + counter.count(made.name + made.arguments)
+        name, arguments = str(legacy.get("name")), str(legacy.get("arguments", ""))
+        calls.append((_FUNCTION + name, Call(name, arguments)))
+        tokens += CALL_TOKENS + counter.count(name + arguments)
     thought = message.get("reasoning_content") or message.get("reasoning") or ""
     if not isinstance(thought, str):
         thought = ""
@@ -126,8 +127,8 @@ def _read_agent(message: Message, text: str, tokens: int, counter: TokenCounter)
         tokens += sum(map(_sealed_tokens, details))
     if thought:
         tokens += counter.count(thought)
-    spare = type(message.get("content")) is str and _is_plain(message)
-    return Reading(_AGENT, tokens, text, thought, tuple(calls), spare=bool(text) and spare)
+    spare = bool(text) and type(message["content"]) is str and _is_plain(message)
+    return Reading(_AGENT, tokens, text, thought, tuple(calls), spare=spare)
 
 
 def _is_plain(message: Message) -> bool:

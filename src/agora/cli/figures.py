@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 import click
@@ -53,7 +52,7 @@ def account_of(compression: Compression, name: str) -> dict[str, Any]:
         "tokens_before": compression.tokens_before,
         "tokens_after": compression.tokens_after,
         "epoch": compression.epoch,
-        "steps": [asdict(decision) for decision in compression.decisions],
+        "steps": [decision._asdict() for decision in compression.decisions],
     }
 
 

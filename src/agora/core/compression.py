@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from agora.core.renditions.rendition import Rendition
 from agora.core.trajectory import Step, Trajectory
@@ -53,8 +53,7 @@ class Rung(IntEnum):
     """The caller's own messages."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """What happened to one step."""
 
     number: int

@@ -2,16 +2,14 @@
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from agora.core.past import Past
 from agora.core.scorer import Scorer, scores_of
 from agora.errors import ScoreError
 
 
-@dataclass(frozen=True, slots=True)
-class StepWorth:
+class StepWorth(NamedTuple):
     """What the two parts of a step are worth, and how much of it names alone carry.
 
     `action` and `observation` are at least 0 and read as probabilities: that before the next

@@ -64,8 +64,7 @@ class Unseen:
 
 def _larger(step: Step, extra: int) -> Step:
     """Return a step with more tokens, which stay as long as anything of it does."""
-    return replace(
-        step,
+    return step._replace(
         tokens=step.tokens + extra,
         action_tokens=step.action_tokens + extra if step.action_tokens else 0,
     )

@@ -36,7 +36,7 @@ def with_references(
     before = _result_tokens(compression, asked.messages, counter)
     after = _result_tokens(compression, compression.messages, counter)
     steps = tuple(
-        replace(step, tokens=step.tokens - before[step.number] + after[step.number])
+        step._replace(tokens=step.tokens - before[step.number] + after[step.number])
         for step in trajectory.steps
     )
     return replace(trajectory, steps=steps)

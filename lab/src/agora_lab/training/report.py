@@ -136,7 +136,7 @@ def _latencies(name: str, scorer: Scorer, questions: Sequence[Question]) -> Iter
     for size in SIZES:
         # Repeated steps are made distinct, so that every step is new once.
         steps = [
-            replace(step, number=n, action=f"{step.action} {size} {n}")
+            step._replace(number=n, action=f"{step.action} {size} {n}")
             for n, step in enumerate(recorded, start=1)
         ]
         times = []

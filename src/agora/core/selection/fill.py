@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from agora.core.renditions.rendition import Rendition
@@ -54,7 +55,7 @@ class Filling:
         newest_first = range(len(self._options) - 1, -1, -1)
         upgrades = [upgrade for at in newest_first for upgrade in self._hull(at)]
         # The sort is stable: of two that are worth the same the newer step comes first.
-        upgrades.sort(key=lambda upgrade: -upgrade.gain)
+        upgrades.sort(key=attrgetter("gain"), reverse=True)
         for upgrade in upgrades:
             if self._levels[upgrade.at] == upgrade.before:
                 self._try(upgrade.at, upgrade.after, room)

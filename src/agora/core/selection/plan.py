@@ -146,7 +146,7 @@ def plan(
             options.append((whole(step),))
             continue
         if step.number in carriers:
-            step = replace(step, removable=False)
+            step = step._replace(removable=False)
         done = deeds[step.number]
         went = [outcome(result) for result in step.results]
         told = telling.of(step, frozenset(done.text.replace("=", " ").split()), went)

@@ -278,7 +278,7 @@ class Pool(Generic[Job, Done]):
             worker.busy_since = time.monotonic()
             try:
                 self.warm()
-            except Exception as error:
+            except BaseException as error:  # a panic in native code is no Exception
                 self.on_error(error)
             worker.busy_since = 0.0
             self._warm.append(worker)
@@ -300,7 +300,7 @@ class Pool(Generic[Job, Done]):
             outcome: Done | str
             try:
                 outcome = self.work(order.job)
-            except BaseException as error:  # a panic in native code is no Exception
+            except BaseException as error:
                 self.on_error(error)
                 outcome = Missed.FAILED
             worker.busy_since = 0.0
