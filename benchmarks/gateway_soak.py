@@ -12,8 +12,12 @@ as agents do; with `--anew 8` they begin again after so many calls, which is har
 in full each time. Sessions that are over begin anew under another key. For each part: how long
 calls took, directly and through the gateway; its memory with that of the process it starts; the
 breaks of the prefix that nobody decided on; what was saved, against an editor without a deadline,
-and the reasons why calls went on as they came; and how much of the cores' time the machine's host
-kept for itself, which makes everything wait.
+and the reasons why calls went on as they came.
+
+A shared machine's host keeps some of the cores' time for itself, and then everything waits. So each
+minute has its own line: what the host took, and how long small calls took that go directly to the
+upstream meanwhile. Waits are told twice: of all calls, and of those in quiet minutes, in which the
+host took 2 % at most.
 """
 
 import argparse
@@ -25,11 +29,11 @@ import re
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 
@@ -53,6 +57,10 @@ from harness.processes import children_of
 
 LONG_STEPS = 10_000
 LONG_BYTES = 200
+QUIET = 0.02
+"""The share of the cores' time that the host takes in a quiet minute at the most."""
+BARE_EVERY = 0.25
+"""Seconds between two calls that go directly to the upstream."""
 
 
 class VeryLong:
@@ -76,6 +84,13 @@ class VeryLong:
         ):
             body += action + result
             yield bytes(body) + b"]}"
+
+
+class Call(NamedTuple):
+    """When a call began, and how long it took, in seconds."""
+
+    began: float
+    seconds: float
 
 
 class Memory(threading.Thread):
@@ -130,30 +145,69 @@ def _reasons(door: str) -> Counter[str]:
     return reasons
 
 
+class Minutes:
+    """What the host took of each minute, and how long bare calls took in it."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.stolen: list[float] = []
+        self.bare: list[list[float]] = [[]]
+        self._before = _processor()
+
+    def at(self, when: float) -> int:
+        """Return the minute of a time."""
+        return int((when - self.began) / 60)
+
+    def close(self) -> None:
+        """End a minute."""
+        now = _processor()
+        stolen, total = (after - before for after, before in zip(now, self._before, strict=True))
+        self._before = now
+        self.stolen.append(stolen / max(1, total))
+        self.bare.append([])
+
+    def quiet(self, call: Call) -> bool:
+        """Whether the host left the cores alone in all minutes of a call."""
+        first, last = self.at(call.began), self.at(call.began + call.seconds)
+        return max(self.stolen[first : last + 1], default=0.0) <= QUIET
+
+    def lines(self, calls: list[Call]) -> list[str]:
+        """Return each minute as a line."""
+        took: list[list[float]] = [[] for _ in self.stolen]
+        for call in calls:
+            if (at := self.at(call.began)) < len(took):
+                took[at].append(call.seconds)
+        return [
+            f"{stolen:.1%} taken by the host; p99 of {len(these)} calls {_at(sorted(these), 0.99)} "
+            f"ms, of {len(bare)} bare ones {_at(sorted(bare), 0.99)} ms"
+            for stolen, these, bare in zip(self.stolen, took, self.bare[:-1], strict=True)
+            if these and bare
+        ]
+
+
 class Load:
     """Calls until the time is up, and how long each took."""
 
-    def __init__(self, url: str, until: float, pace: float, anew: int | None) -> None:
-        self.url, self.until, self.pace, self.anew = url, until, pace, anew
-        self.took: dict[int, list[float]] = defaultdict(list)
-        self.long: list[float] = []
+    def __init__(self, url: str, up: str, until: float, pace: float, anew: int | None) -> None:
+        self.url, self.up, self.until, self.pace, self.anew = url, up, until, pace, anew
+        self.took: dict[int, list[Call]] = defaultdict(list)
+        self.long: list[Call] = []
         self.long_edited = 0
         self.played: list[tuple[str, int]] = []
         """The keys of sessions that were played to their end, and their numbers."""
         self.failed = 0
-        self.stolen = 0.0
-        """The share of the cores' time that the machine's host kept for itself."""
+        self.minutes = Minutes()
 
     async def _post(
         self, client: aiohttp.ClientSession, body: bytes, key: str
-    ) -> tuple[float, bool]:
+    ) -> tuple[Call, bool]:
         began = time.monotonic()
         headers = {"x-api-key": key, "content-type": "application/json"}
         async with client.post(self.url + "/v1/messages", data=body, headers=headers) as answer:
             await answer.read()
             self.failed += answer.status != 200
             edited = "x-agora-tokens-removed" in answer.headers
-        return time.monotonic() - began, edited
+        return Call(began, time.monotonic() - began), edited
 
     async def session(self, client: aiohttp.ClientSession, session: Session, tag: str) -> None:
         """Play one session over and over, each time under another key."""
@@ -164,8 +218,8 @@ class Load:
             for body in session.bodies():
                 if time.monotonic() > self.until:
                     return
-                seconds, _ = await self._post(client, body, key)
-                self.took[session.number].append(seconds)
+                call, _ = await self._post(client, body, key)
+                self.took[session.number].append(call)
                 await asyncio.sleep(chance.uniform(0.5, 1.5) * self.pace)
             self.played.append((key, session.number))
 
@@ -175,10 +229,24 @@ class Load:
             for body in long.bodies(self.anew):
                 if time.monotonic() > self.until:
                     return
-                seconds, edited = await self._post(client, body, key)
-                self.long.append(seconds)
+                call, edited = await self._post(client, body, key)
+                self.long.append(call)
                 self.long_edited += edited
                 await asyncio.sleep(self.pace)
+
+    async def watch(self, client: aiohttp.ClientSession) -> None:
+        """Close each minute when it is over; meanwhile, call the upstream directly."""
+        body = json.dumps({**messages(2), "model": MODEL}).encode()
+        headers = {"x-api-key": "sk-bare", "content-type": "application/json"}
+        while time.monotonic() < self.until:
+            began = time.monotonic()
+            if self.minutes.at(began) > len(self.minutes.stolen):
+                self.minutes.close()
+            async with client.post(self.up + "/v1/messages", data=body, headers=headers) as answer:
+                await answer.read()
+            self.minutes.bare[-1].append(time.monotonic() - began)
+            await asyncio.sleep(BARE_EVERY)
+        self.minutes.close()
 
     async def run(self, sessions: list[Session], tag: str, long: list[VeryLong]) -> None:
         """Run all of them side by side."""
@@ -190,11 +258,12 @@ class Load:
                 self.very_long(client, conversation, f"sk-{tag}-long-{n}")
                 for n, conversation in enumerate(long)
             ]
-            await asyncio.gather(*work)
+            await asyncio.gather(self.watch(client), *work)
 
 
 def part(
     url: str,
+    up: str,
     seconds: float,
     sessions: list[Session],
     pace: float,
@@ -203,18 +272,30 @@ def part(
     anew: int | None = None,
 ) -> Load:
     """Return what happened in so many seconds."""
-    load = Load(url, time.monotonic() + seconds, pace, anew)
-    stolen, total = _processor()
+    load = Load(url, up, time.monotonic() + seconds, pace, anew)
     asyncio.run(load.run(sessions, tag, long))
-    after = _processor()
-    load.stolen = (after[0] - stolen) / max(1, after[1] - total)
     return load
+
+
+def waits(load: Load, counts: Callable[[Call], bool]) -> Figures:
+    """Return how long those of the calls took that count."""
+    by_tenant = {
+        tenant: sorted(call.seconds for call in calls if counts(call))
+        for tenant, calls in load.took.items()
+    }
+    took = sorted(chain.from_iterable(by_tenant.values()))
+    long = sorted(call.seconds for call in load.long if counts(call))
+    return {
+        "calls": len(took),
+        "latency_ms": {"p50": _at(took, 0.5), "p99": _at(took, 0.99)},
+        "slowest_tenant_p99_ms": max(_at(each, 0.99) for each in by_tenant.values() if each),
+        "long_calls": len(long),
+        "long_ms": {"p50": _at(long, 0.5), "most": _at(long, 1.0)} if long else None,
+    }
 
 
 def described(load: Load, bills: list[Alone], reported: Any) -> Figures:
     """Return the figures of one part."""
-    took = sorted(seconds for each in load.took.values() for seconds in each)
-    by_tenant = [_at(sorted(each), 0.99) for each in load.took.values()]
     sheet, short, unwanted = sheet_for(MODEL), [], 0
     for key, number in load.played:
         bill, account = bills[number], reported.get(key)
@@ -223,20 +304,19 @@ def described(load: Load, bills: list[Alone], reported: Any) -> Figures:
         cost = (account["read"] * sheet.read + account["written"] * sheet.write) * sheet.input / 1e6
         short.append(100 * (bill.saved - (1 - cost / bill.came)))
         unwanted += max(0, account["breaks"] - bill.breaks)
+    minutes, quiet = load.minutes, [stolen <= QUIET for stolen in load.minutes.stolen]
     return {
-        "calls": len(took),
+        **waits(load, lambda _: True),
         "failed": load.failed,
-        "latency_ms": {"p50": _at(took, 0.5), "p99": _at(took, 0.99)},
-        "slowest_tenant_p99_ms": max(by_tenant),
         "sessions_played": len(load.played),
         "breaks_unwanted": unwanted,
         "points_short": round(sum(short) / len(short), 2) if short else None,
-        "stolen": round(load.stolen, 3),
-        "long_calls": len(load.long),
         "long_edited": load.long_edited,
-        "long_ms": {"p50": _at(sorted(load.long), 0.5), "most": _at(sorted(load.long), 1.0)}
-        if load.long
-        else None,
+        "quiet_minutes": {
+            "minutes": f"{sum(quiet)} of {len(quiet)}",
+            **(waits(load, minutes.quiet) if any(quiet) else {}),
+        },
+        "by_minute": minutes.lines([call for calls in load.took.values() for call in calls]),
     }
 
 
@@ -271,7 +351,7 @@ def main() -> None:
     seconds = asked.minutes * 60 / 2.2
     long = [VeryLong(each, 1 + int(seconds / asked.pace)) for each in range(3)]
     with busy(asked.busy), process("cached") as (up, _):
-        direct = part(up, seconds / 5, sessions, asked.pace, "direct", [])
+        direct = part(up, up, seconds / 5, sessions, asked.pace, "direct", [])
     figures: Figures = {"minutes": asked.minutes, "sessions": asked.sessions, "pace_s": asked.pace}
     figures["long_begin_anew_after"] = asked.anew
     figures["cores_busy"] = asked.busy
@@ -285,7 +365,7 @@ def main() -> None:
             memory = Memory(pid)
             memory.start()
             before = _reasons(door)
-            load = part(door, seconds, sessions, asked.pace, name, beside, asked.anew)
+            load = part(door, up, seconds, sessions, asked.pace, name, beside, asked.anew)
             memory.over.set()
             reported = json.loads(asyncio.run(_get(up + "/bills")))
             rss = {"end": memory.now, "most": memory.most, "of_that_children": memory.children}
