@@ -68,7 +68,7 @@ FILES = {
         "python -m benchmarks.gateway_sessions",
     ),
     "gateway-soak.json": (
-        "an hour of 64 sessions, half beside three conversations of 10,000 steps; shorter runs",
+        "an hour of 64 sessions, half beside three conversations of 10,000 steps; other runs",
         "python -m benchmarks.gateway_soak --minutes 60 --out docs/results/gateway-soak.json",
     ),
     "agents.json": ("real coding agents through the gateway, before `agora wrap`", ""),

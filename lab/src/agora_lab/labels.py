@@ -42,9 +42,16 @@ class Label:
     """How the label was made: hindsight, likelihood, counterfactual."""
 
 
+def record(trajectory: Trajectory) -> dict[str, Any]:
+    """Return a trajectory as plain data, each step by the names of its fields."""
+    # `asdict` leaves named tuples as they are, with plain data in them; a step is one.
+    plain = asdict(trajectory)
+    return plain | {"steps": tuple(step._asdict() for step in plain["steps"])}
+
+
 def data_hash(trajectory: Trajectory) -> str:
     """Return the SHA-256 of the trajectory's content, the same on every machine."""
-    text = json.dumps(asdict(trajectory), ensure_ascii=True, sort_keys=True)
+    text = json.dumps(record(trajectory), ensure_ascii=True, sort_keys=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
@@ -88,7 +95,7 @@ class Writer:
         data = rows[0]["data"]
         if data not in self._seen:
             self._seen[data] = {}
-            self._rows.append({"data": data, **asdict(trajectory)})
+            self._rows.append({"data": data, **record(trajectory)})
         new = self._new(self._seen[data], rows)
         self._label_rows += new
         if len(self._rows) >= _GROUP:

@@ -13,7 +13,7 @@ from agora.core.trajectory import Call, Result, Step, Trajectory, Utterance
 from agora_lab.backbones.prompts import with_examples
 from agora_lab.chats import split
 from agora_lab.episodes.episode import Episode
-from agora_lab.labels import data_hash
+from agora_lab.labels import data_hash, record
 
 Message = Mapping[str, str]
 Examples = Literal["as written", "reversed", "none"]
@@ -65,7 +65,8 @@ class Case:
 
     def to_json(self) -> str:
         """Return the case as one line of ASCII."""
-        return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
+        plain = asdict(self) | {"whole": record(self.whole)}
+        return json.dumps(plain, separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> "Case":

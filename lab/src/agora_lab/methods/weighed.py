@@ -6,7 +6,7 @@ What a view shows is stale once its file was edited, and may be read again as lo
 import json
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from agora.core.past import Past
 from agora.core.reading.actions import changes, fenced
@@ -47,7 +47,7 @@ class Weighed:
             seen = viewed(step)
             if seen:
                 weight = self.stale if seen & edited_later else self.fresh
-                found[at] = replace(found[at], observation=found[at].observation * weight)
+                found[at] = found[at]._replace(observation=found[at].observation * weight)
             edited_later |= edited(step)
         return found
 
