@@ -15,9 +15,9 @@ breaks of the prefix that nobody decided on; what was saved, against an editor w
 and the reasons why calls went on as they came.
 
 A shared machine's host keeps some of the cores' time for itself, and then everything waits. So each
-minute has its own line: what the host took, and how long small calls took that go directly to the
-upstream meanwhile. Waits are told twice: of all calls, and of those in quiet minutes, in which the
-host took 2 % at most.
+minute has its own figures: what the host took, and how long small calls took meanwhile that go
+directly to the upstream. Waits are told twice: of all calls, and of those in quiet minutes, in
+which the host took 2 % at most.
 """
 
 import argparse
@@ -136,6 +136,11 @@ def _processor() -> tuple[int, int]:
     return times[-1], sum(times)
 
 
+def _stolen(before: tuple[int, int], after: tuple[int, int]) -> float:
+    """Return the share that the host took between two looks."""
+    return (after[0] - before[0]) / max(1, after[1] - before[1])
+
+
 def _reasons(door: str) -> Counter[str]:
     """Return how many calls there were of each reason so far."""
     reasons: Counter[str] = Counter()
@@ -152,7 +157,7 @@ class Minutes:
         self.began = time.monotonic()
         self.stolen: list[float] = []
         self.bare: list[list[float]] = [[]]
-        self._before = _processor()
+        self._first = self._last = _processor()
 
     def at(self, when: float) -> int:
         """Return the minute of a time."""
@@ -160,26 +165,34 @@ class Minutes:
 
     def close(self) -> None:
         """End a minute."""
-        now = _processor()
-        stolen, total = (after - before for after, before in zip(now, self._before, strict=True))
-        self._before = now
-        self.stolen.append(stolen / max(1, total))
+        before, self._last = self._last, _processor()
+        self.stolen.append(_stolen(before, self._last))
         self.bare.append([])
+
+    @property
+    def stolen_in_all(self) -> float:
+        """What the host took of all minutes that are over."""
+        return _stolen(self._first, self._last)
 
     def quiet(self, call: Call) -> bool:
         """Whether the host left the cores alone in all minutes of a call."""
         first, last = self.at(call.began), self.at(call.began + call.seconds)
         return max(self.stolen[first : last + 1], default=0.0) <= QUIET
 
-    def lines(self, calls: list[Call]) -> list[str]:
-        """Return each minute as a line."""
+    def figures(self, calls: list[Call]) -> list[Figures]:
+        """Return the figures of each minute in which calls began."""
         took: list[list[float]] = [[] for _ in self.stolen]
         for call in calls:
             if (at := self.at(call.began)) < len(took):
                 took[at].append(call.seconds)
         return [
-            f"{stolen:.1%} taken by the host; p99 of {len(these)} calls {_at(sorted(these), 0.99)} "
-            f"ms, of {len(bare)} bare ones {_at(sorted(bare), 0.99)} ms"
+            {
+                "stolen": round(stolen, 3),
+                "calls": len(these),
+                "p99_ms": _at(sorted(these), 0.99),
+                "bare_calls": len(bare),
+                "bare_p99_ms": _at(sorted(bare), 0.99),
+            }
             for stolen, these, bare in zip(self.stolen, took, self.bare[:-1], strict=True)
             if these and bare
         ]
@@ -312,11 +325,12 @@ def described(load: Load, bills: list[Alone], reported: Any) -> Figures:
         "breaks_unwanted": unwanted,
         "points_short": round(sum(short) / len(short), 2) if short else None,
         "long_edited": load.long_edited,
+        "stolen": round(minutes.stolen_in_all, 3),
         "quiet_minutes": {
             "minutes": f"{sum(quiet)} of {len(quiet)}",
             **(waits(load, minutes.quiet) if any(quiet) else {}),
         },
-        "by_minute": minutes.lines([call for calls in load.took.values() for call in calls]),
+        "by_minute": minutes.figures(list(chain.from_iterable(load.took.values()))),
     }
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from itertools import accumulate, groupby, pairwise
 from typing import Literal
 
@@ -65,7 +65,8 @@ class Case:
 
     def to_json(self) -> str:
         """Return the case as one line of ASCII."""
-        plain = asdict(self) | {"whole": record(self.whole)}
+        plain = {one.name: getattr(self, one.name) for one in fields(self)}
+        plain["whole"] = record(self.whole)
         return json.dumps(plain, separators=(",", ":"), sort_keys=True)
 
     @classmethod
