@@ -1,181 +1,129 @@
-"""Real coding agents by `agora wrap`, one session each: `just agents` prints the table.
+"""Real coding agents through `agora wrap`, one session each, before a fake provider.
 
     python -m benchmarks.agents                         every agent, 45 file reads each
     python -m benchmarks.agents --agents claude,codex   only these
-    python -m benchmarks.agents --busy                  with every core kept busy by other work
-    python -m benchmarks.agents --kill 20               the gateway killed after 20 calls
-    python -m benchmarks.agents --out docs/results/wrap.json --page docs/guides/coding-agents.md
+    python -m benchmarks.agents --kill 20               the proxy killed after 20 calls
+    python -m benchmarks.agents --out benchmarks/results/wrap.json
 
 Agents are installed at pinned versions into a cache folder and run with an empty environment, a
 home of their own, made-up keys and no address but loopback. A fake provider answers them: it
 scripts the session, refuses what a provider would refuse, and bills from an exact prefix cache.
-
-A session that was recorded for the same code, steps and load is not run again, so an interrupted
-run resumes where it stopped; `--again` runs it anyway. The figures are computed from the recordings
-every time. The exit code is 1 if any session misses a goal.
+The exit code is 1 if any session misses a goal: an edit that is refused or breaks a rule, a lost
+call, a break of the cached prefix that no edit needs, a saving more than two points below what the
+library saves of the same requests, a claim more than 5% off, or anything changed but messages.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import Progress
+from rich.table import Table
 
-import agora
 from agora.compressor import Compressor
-from agora.core.budget import Budget
-from agora.gateway.config import Compression
-from agora.scorers.load import load_scorer
-from harness.agents.analysis import Row, analyse, offline, pair
-from harness.agents.drivers import AGENTS, Agent
-from harness.agents.excerpt import excerpt
+from harness.agents.analysis import Pair, Row, analyse, offline, pair
+from harness.agents.drivers import AGENTS
 from harness.agents.install import MissingInterpreterError, install, installed
 from harness.agents.proof import changed_beside_messages, changed_on_disk, home_touched
 from harness.agents.record import read_requests
-from harness.agents.report import as_json, key_of, read_results, show, write_page, write_results
-from harness.agents.session import Plan, SessionOutcome, read_outcome, run_session
+from harness.agents.session import Plan, run_session
+from harness.gateway.results import put
 
-_FOLDER = str.maketrans({" ": "-", "(": None, ")": None})
-
-
-def main() -> None:
-    """Run what is missing, and print the table."""
-    options = _options()
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    agents = [AGENTS[name] for name in options.agents]
-    plan = Plan(
-        steps=options.steps,
-        seconds=options.seconds,
-        busy=options.busy,
-        deadline_ms=options.deadline_ms,
-        kill_after=options.kill,
-    )
-    results = read_results(options.out) if options.out else {}
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-    ) as progress:
-        for agent in agents:
-            name = key_of(agent.name, plan)
-            task = progress.add_task(name, total=plan.steps + 1)
-            folder = options.work / "sessions" / name.translate(_FOLDER)
-            try:
-                if not options.recorded:
-                    install([agent.package], options.tools)
-                advance = partial(_show_progress, progress, task)
-                outcome = _outcome(agent, plan, folder, options, advance)
-            except (MissingInterpreterError, OSError) as error:
-                console.print(f"{name}: not run: {error}", style="red", highlight=False)
-                continue
-            row, proofs, claimed = analysed(folder)
-            progress.update(task, completed=row.calls, total=row.calls)
-            results[name] = as_json(agent, row, outcome, proofs, claimed)
-            if options.out:
-                write_results(options.out, results)
-    wanted = {key_of(agent.name, plan) for agent in agents}
-    shown = {name: found for name, found in results.items() if name in wanted}
-    show(shown, console)
-    if options.page:
-        write_page(options.page, results)
-    sys.exit(1 if len(shown) < len(wanted) or any(f["problems"] for f in shown.values()) else 0)
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "agora-agents"
+_COLUMNS = (
+    *("agent", "model", "calls", "edited", "breaks wanted / not"),
+    *("saved", "by the library", "$ claimed / true", "left alone"),
+)
 
 
-def _show_progress(progress: Progress, task: TaskID, calls: int) -> None:
-    progress.update(task, completed=calls)
-
-
-def analysed(folder: Path) -> tuple[Row, list[str], dict[str, Any]]:
-    """Return the figures of a recorded session, what it does not prove, and what wrap counted."""
-    exchanges = pair(read_requests(folder / "agent"), read_requests(folder / "provider"))
-    path = folder / "account.json"
-    account = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    wanted = offline(exchanges, library(Compression()))
-    row = analyse(exchanges, wanted, account.get("dollars_saved", 0.0))
-    proofs = [
+def proofs(folder: Path, exchanges: Sequence[Pair]) -> list[str]:
+    """Return in words what a session changed besides messages."""
+    return [
         *changed_beside_messages(exchanges),
         *changed_on_disk(folder, exchanges),
         *home_touched(folder),
     ]
-    account["excerpt"] = excerpt(exchanges)
-    return row, proofs, account
 
 
-def library(settings: Compression) -> Compressor:
-    """Return the stateless library, set as the gateway is."""
-    base = Compressor()
-    return Compressor(
-        scorer=load_scorer(settings.scorer),
-        budget=Budget(keep_ratio=settings.keep_ratio),
-        k_recent=settings.k_recent,
-        schedule=settings.schedule,
-        min_tokens=settings.min_tokens,
-        forms=base.forms if settings.lines else None,
+def analysed(folder: Path, plan: Plan, code: int) -> tuple[Row, list[str]]:
+    """Return the figures of a recorded session, and its problems in words."""
+    exchanges = pair(read_requests(folder / "agent"), read_requests(folder / "provider"))
+    path = folder / "account.json"
+    account = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    wanted = offline(exchanges, Compressor())
+    row = analyse(exchanges, wanted, account.get("saved", 0.0))
+    problems = [*row.problems(), *proofs(folder, exchanges)]
+    if row.calls <= plan.steps or code:
+        problems.insert(0, f"ended after {row.calls} calls with exit code {code}; see agent.log")
+    return row, problems
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    true = row.dollars_direct - row.dollars_through
+    left = ", ".join(f"{reason} {count}" for reason, count in row.left_alone.items())
+    return (
+        row.model,
+        str(row.calls),
+        str(row.edited),
+        f"{row.breaks.wanted} / {len(row.breaks.unwanted)}",
+        f"{row.saved:+.1f}%",
+        f"{row.saved_offline:+.1f}%",
+        f"{row.dollars_claimed:.4f} / {true:.4f}",
+        left,
     )
 
 
-def source_hash() -> str:
-    """Return a hash of the code that the gateway runs."""
-    root = Path(agora.__file__).parent
-    found = hashlib.sha256()
-    for path in sorted(root.rglob("*")):
-        if path.suffix in (".py", ".toml", ".json"):
-            found.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    return found.hexdigest()[:12]
-
-
-def _outcome(
-    agent: Agent,
-    plan: Plan,
-    folder: Path,
-    options: argparse.Namespace,
-    progress: Callable[[int], None],
-) -> SessionOutcome:
-    known = read_outcome(folder)
-    source = source_hash()
-    fits = known is not None and known.plan == plan and known.source == source
-    if known is not None and (options.recorded or (fits and not options.again)):
-        return known
-    if options.recorded:
-        raise FileNotFoundError(f"{folder} holds no session; leave out --recorded")
-    version = installed(agent.package, options.tools)
-    return run_session(agent, version, options.tools, folder, plan, source, progress)
-
-
-def _options() -> argparse.Namespace:
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "agora-agents"
+def main() -> None:
+    """Run the sessions and print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--agents", type=_names, default=list(AGENTS), help=", ".join(AGENTS))
     parser.add_argument("--steps", type=int, default=45, help="file reads of each session")
     parser.add_argument("--seconds", type=float, default=600, help="the longest session")
-    parser.add_argument("--busy", action="store_true", help="keep every core busy meanwhile")
-    parser.add_argument("--deadline-ms", type=int, help="of the gateway; its default if left out")
-    parser.add_argument("--kill", type=int, default=0, help="kill the gateway after so many calls")
-    parser.add_argument("--page", type=Path, help="a page for the versions that were run")
-    parser.add_argument("--again", action="store_true", help="run what was recorded before, too")
-    parser.add_argument("--recorded", action="store_true", help="run nothing, read recordings")
-    parser.add_argument("--out", type=Path, help="a JSON file for the results")
-    parser.add_argument("--work", type=Path, default=cache, help="where sessions are recorded")
-    parser.add_argument("--tools", type=Path, default=cache / "tools", help="where agents are")
-    return parser.parse_args()
+    parser.add_argument("--kill", type=int, default=0, help="kill the proxy after so many calls")
+    parser.add_argument("--out", help="a JSON file for the results")
+    parser.add_argument("--work", type=Path, default=CACHE, help="where sessions are recorded")
+    options = parser.parse_args()
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    plan = Plan(steps=options.steps, seconds=options.seconds, kill_after=options.kill)
+    tools = options.work / "tools"
+    table = Table(*_COLUMNS, title="Coding agents by agora wrap")
+    problems: dict[str, list[str]] = {}
+    with Progress(console=console) as progress:
+        for agent in map(AGENTS.__getitem__, options.agents):
+            name = f"{agent.name} (killed)" if plan.kill_after else agent.name
+            task = progress.add_task(name, total=plan.steps + 1)
+            folder = options.work / "sessions" / agent.name
+            try:
+                install([agent.package], tools)
+                code = run_session(
+                    agent,
+                    tools,
+                    folder,
+                    plan,
+                    lambda calls, task=task: progress.update(task, completed=calls),  # type: ignore[misc]
+                )
+            except (MissingInterpreterError, OSError) as error:
+                problems[name] = [f"not run: {error}"]
+                continue
+            row, problems[name] = analysed(folder, plan, code)
+            version = installed(agent.package, tools)
+            table.add_row(f"{name} {version}", *_cells(row))
+            if options.out:
+                more: dict[str, Any] = {"version": version, "problems": problems[name]}
+                put(options.out, name, {**asdict(row), **more})
+    console.print(table)
+    for name, found in problems.items():
+        for problem in found:
+            console.print(f"{name}: {problem}", style="red", highlight=False)
+    sys.exit(any(problems.values()))
 
 
 def _names(text: str) -> list[str]:

@@ -1,9 +1,12 @@
 """What each schedule costs on every price sheet, billed by the simulator of the provider's cache.
 
-Input cost only, relative to sending everything with the same provider's cache. Writes a JSON of
-all figures and, with --plot, the picture for docs/concepts/bill.md (needs matplotlib).
+    python -m benchmarks.bill
+    python -m benchmarks.bill --only long --sheets gpt-5 claude-opus-5
+    python -m benchmarks.bill --out benchmarks/results/bill.json --plot docs/concepts/bill.svg
 
-    python -m benchmarks.bill --out bill.json --plot docs/concepts/bill.svg
+Input cost only, relative to sending everything with the same provider's cache: an edit at every
+call, an edit at every call that leaves the floor alone, AGORA's schedule, the same without a
+ceiling, and the cheapest schedule that knows the future. `--plot` needs all sheets, and matplotlib.
 """
 
 import argparse
@@ -18,17 +21,20 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, Literal
+
+from rich.console import Console
+from rich.table import Table
 
 from agora.core.budget import Budget
 from agora.core.prefix_cache import Bill, PrefixCache, Segment
 from agora.core.prices import PriceSheet, shipped_sheets
-from agora.core.schedule import MARKER_TOKENS, MIN_TOKENS, RentOrBuy, Sizes
+from agora.core.schedule import CEILING, MARKER_TOKENS, RentOrBuy, Sizes
 
 K_RECENT = 2
 KEEP_RATIO = 0.25
-CEILING = 1.02
 SKELETON_SHARE = 0.5
 SKELETON_TOKENS = 40
 GENERATED = {30: 40, 60: 20, 120: 10, 500: 3}
@@ -387,33 +393,20 @@ def agora_edit(schedule: RentOrBuy) -> Edit:
     return Edit(replace(schedule.budget, min_ratio=schedule.min_ratio), SKELETON_SHARE)
 
 
-def measure(
-    recording: Recording,
-    budget: Budget,
-    ceilings: Sequence[float] = (CEILING,),
-    sheets: Sequence[str] = (),
-    min_tokens: int = MIN_TOKENS,
-) -> list[dict[str, Any]]:
+def measure(recording: Recording, ceiling: float, sheets: Sequence[str]) -> list[dict[str, Any]]:
     """Return one row of figures per sheet."""
     prompts = Prompts(recording)
     sizes = recording.sizes()
+    budget = Budget(keep_ratio=KEEP_RATIO)
     rows = []
-    fixed: dict[tuple[object, ...], dict[str, list[Bill]]] = {}
     for name, sheet in classes().items():
         if sheets and name not in sheets:
             continue
-        rule = (
-            *(sheet.minimum_prefix, sheet.block, sheet.breakpoints),
-            *(sheet.common_prefix, sheet.caches, sheet.hit),
-        )
-        if rule not in fixed:
-            fixed[rule] = {
-                "never": bill(sheet, prompts.sent(lambda _: 0, PAPER)),
-                "every call": bill(sheet, prompts.sent(lambda steps: steps, PAPER)),
-                "floor": bill(sheet, prompts.sent(lambda steps: steps, FLOOR)),
-            }
-        costs = {policy: cost(sheet, bills) for policy, bills in fixed[rule].items()}
-        full = costs["never"]
+        never = bill(sheet, prompts.sent(lambda _: 0, PAPER))
+        costs = {
+            "every call": bill(sheet, prompts.sent(lambda steps: steps, PAPER)),
+            "floor": bill(sheet, prompts.sent(lambda steps: steps, FLOOR)),
+        }
         row: dict[str, Any] = {
             "sheet": name,
             "source": recording.source,
@@ -422,40 +415,62 @@ def measure(
             "calls": len(prompts.calls),
             "tokens": prompts.calls[-1].total,
         }
-        kind = agora_edit(RentOrBuy(sheet, budget, K_RECENT, min_tokens=min_tokens))
-        schedules = {
-            "offline": offline(prompts, sheet, kind, math.inf),
-            "offline within ceiling": offline(prompts, sheet, kind, CEILING),
-        }
-        rooms: dict[str, tuple[int, ...]] = {}
-        for ceiling in (*ceilings, math.inf):
-            rent = RentOrBuy(sheet, budget, K_RECENT, ceiling=ceiling, min_tokens=min_tokens)
-            label = {CEILING: "agora", math.inf: "rent or buy"}.get(ceiling, f"agora {ceiling}")
-            planned = rent.edit(sizes).by_call(len(sizes.steps))
-            schedules[label] = tuple(edit.epoch for edit in planned)
-            rooms[label] = tuple(edit.room for edit in planned)
-        for label, epochs in schedules.items():
-            left = rooms[label].__getitem__ if label in rooms else lambda _: None
-            bills = bill(sheet, prompts.sent(epochs.__getitem__, kind, left))
-            costs[label] = cost(sheet, bills)
+        kind = agora_edit(RentOrBuy(sheet, budget, K_RECENT))
+        for label, bound in (("agora", ceiling), ("rent or buy", math.inf)):
+            planned = RentOrBuy(sheet, budget, K_RECENT, ceiling=bound).edit(sizes)
+            changes = planned.by_call(len(sizes.steps))
+            epochs = [change.epoch for change in changes]
+            rooms = [change.room for change in changes]
+            costs[label] = bill(sheet, prompts.sent(epochs.__getitem__, kind, rooms.__getitem__))
             if label == "agora":
                 cached = [c for c in prompts.calls if c.total >= sheet.minimum_prefix]
                 edits = {epochs[c.steps] for c in cached if epochs[c.steps] == c.steps} - {0}
                 row["edits"] = len(edits)
                 row["append only"] = 1 - len(edits) / max(1, len(cached))
-                so_far = full_so_far = worst = 0.0
-                for mine, theirs in zip(bills, fixed[rule]["never"], strict=True):
-                    so_far += cost(sheet, [mine])
-                    full_so_far += cost(sheet, [theirs])
-                    worst = max(worst, so_far / full_so_far)
-                row["worst prefix"] = worst
-        for policy, value in costs.items():
-            row[policy] = value / full
+        for label, bound in (("offline", math.inf), ("offline within ceiling", ceiling)):
+            known = offline(prompts, sheet, kind, bound)
+            costs[label] = bill(sheet, prompts.sent(known.__getitem__, kind))
+        full = cost(sheet, never)
+        row |= {policy: cost(sheet, bills) / full for policy, bills in costs.items()}
+        row["worst prefix"] = max(
+            mine / theirs
+            for mine, theirs in zip(
+                accumulate(cost(sheet, [each]) for each in costs["agora"]),
+                accumulate(cost(sheet, [each]) for each in never),
+                strict=True,
+            )
+        )
+        # A schedule of ours that beats the programme shows that the programme cannot do all it can.
+        best = min(row["offline"], row["agora"])
+        within = min(row["offline within ceiling"], row["agora"])
+        row["to offline"] = row["agora"] / best
+        row["to offline within ceiling"] = row["agora"] / within
         rows.append(row)
     return rows
 
 
 # Report
+
+
+COLUMNS = (
+    *("every call", "floor", "agora", "worst prefix", "rent or buy", "offline"),
+    *("to offline", "to offline within ceiling", "append only"),
+)
+
+
+def report(rows: Sequence[dict[str, Any]]) -> None:
+    """Print a table of all trajectories, then one for each kind: mean and, behind it, worst."""
+    console = Console(width=180)
+    sources = list(dict.fromkeys(row["source"] for row in rows))
+    for title, chosen in [("all", sources), *((source, [source]) for source in sources)]:
+        part = [row for row in rows if row["source"] in chosen]
+        count = len({row["name"] for row in part})
+        table = Table("sheet", *COLUMNS, title=f"{title}: {count} trajectories; mean, worst")
+        for sheet in dict.fromkeys(row["sheet"] for row in part):
+            mine = [row for row in part if row["sheet"] == sheet]
+            values = [[row[column] for row in mine] for column in COLUMNS]
+            table.add_row(sheet, *(f"{statistics.fmean(v):.3f} {max(v):.2f}" for v in values))
+        console.print(table)
 
 
 def milliseconds(sheet: PriceSheet, steps: int = 10_000) -> float:
@@ -467,56 +482,20 @@ def milliseconds(sheet: PriceSheet, steps: int = 10_000) -> float:
         said=(0,) * steps,
         residues=(0,) * steps,
     )
-    schedule, best = RentOrBuy(sheet), math.inf
+    schedule = RentOrBuy(sheet)
+    times = []
     for _ in range(20):
         start = time.process_time()
         schedule.edit(sizes)
-        best = min(best, time.process_time() - start)
-    return best * 1000
+        times.append(time.process_time() - start)
+    return 1000 * min(times)
 
 
-def summary(rows: Sequence[dict[str, Any]], column: str) -> tuple[float, float]:
-    """Return mean and worst of a column."""
-    values = [row[column] for row in rows]
-    return statistics.fmean(values), max(values)
-
-
-def report(rows: Sequence[dict[str, Any]]) -> None:
-    """Print one line per sheet, then one per sheet and kind of trajectory."""
-    for row in rows:
-        best = min(row["offline"], row["agora"])
-        row["to offline"] = row["agora"] / best
-        within = min(row["offline within ceiling"], row["agora"])
-        row["to offline within ceiling"] = row["agora"] / within
-        row["rent or buy to offline"] = row["rent or buy"] / min(best, row["rent or buy"])
-        row["ceiling to offline"] = within / best
-    sheets = list(dict.fromkeys(row["sheet"] for row in rows))
-    table = shipped_sheets()
-    head = (
-        f"{'sheet':24}{'price':>12} {'every call':>12} {'floor':>12} {'agora':>12} {'prefix':>7}"
-        f" {'rent or buy':>12} {'offline':>8} {'agora/off.':>12} {'agora/capped':>13}"
-        f" {'capped/off.':>12} {'append':>7}"
-    )
-    sources = list(dict.fromkeys(row["source"] for row in rows))
-    for title, chosen in [("all", sources), *((s, [s]) for s in sources)]:
-        part = [row for row in rows if row["source"] in chosen]
-        count = len({row["name"] for row in part})
-        print(f"\n{title}: {count} trajectories; mean, worst\n{head}")
-        for sheet in sheets:
-            mine = [row for row in part if row["sheet"] == sheet]
-            pairs = {key: summary(mine, key) for key in mine[0] if isinstance(mine[0][key], float)}
-
-            def both(key: str, pairs: dict[str, tuple[float, float]] = pairs) -> str:
-                return f"{pairs[key][0]:6.3f}{pairs[key][1]:6.2f}"
-
-            price = f"{table[sheet].read:g}/{table[sheet].write:g}"
-            print(
-                f"{sheet:24}{price:>12} {both('every call')} {both('floor')} {both('agora')}"
-                f" {pairs['worst prefix'][1]:7.3f} {both('rent or buy')}"
-                f" {pairs['offline'][0]:8.3f} {both('to offline')}"
-                f"  {both('to offline within ceiling')} {both('ceiling to offline')}"
-                f" {pairs['append only'][0]:7.3f}"
-            )
+SHOWN = (
+    *("gpt-5-pro", "gpt-4o", "gpt-4.1", "gpt-5"),
+    *("claude-opus-5", "claude-opus-5-5", "claude-fable-5-1", "deepseek-v4-flash"),
+)
+"""One model for each way of pricing in the picture."""
 
 
 def plot(rows: Sequence[dict[str, Any]], path: Path) -> None:
@@ -548,16 +527,15 @@ def plot(rows: Sequence[dict[str, Any]], path: Path) -> None:
     left.set(xlabel="call", ylabel="dollars of input so far", title="One trajectory of 120 steps")
     left.legend(frameon=False)
 
-    names = ["gpt-5-pro", "gpt-4o", "gpt-4.1", "gpt-5", "claude-opus-5", "claude-opus-5-5"]
-    names = [*names, "claude-fable-5-1", "deepseek-v4-flash"]
-    known = {row["sheet"] for row in rows}
     found = []
-    for name in names:
+    for name in SHOWN:
         like = shipped_sheets()[name]
         same = [
-            s
-            for s in known
-            if (shipped_sheets()[s].read, shipped_sheets()[s].write) == (like.read, like.write)
+            row
+            for row in rows
+            if row["source"] in ("long-60", "long-120")
+            and (s := shipped_sheets()[row["sheet"]]).read == like.read
+            and s.write == like.write
         ]
         found.append((f"{like.read:g}/{like.write:g}", same))
     for label, key, colour, mark in (
@@ -565,14 +543,7 @@ def plot(rows: Sequence[dict[str, Any]], path: Path) -> None:
         ("AGORA", "agora", "#2471a3", "o"),
         ("best in hindsight", "offline", "#27ae60", "_"),
     ):
-        means = [
-            statistics.fmean(
-                row[key]
-                for row in rows
-                if row["sheet"] in same and row["source"] in ("long-60", "long-120")
-            )
-            for _, same in found
-        ]
+        means = [statistics.fmean(row[key] for row in same) for _, same in found]
         right.plot(range(len(found)), means, mark, label=label, color=colour, ms=8, mew=2)
     right.axhline(1, color="#7f8c8d", lw=1)
     right.set_xticks(range(len(found)), [label for label, _ in found], rotation=30)
@@ -591,41 +562,33 @@ def plot(rows: Sequence[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    root = Path(__file__).resolve().parent.parent
-    parser.add_argument("--data", type=Path, default=None, help="default: AGORA_DATA")
-    parser.add_argument("--out", type=Path, default=None, help="write all rows as JSON")
-    parser.add_argument("--plot", type=Path, default=None, help="write the picture as SVG")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--only", default="", help="only sources that begin so")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="only trajectories of sources that begin so")
     parser.add_argument("--sheets", nargs="*", default=[], help="only these, by family")
-    parser.add_argument("--least-ratio", type=float, default=Budget().min_ratio)
-    parser.add_argument("--min-tokens", type=int, default=MIN_TOKENS)
-    parser.add_argument("--ceilings", type=float, nargs="*", default=[CEILING])
+    parser.add_argument("--ceiling", type=float, default=CEILING, help="of the schedule")
+    parser.add_argument("--out", type=Path, help="write all rows as JSON")
+    parser.add_argument("--plot", type=Path, help="write the picture as SVG")
     options = parser.parse_args()
-    data = options.data or Path(os.environ.get("AGORA_DATA", root.parent / "shared" / "data"))
+    data = Path(os.environ.get("AGORA_DATA", Path(__file__).parents[2] / "shared" / "data"))
     recordings = [
         recording
         for recording in (*recorded(data), *generated())
         if recording.steps and recording.source.startswith(options.only)
     ]
-    budget = Budget(keep_ratio=KEEP_RATIO, min_ratio=options.min_ratio)
-    work = partial(
-        measure,
-        budget=budget,
-        ceilings=tuple(options.ceilings),
-        sheets=tuple(options.sheets),
-        min_tokens=options.min_tokens,
-    )
-    rows: list[dict[str, Any]] = []
-    with ProcessPoolExecutor(options.jobs) as pool:
-        for part in pool.map(work, recordings, chunksize=4):
-            rows.extend(part)
+    with ProcessPoolExecutor() as pool:
+        done = pool.map(
+            partial(measure, ceiling=options.ceiling, sheets=options.sheets),
+            recordings,
+            chunksize=4,
+        )
+        rows = list(chain.from_iterable(done))
     report(rows)
     times = [milliseconds(sheet) for sheet in classes().values()]
-    print(f"\none pass over 10,000 steps: {min(times):.1f} to {max(times):.1f} ms of CPU by sheet")
+    print(f"one pass over 10,000 steps: {min(times):.1f} to {max(times):.1f} ms of CPU by sheet")
     if options.out:
-        options.out.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+        options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     if options.plot:
         plot(rows, options.plot)
 

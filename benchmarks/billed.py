@@ -2,13 +2,11 @@
 
     python -m benchmarks.billed                         the sessions under AGORA_DATA
     python -m benchmarks.billed ~/.claude/projects      your own
-    python -m benchmarks.billed --out docs/results/billed.json
+    python -m benchmarks.billed --out benchmarks/results/billed.json
 
 The provider's: the tokens it reported for each call (`usage`), at the price sheet's input price, a
 cached read and a write for five minutes or for an hour each at its own. Ours: what `agora replay`
-shows as it was. Beside it what a plain line gives, `billed = unseen + scale x ours` by least
-squares over the calls of a trajectory, with a cache that holds each prompt until its time is over.
-Exits with 1 if the sum is off by more than 3 %, or a session by more than 10 %.
+shows as it was. Exits with 1 if the sum is off by more than 3 %, or a session by more than 10 %.
 """
 
 import argparse
@@ -21,11 +19,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from agora.core.prices import PriceSheet, sheet_for
-from agora.core.tokens import EstimatedTokens
+from agora.core.prices import sheet_for
 from agora.logs import Recording, Tally, read_logs
-from agora.logs.moments import prompt_tokens
-from agora.replay.measure import Measured, measure
 from agora.replay.report import billed_dollars
 from agora.replay.simulate import Policy, replay_by
 from harness.recordings import CLAUDE_CODE, unpacked
@@ -43,7 +38,6 @@ class Session:
     calls: int = 0
     billed: float = 0.0
     ours: float = 0.0
-    line: float = 0.0
     unseen_tokens: int = 0
     """Of its longest trajectory."""
     longest: int = 0
@@ -51,7 +45,7 @@ class Session:
     def add(self, recording: Recording) -> bool:
         """Take in a trajectory, and tell whether it has the usage of every call."""
         sheet = sheet_for(recording.model or "")
-        [was] = replay_by(recording, [sheet], [Policy.AS_IT_WAS])
+        [was] = replay_by(recording, [sheet])
         self.trajectories += 1
         self.refused += bool(was.illegal)
         if not was.usage or was.shortened:
@@ -59,37 +53,9 @@ class Session:
         self.calls += len(was.usage)
         self.billed += sum(billed_dollars(usage, sheet, recording.ttl) for usage in was.usage)
         self.ours += was.bills[Policy.AS_IT_WAS].dollars
-        self.line += line_dollars(measure(recording, EstimatedTokens()), sheet)
         if len(was.usage) > self.longest:
             self.longest, self.unseen_tokens = len(was.usage), was.unseen_tokens
         return True
-
-
-def line_dollars(known: Measured, sheet: PriceSheet) -> float:
-    """Return the bill by a line through the sizes, and a cache that only time empties."""
-    paid = sheet.for_ttl(known.ttl)
-    sizes = fitted(
-        prompt_tokens(known.shown, known.moments), [usage.prompt for usage in known.usage]
-    )
-    total, cached, last = 0.0, float(known.usage[0].read), None
-    for at, size in enumerate(sizes):
-        now = known.at_seconds[at] if known.at_seconds else 0.0
-        if last is not None and now - last > paid.ttl_seconds:
-            cached = 0.0
-        cached = min(cached, size)
-        total += paid.dollars(read=cached, written=size - cached)
-        cached, last = size, now
-    return total
-
-
-def fitted(counted: Sequence[int], billed: Sequence[int]) -> list[float]:
-    """Return the provider's sizes on the least-squares line through our counts."""
-    count = len(counted)
-    mean, above = sum(counted) / count, sum(billed) / count
-    spread = sum((one - mean) ** 2 for one in counted)
-    both = sum((c - mean) * (b - above) for c, b in zip(counted, billed, strict=True))
-    scale = both / spread if spread else 0.0
-    return [above + scale * (one - mean) for one in counted]
 
 
 def sessions_in(paths: Sequence[Path]) -> tuple[dict[str, Session], int]:
@@ -112,7 +78,6 @@ def rows(found: dict[str, Session]) -> Iterator[tuple[str, Session]]:
         whole.calls += one.calls
         whole.billed += one.billed
         whole.ours += one.ours
-        whole.line += one.line
     yield "all", whole
 
 
@@ -129,20 +94,19 @@ def main() -> None:
         start = time.perf_counter()
         found, without = sessions_in(paths)
         seconds = time.perf_counter() - start
-    print("session   trajectories  refused  calls   unseen    billed      ours   error  by a line")
+    print("session   trajectories  refused  calls   unseen    billed      ours   error")
     written: list[dict[str, object]] = []
     worst = error = 0.0
     for name, one in rows(found):
         if not one.billed:
             sys.exit("no trajectory has the provider's usage for every call")
-        error, line = one.ours / one.billed - 1, one.line / one.billed - 1
+        error = one.ours / one.billed - 1
         print(
             f"{name[:8]:8} {one.trajectories:13} {one.refused:8} {one.calls:6,} "
-            f"{one.unseen_tokens or '':>8} {one.billed:9.3f} {one.ours:9.3f} {error:+7.1%} "
-            f"{line:+10.1%}"
+            f"{one.unseen_tokens or '':>8} {one.billed:9.3f} {one.ours:9.3f} {error:+7.1%}"
         )
         place = name if name == "all" else len(written) + 1
-        written.append({"session": place, **asdict(one), "error": error, "line_error": line})
+        written.append({"session": place, **asdict(one), "error": error})
         if name != "all":
             worst = max(worst, abs(error))
     print(f"{without} trajectories without usage, or shortened before; {seconds:.1f} s")

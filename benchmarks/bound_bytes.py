@@ -1,18 +1,18 @@
-"""The same bytes for models that bind thinking: library, gateway, filter and `POST /v1/compress`.
+"""The same bytes for models that bind thinking: library, proxy, filter and `POST /v1/compress`.
 
-    python -m benchmarks.bound_bytes --requests 1000 --out docs/results/bound-bytes.json
+    python -m benchmarks.bound_bytes --requests 1000 --out benchmarks/results/bound-bytes.json
 
 Requests are drawn by seed: conversations of 8 to 80 steps with signed thinking, user text in
 between, parallel calls, three models, default settings. Each goes by itself through the library,
-over HTTP through a gateway and its `/v1/compress`, and through what the filter in Envoy decides
-with; every process begins without any memory of it. What reaches the provider has to be equal.
+through a proxy and its `/v1/compress`, and through the filter in a real Envoy; no process knows
+anything of it before. What reaches the provider has to be equal.
 """
 
 import argparse
-import asyncio
 import http.client
 import json
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,39 +23,38 @@ from rich.progress import track
 from agora import bound_thinking
 from agora.adapters.thoughts import count_thinking
 from agora.compressor import Compressor
-from agora.extproc.decide import Decider
-from agora.gateway.config import Compression
-from agora.gateway.editing.job import Edited
 from agora.sent_thinking import SentThinking
 from harness.bound_sessions import drawn
-from harness.gateway.loopback import config_for, gateway, serving
+from harness.envoy import stack
+from harness.gateway.loopback import serving
 from harness.gateway.strict_upstream import StrictUpstream
+from tests.proxy.running import proxy
 
 Json = dict[str, Any]
+PATIENT = "[limits]\ndeadline_ms = 60000\n"
 
 
 def compare(requests: int) -> Counter[str]:
     """Return how many requests were equal and how many were not, by way."""
     counts: Counter[str] = Counter()
     upstream = StrictUpstream()
-    with serving(upstream) as url:
-        # Room for all of them: one that finds none is not edited at all.
-        config = config_for(url, compression=Compression(memory_mb=4096))
-        decider = Decider.of(config)
-        decider.start()
-        with gateway(config) as (door, _):
-            for seed in track(range(requests), description="requests"):
-                body = drawn(seed)
-                library = _library(body)
-                counts["edited"] += library["changed"]
-                counts["blocks_taken_out"] += library["blocks"]
-                counts["blocks"] += sum(map(count_thinking, body["messages"]))
-                for way, messages in _others(body, door, decider, upstream):
-                    same = json.dumps(messages) == json.dumps(library["messages"])
-                    counts[f"{way}_{'same' if same else 'differs'}"] += 1
-                    if not same:
-                        print(f"seed {seed}: {way} differs", file=sys.stderr)
-        decider.stop()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(upstream) as url,
+        stack(Path(folder), url, url, PATIENT, message_timeout="300s") as door,
+        proxy(url, compression={"min_tokens": 4_096}, limits={"deadline_ms": 60_000}) as other,
+    ):
+        for seed in track(range(requests), description="requests"):
+            body = drawn(seed)
+            library = _library(body)
+            counts["edited"] += library["changed"]
+            counts["blocks_taken_out"] += library["blocks"]
+            counts["blocks"] += sum(map(count_thinking, body["messages"]))
+            for way, messages in _others(body, door.url, other.port, upstream):
+                same = json.dumps(messages) == json.dumps(library["messages"])
+                counts[f"{way}_{'same' if same else 'differs'}"] += 1
+                if not same:
+                    print(f"seed {seed}: {way} differs", file=sys.stderr)
     counts["requests"] = requests
     return counts
 
@@ -77,26 +76,23 @@ def _library(body: Json) -> Json:
 
 
 def _others(
-    body: Json, door: str, decider: Decider, upstream: StrictUpstream
+    body: Json, door: str, port: int, upstream: StrictUpstream
 ) -> Iterator[tuple[str, Any]]:
     text = json.dumps(body).encode()
-    upstream.received.clear()
-    bound_thinking._sent = SentThinking()
-    _post(door, "/v1/messages", text)
-    yield "gateway", json.loads(upstream.received[-1].body)["messages"]
-    bound_thinking._sent = SentThinking()
-    yield "compress", json.loads(_post(door, "/v1/compress", text))["messages"]
-    bound_thinking._sent = SentThinking()
-    pseudo = [(b":method", b"POST"), (b":path", b"/v1/messages")]
-    head = decider.head([*pseudo, (b"x-api-key", b"sk-ant-key"), (b"anthropic-version", b"1")])
-    outcome = asyncio.run(decider.decide(head, text))
-    sent = outcome.body if isinstance(outcome, Edited) else text
-    yield "filter", json.loads(sent)["messages"]
+    filter_port = int(door.rpartition(":")[2])
+    for way, at, path in (
+        ("proxy", port, "/v1/messages"),
+        ("compress", port, "/v1/compress"),
+        ("filter", filter_port, "/v1/messages"),
+    ):
+        upstream.received.clear()
+        bound_thinking._sent = SentThinking()
+        said = _post(at, path, text)
+        yield way, json.loads(upstream.received[-1].body if upstream.received else said)["messages"]
 
 
-def _post(door: str, path: str, body: bytes) -> bytes:
-    host, port = door.removeprefix("http://").split(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=60)
+def _post(port: int, path: str, body: bytes) -> bytes:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     headers = {"x-api-key": "sk-ant-key", "anthropic-version": "2023-06-01"}
     connection.request("POST", path, body, headers)
     said = connection.getresponse().read()

@@ -1,6 +1,6 @@
 """What an edit saves on models that bind thinking: steps masked, or removed with their thinking.
 
-    python -m benchmarks.bound_saving --sessions 40 --out docs/results/bound-saving.json
+    python -m benchmarks.bound_saving --sessions 40 --out benchmarks/results/bound-saving.json
 
 Drawn coding sessions (those of `harness.bound_sessions`, played call by call), by price, billed by
 an exact prefix cache that matches whole messages. *Masked* keeps the message of every step, as on

@@ -1,14 +1,10 @@
 """Is everything the next action needs still in the prompt? On recorded tool-calling trajectories.
 
+    python -m benchmarks.coverage [--out benchmarks/results/coverage.json] [--seed 0]
+
 For every recorded call that needs a value from a step outside the floor, the messages before it
 are compressed to a share of what lies outside the floor, and the values are looked for in what
-comes out. Two notions of "value": the leaves of the call's JSON arguments (independent of this
-package) and `identifiers` of the arguments (the notion behind lines).
-
-    python -m benchmarks.coverage [--json results.json] [--seed 0] [--features NAME=BUNDLE ...]
-
-The shipped `features` scorer was trained on these trajectories. With `--features airline=FOLDER`
-a bundle that was not (`agora train` on the labels of the other sources) is used for that domain.
+comes out. A value is a leaf of the call's JSON arguments.
 """
 
 import argparse
@@ -17,8 +13,8 @@ import os
 import random
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +25,7 @@ from rich.table import Table
 import agora
 from agora import Budget, Compressor, Forms
 from agora.core.floor import floor
-from agora.core.reading.names import identifiers
+from agora.core.scorer import Scorer
 from agora.core.trajectory import Trajectory
 from agora.scorers import load_scorer
 from agora.scorers.lexical import LexicalScorer
@@ -54,39 +50,11 @@ class Anchor:
     outside_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A way of choosing what stays."""
-
-    name: str
-    make: Callable[[int], Compressor]
-
-
-def _compressor(scorer: Any, forms: Forms | None) -> Callable[[int], Compressor]:
-    return lambda limit: Compressor(
-        scorer=scorer, budget=Budget(limit=limit), forms=forms, schedule="every_call"
-    )
-
-
-ROWS = (
-    Row("newest first", _compressor(RecencyScorer(), None)),
-    Row("BM25", _compressor(LexicalScorer(), None)),
-    Row("newest first, forms", _compressor(RecencyScorer(), Forms())),
-    Row("BM25, forms", _compressor(LexicalScorer(), Forms())),
-    Row("worth, forms (default)", _compressor(load_scorer(), Forms())),
-)
-
-
-def rows(features: str | None) -> tuple[Row, ...]:
-    """Return what is compared, with the `features` scorer from a bundle if there is one."""
-    if features is None:
-        return ROWS
-    scorer = load_scorer(features)
-    return (
-        *ROWS,
-        Row("features", _compressor(scorer, None)),
-        Row("features, forms", _compressor(scorer, Forms())),
-    )
+METHODS: dict[str, tuple[Scorer, Forms | None]] = {
+    "sliding window": (RecencyScorer(), None),
+    "BM25": (LexicalScorer(), None),
+    "AGORA": (load_scorer(), Forms()),
+}
 
 
 def leaves(value: object) -> Iterator[str]:
@@ -107,11 +75,6 @@ def leaf_values(arguments: str) -> set[str]:
         return {leaf for leaf in leaves(json.loads(arguments)) if leaf.strip()}
     except ValueError:
         return set()
-
-
-def identifier_values(arguments: str) -> set[str]:
-    """Return the identifiers in a call's arguments."""
-    return set(identifiers(arguments))
 
 
 def stands_in(value: str, text: str) -> bool:
@@ -136,7 +99,7 @@ def texts(trajectory: Trajectory, numbers: Sequence[int]) -> str:
     return "\n".join(f"{step.action}\n{step.observation}" for step in steps)
 
 
-def anchors(path: Path, values: Callable[[str], set[str]]) -> Iterator[Anchor]:
+def anchors(path: Path) -> Iterator[Anchor]:
     """Yield every recorded call that needs something from outside the floor."""
     for episode in json.loads(path.read_text()):
         messages = episode["traj"]
@@ -153,7 +116,7 @@ def anchors(path: Path, values: Callable[[str], set[str]]) -> Iterator[Anchor]:
             inside += trajectory.preamble + "\n".join(u.text for u in trajectory.utterances)
             beyond = texts(trajectory, outside)
             wanted = set[str]().union(
-                *(values(call["function"]["arguments"]) for call in message["tool_calls"])
+                *(leaf_values(call["function"]["arguments"]) for call in message["tool_calls"])
             )
             needed = {v for v in wanted if stands_in(v, beyond) and not stands_in(v, inside)}
             if needed:
@@ -197,57 +160,55 @@ def interval(by_task: dict[str, list[bool]], chance: random.Random) -> tuple[flo
 
 def main() -> None:
     """Print the table, and write the figures to a file if asked."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, help="write the figures here")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, help="write the figures here")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--features", nargs="*", default=[], metavar="NAME=BUNDLE")
     options = parser.parse_args()
-    bundles = dict(one.split("=", 1) for one in options.features)
     data = Path(os.environ.get("AGORA_DATA", Path(__file__).parents[2] / "shared" / "data"))
     console = Console()
     results: list[dict[str, Any]] = []
-    for notion, values in (("leaves", leaf_values), ("identifiers", identifier_values)):
-        for domain, file in FILES.items():
-            path = data / file
-            if not path.exists():
-                sys.exit(f"{path} is not there; set AGORA_DATA to the folder that has {file}")
-            found = list(anchors(path, values))
-            tasks = len({anchor.task for anchor in found})
-            table = Table(title=f"{domain}, needed {notion}: {len(found)} calls of {tasks} tasks")
-            table.add_column("what stays")
+    for domain, file in FILES.items():
+        path = data / file
+        if not path.exists():
+            sys.exit(f"{path} is not there; set AGORA_DATA to the folder that has {file}")
+        found = list(anchors(path))
+        tasks = len({anchor.task for anchor in found})
+        table = Table(title=f"{domain}: {len(found)} calls of {tasks} tasks")
+        for column in ("kept", *(f"{share:.0%}" for share in SHARES)):
+            table.add_column(column)
+        for name, (scorer, forms) in track(METHODS.items(), domain, console=console):
+            base = Compressor(scorer=scorer, forms=forms, schedule="every_call")
+            cells = []
             for share in SHARES:
-                table.add_column(f"{share:.0%}", justify="right")
-            for row in track(
-                rows(bundles.get(domain)), description=f"{domain} {notion}", console=console
-            ):
-                cells = []
-                for share in SHARES:
-                    by_task: dict[str, list[bool]] = defaultdict(list)
-                    overspent = 0
-                    for anchor in found:
-                        room = int(share * anchor.outside_tokens)
-                        hit, sent = covered(anchor, row.make(anchor.floor_tokens + room))
-                        by_task[anchor.task].append(hit)
-                        overspent += sent > room + 24
-                    mean, low, high = interval(by_task, random.Random(options.seed))
-                    cells.append(f"{mean:.2f} [{low:.2f}, {high:.2f}]")
-                    results.append(
-                        {
-                            "domain": domain,
-                            "needed": notion,
-                            "calls": len(found),
-                            "tasks": tasks,
-                            "what_stays": row.name,
-                            "share": share,
-                            "covered": mean,
-                            "interval": [low, high],
-                            "overspent": overspent,
-                        }
+                by_task: dict[str, list[bool]] = defaultdict(list)
+                overspent = 0
+                for anchor in found:
+                    room = int(share * anchor.outside_tokens)
+                    hit, sent = covered(
+                        anchor, replace(base, budget=Budget(limit=anchor.floor_tokens + room))
                     )
-                table.add_row(row.name, *cells)
-            console.print(table)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
+                    by_task[anchor.task].append(hit)
+                    overspent += sent > room + 24
+                mean, low, high = interval(by_task, random.Random(options.seed))
+                cells.append(f"{mean:.0%} [{low:.0%}, {high:.0%}]")
+                results.append(
+                    {
+                        "domain": domain,
+                        "calls": len(found),
+                        "tasks": tasks,
+                        "method": name,
+                        "share": share,
+                        "covered": mean,
+                        "interval": [low, high],
+                        "overspent": overspent,
+                    }
+                )
+            table.add_row(name, *cells)
+        console.print(table)
+    if options.out:
+        options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""LiteLLM's released proxy with our gateway as its compressor: real requests, compared in full.
+"""LiteLLM's released proxy with `agora proxy` as its compressor: real requests, compared in full.
 
     AGORA_LITELLM=/path/to/litellm python -m benchmarks.litellm_proxy --calls 200
-    python -m benchmarks.litellm_proxy --out docs/results/litellm-proxy.json
+    python -m benchmarks.litellm_proxy --out benchmarks/results/litellm-proxy.json
 
 Agents of made-up conversations call the proxy with OpenAI's client, streamed and not, with tools.
 What the proxy asks `/v1/compress` is kept; what its upstream gets has to be the conversation with
@@ -19,14 +19,13 @@ from typing import Any
 import openai
 
 from agora.compressor import Compressor
-from agora.gateway.app import make_app
-from agora.gateway.config import Compression
 from agora.rows import compress_rows
 from harness.gateway.histories import chat
 from harness.gateway.litellm_proxy import KEY, Asked, configuration, proxy
-from harness.gateway.loopback import config_for, serving
+from harness.gateway.loopback import serving
 from harness.gateway.results import Figures, put
 from harness.gateway.strict_upstream import StrictUpstream
+from tests.proxy.running import proxy as compressor
 
 MODEL = "gpt-4o"
 
@@ -76,18 +75,15 @@ def main() -> None:
     parser.add_argument("--out", help="the file that the figures go into, too")
     asked = parser.parse_args()
     upstream = StrictUpstream()
-    compression = Compression(min_tokens=1_000)
-    app = make_app(config_for("http://127.0.0.1:9", compression=compression))
-    door = Asked(app)
-    work: Any = app.editing.compress.work
     with (
         tempfile.TemporaryDirectory() as folder,
         serving(upstream) as up,
-        serving(door) as url,
-        proxy(configuration(up, url), Path(folder)) as base,
+        compressor(up, compression={"min_tokens": 1_000}) as running,
     ):
-        by = work.compressor(MODEL, work.settings.scorer)
-        figures = asyncio.run(play(base, asked.calls, door, upstream, by))
+        door = Asked(f"http://127.0.0.1:{running.port}")
+        by = Compressor(min_tokens=1_000)
+        with serving(door) as url, proxy(configuration(up, url), Path(folder)) as base:
+            figures = asyncio.run(play(base, asked.calls, door, upstream, by))
     print(json.dumps(figures))
     if asked.out:
         put(asked.out, "proxy", figures)

@@ -1,171 +1,140 @@
 """The properties of every history, checked on as many drawn ones as asked for.
 
-    python -m benchmarks.properties --histories 100000               all seven formats
+    python -m benchmarks.properties                                  100,000 of each format
+    python -m benchmarks.properties --seed 4711                      the same ones again
     python -m benchmarks.properties --histories 1000 --format gemini --format bedrock
-    python -m benchmarks.properties --format gemini --seed 4711      one history, with the traceback
-    python -m benchmarks.properties --format anthropic-bound --format bedrock-bound
-                conversations with models that bind thinking, played before a provider that signs
+    python -m benchmarks.properties --format gemini --history 4711   one history, with the traceback
 
-Every property is checked on each history. A history is drawn from its seed, so a run can be
-stopped at any time and continued by the same command: what is done stands, chunk by chunk, in the
-file `--chunks`. A violation is printed with its seed and counted; the run goes on, and ends with
-status 1. The same checks run under hypothesis, which shrinks what it finds, in
-`tests/test_properties.py`.
+`anthropic-bound` and `bedrock-bound` are conversations with models that bind thinking, played
+before a provider that signs. A run draws a seed and prints it; each history has the seed after the
+one before. A run that was stopped goes on where it was if it is given its seed: what is done is in
+the file `--out`. A violation is printed and counted; the run goes on, and ends with status 1. The
+same checks run under hypothesis, which shrinks what it finds, in `tests/test_properties.py`.
 """
 
 import argparse
 import gc
 import json
-import platform
+import random
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 import agora
 from agora.adapters import FORMATS
 from harness.properties.bound import BOUND, play
 from harness.properties.checks import PROPERTIES
 from harness.properties.draw import drawn
-from harness.properties.tally import (
-    Chunk,
-    Total,
-    append,
-    check_chunk,
-    failures,
-    missing,
-    read,
-    sources,
-    totals,
-)
+from harness.properties.tally import Tally, check, failures
 
-CHUNKS = Path("build/properties.jsonl")
-_FORMATS = (*FORMATS, *BOUND)
+OUT = Path("benchmarks/results/properties.json")
+CHUNK = 500
+"""Histories between two writes of the file."""
 
 
-def checked(
-    wanted: Sequence[tuple[str, int, int]], processes: int, console: Console
-) -> Iterator[Chunk]:
-    """Yield the chunks as they are done, and show how far the run is."""
-    columns = (
-        TextColumn("{task.description:>12}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
-        bars = {}
-        for name, _, size in wanted:
-            if name not in bars:
-                bars[name] = progress.add_task(name, total=0)
-            progress.update(
-                bars[name], total=(progress.tasks[bars[name]].total or 0) + size, refresh=False
-            )
-        for chunk in _chunks(wanted, processes):
-            progress.advance(bars[chunk.format], chunk.histories)
-            yield chunk
-
-
-def _chunks(wanted: Sequence[tuple[str, int, int]], processes: int) -> Iterator[Chunk]:
-    if processes <= 1:
-        yield from (check_chunk(*one) for one in wanted)
-        return
-    with ProcessPoolExecutor(processes) as pool:
-        for future in as_completed([pool.submit(check_chunk, *one) for one in wanted]):
-            yield future.result()
-
-
-def summary(found: dict[str, Total], of: str) -> dict[str, object]:
-    """Return what the run file holds."""
+def read(path: Path, seed: int) -> dict[str, Tally]:
+    """Return what a run with this seed has found so far, by format."""
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if known.get("seed") != seed or known.get("version") != agora.__version__:
+        return {}
     return {
-        "version": agora.__version__,
-        "sources": of,
-        "python": platform.python_version(),
-        "properties": list(PROPERTIES),
-        "formats": {
-            name: {
-                "histories": total.histories,
-                "with_steps": total.with_steps,
-                "shortened": total.shortened,
-                "cpu_seconds": round(total.cpu_seconds, 1),
-                "violations": dict(total.violations),
-                **({"figures": dict(total.figures)} if total.figures else {}),
-            }
-            for name, total in found.items()
-        },
-        "histories": sum(total.histories for total in found.values()),
-        "violations": sum(total.violations.total() for total in found.values()),
+        name: Tally(**{**found, "figures": Counter(found["figures"])})
+        for name, found in known["formats"].items()
     }
 
 
-def table(found: dict[str, Total]) -> Iterable[str]:
-    """Yield one line for each format."""
-    yield f"{'format':>12} {'histories':>10} {'shortened':>10} {'violations':>11} {'CPU s':>8}"
-    for name, total in found.items():
-        yield (
-            f"{name:>12} {total.histories:>10,} {total.shortened:>10,} "
-            f"{total.violations.total():>11,} {total.cpu_seconds:>8,.0f}"
-        )
+def write(path: Path, seed: int, found: dict[str, Tally]) -> None:
+    """Write what a run has found so far."""
+    formats = {
+        name: {
+            "histories": tally.histories,
+            "shortened": tally.shortened,
+            "figures": dict(tally.figures),
+            "violations": tally.violations,
+        }
+        for name, tally in found.items()
+    }
+    state = {"version": agora.__version__, "seed": seed, "formats": formats}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A run that is stopped in the middle of a write leaves the file as it was.
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
+    fresh.replace(path)
+
+
+def run(
+    formats: list[str], histories: int, seed: int, processes: int, out: Path
+) -> dict[str, Tally]:
+    """Check what is missing, write and print it, and return what was found by format."""
+    found = read(out, seed)
+    with ProcessPoolExecutor(processes) as pool, Progress() as progress:
+        for name in formats:
+            tally = found.setdefault(name, Tally())
+            first = range(seed + tally.histories, seed + histories, CHUNK)
+            sizes = [min(CHUNK, seed + histories - start) for start in first]
+            task = progress.add_task(name, total=histories, completed=tally.histories)
+            for more in pool.map(check, [name] * len(first), first, sizes):
+                tally.add(more)
+                progress.update(task, completed=tally.histories)
+                for violation in more.violations:
+                    progress.console.print(violation, highlight=False, soft_wrap=True)
+                write(out, seed, found)
+    return found
 
 
 def look_at(format_name: str, seed: int) -> int:
-    """Check the properties on one history and print where each that fails does."""
+    """Check the properties on one history, print where each fails, and return how many do."""
     if format_name in BOUND:
         print(play(BOUND[format_name], seed))
         return 0
     case = drawn(format_name, seed)
     print(json.dumps(case.history.messages, indent=1, ensure_ascii=False))
     print(case.setup)
-    failed = 0
-    for name, error in failures(case):
-        failed += 1
+    failed = list(failures(case))
+    for name, error in failed:
         print(f"\nproperty {name}")
         traceback.print_exception(error)
-    print(f"\n{failed} of {len(PROPERTIES)} properties do not hold")
-    return failed
+    print(f"\n{len(failed)} of {len(PROPERTIES)} properties do not hold")
+    return len(failed)
 
 
 def main() -> None:
-    """Check what is missing, and print and write the totals."""
+    """Check what the command line asks for."""
     if not __debug__:
         sys.exit("The properties are assertions, which `python -O` leaves out: run without -O.")
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    names = (*FORMATS, *BOUND)
     options.add_argument("--histories", type=int, default=100_000, help="per format")
-    options.add_argument("--format", action="append", choices=_FORMATS, help="all by default")
+    options.add_argument("--format", action="append", choices=names, help="all by default")
+    options.add_argument("--seed", type=int, help="of the first history; drawn by default")
     options.add_argument("--processes", type=int, default=1)
-    options.add_argument("--out", type=Path, help="where the totals are written as JSON")
-    options.add_argument("--chunks", type=Path, default=CHUNKS, help=f"{CHUNKS} by default")
-    options.add_argument("--seed", type=int, help="look at one history of one format")
+    options.add_argument("--out", type=Path, default=OUT, help=f"{OUT} by default")
+    options.add_argument("--history", type=int, help="look at one history of one format")
     given = options.parse_args()
-    formats: Sequence[str] = given.format or _FORMATS
-    if given.seed is not None:
+    formats = given.format or list(names)
+    if given.history is not None:
         if len(formats) != 1:
-            options.error("--seed needs one --format")
-        sys.exit(bool(look_at(formats[0], given.seed)))
+            options.error("--history needs one --format")
+        sys.exit(bool(look_at(formats[0], given.history)))
+    seed = random.SystemRandom().randrange(2**40) if given.seed is None else given.seed
+    print(f"seed {seed}", flush=True)
     # What is loaded now stays; most of what a case makes is gone before a collection would find it.
     gc.freeze()
     gc.set_threshold(100_000, 50, 50)
-    of = sources()
-    chunks = list(read(given.chunks, of))
-    console = Console(stderr=True)
-    for chunk in checked(list(missing(formats, given.histories, chunks)), given.processes, console):
-        append(given.chunks, chunk)
-        chunks.append(chunk)
-        for violation in chunk.violations:
-            print(violation, flush=True)
-    found = totals(chunks)
-    for line in table(found):
-        print(line)
-    if given.out:
-        text = json.dumps(summary(found, of), indent=1) + "\n"
-        given.out.write_text(text, encoding="utf-8")
-    sys.exit(any(total.violations for total in found.values()))
+    found = run(formats, given.histories, seed, given.processes, given.out)
+    for name, tally in found.items():
+        print(
+            f"{name:>15} {tally.histories:>9,} histories, {tally.shortened:>9,} shortened, "
+            f"{len(tally.violations)} violations"
+        )
+    print(f"again: --seed {seed}")
+    sys.exit(any(tally.violations for tally in found.values()))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """Made-up keys in made-up places, and how many arrive at an upstream that is not theirs.
 
-    python -m benchmarks.stray_keys --requests 100000      the gateway's application, in process
-    python -m benchmarks.stray_keys --through sockets      a gateway behind real sockets
-    python -m benchmarks.stray_keys --through envoy        a real Envoy, deploy/envoy/envoy.yaml
+    python -m benchmarks.stray_keys --requests 100000      a real Envoy, deploy/envoy/envoy.yaml
     python -m benchmarks.stray_keys --through pool         a real Envoy, deploy/envoy/llm-d.yaml
     python -m benchmarks.stray_keys --out FILE             the figures into a file, too
 
@@ -14,26 +12,16 @@ import json
 import time
 from pathlib import Path
 
-from harness.gateway.stray_keys import (
-    through_a_pool,
-    through_envoy,
-    through_the_application,
-    through_the_gateway,
-)
+from harness.gateway.stray_keys import through_a_pool, through_envoy
 
-WAYS = {
-    "application": through_the_application,
-    "sockets": through_the_gateway,
-    "envoy": through_envoy,
-    "pool": through_a_pool,
-}
+WAYS = {"envoy": through_envoy, "pool": through_a_pool}
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--requests", type=int, default=10_000)
-    parser.add_argument("--through", choices=WAYS, default="application")
+    parser.add_argument("--through", choices=WAYS, default="envoy")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()

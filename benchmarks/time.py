@@ -4,7 +4,7 @@
     python -m benchmarks.time --quick                              a tenth of the sizes
     python -m benchmarks.time --only edit --json figures.json      one table, into a file too
 
-Four questions. Does time grow no faster than the history? How much does compressing a body cost
+Does time grow no faster than the history? How much does compressing a body cost
 compared with reading its JSON? Is hostile text linear? CPU time of this process, best of several.
 And what does an edit cost per 10,000 tokens, of texts never seen before and of texts that were read
 at the call before? The median of 15 there.
@@ -12,8 +12,6 @@ at the call before? The median of 15 there.
 
 import argparse
 import json
-import resource
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,7 +80,7 @@ def main() -> None:
     """Print the tables."""
     reader = argparse.ArgumentParser(description=__doc__)
     reader.add_argument("--quick", action="store_true", help="a tenth of the sizes")
-    reader.add_argument("--only", choices=("growth", "json", "hostile", "edit", "large"))
+    reader.add_argument("--only", choices=("growth", "json", "hostile", "edit"))
     reader.add_argument("--json", type=Path, help="write the figures of edits here")
     options = reader.parse_args()
     size = 1 if options.quick else 10
@@ -113,15 +111,6 @@ def main() -> None:
         )
         if options.json:
             options.json.write_text(json.dumps(edits, indent=1) + "\n")
-    if options.only in (None, "large") and not options.quick:
-        raw = body("2 KB", 64 * MIB)
-        messages = json.loads(raw)["messages"]
-        begun = time.process_time()
-        compression = PRESETS["default"].compress(messages, format="openai")
-        seconds = time.process_time() - begun
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"\n{len(raw) / MIB:.0f} MiB: {seconds:.1f} s, peak {peak:,.0f} MiB of memory")
-        print(compression.summary())
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
 `benchmarks/truth/` has the lists: results of calls that failed and of calls that did not but look
 like it, tools and shell commands that change something and those that only read, from many fields
 and languages. They were written from the rules alone, without a look at the code, and read once
-when the rules were frozen. What came out then is in docs/log.md; a rule that is changed after a
+when the rules were frozen. What came out then is in lab/notebook/2026-11.md;
+a rule that is changed after a
 look at these lists makes them examples, and a new exam needs new ones.
 """
 

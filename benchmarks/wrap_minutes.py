@@ -1,6 +1,6 @@
 """From nothing to a wrapped Claude Code session: which lines are typed, and how long they take.
 
-    python -m benchmarks.wrap_minutes WHEEL --claude FOLDER --out docs/results/wrap.json
+    python -m benchmarks.wrap_minutes WHEEL --claude FOLDER --out benchmarks/results/wrap.json
     python -m benchmarks.wrap_minutes WHEEL --install-claude      with Claude Code from npm first
 
 A new virtual environment, a home with nothing in it, no cache of packages. Two things are put in

@@ -3,7 +3,7 @@
 Run with all extras and the lab installed: python docs/make_cli.py
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from inspect import cleandoc
 from pathlib import Path
 from textwrap import dedent
@@ -16,17 +16,13 @@ FOLDER = Path(__file__).with_name("cli")
 _WIDTH = 88
 _HABITS = """## Figures for programs
 
-Every command that prints figures can write them as JSON: `--json FILE`, or `--json -` for
-standard output. The text for people then goes to standard error.
+Commands that print figures write them as JSON with `--json FILE`, or `--json -` for standard
+output. The text for people then goes to standard error. `agora doctor --json` takes no file.
 
 ```sh
 agora explain request.json --json - | jq '.tokens_before, .tokens_after'
 agora replay logs/ --json replay.json
 ```
-
-`agora doctor --json` takes no file, and `agora wrap --json FILE` writes its figures when the agent
-has ended. `agora train`, `agora lab report` and `agora lab fidelity
-report` write JSON to their output folder.
 
 ## Completion in the shell
 
@@ -36,18 +32,15 @@ Add one line for your shell:
 eval "$(_AGORA_COMPLETE=bash_source agora)"          # in ~/.bashrc
 eval "$(_AGORA_COMPLETE=zsh_source agora)"           # in ~/.zshrc
 _AGORA_COMPLETE=fish_source agora | source           # in ~/.config/fish/config.fish
-```
-
-Tab then completes commands, options and files and, after `--model` and `--sheet`, the models that
-have a price sheet.""".splitlines()
+```""".splitlines()
 """What holds for all commands."""
 
 
-def pages() -> dict[str, str]:
-    """Return the text of each page by its file name, of those commands that are installed."""
+def pages(names: Iterable[str] | None = None) -> dict[str, str]:
+    """The text of each page by its file name: of `names`, or of every installed command."""
     context = _context(agora, None, "agora")
     found = {"index.md": _index()}
-    for name in agora.list_commands(context):
+    for name in agora.list_commands(context) if names is None else names:
         command = agora.get_command(context, name)
         assert command is not None  # noqa: S101 - it is on the list
         found[f"{name}.md"] = "\n".join(_page(command, context, name)) + "\n"
@@ -56,11 +49,11 @@ def pages() -> dict[str, str]:
 
 def _index() -> str:
     lines = ["# Commands", "", _prose(agora.help or ""), "", "```sh"]
-    lines += ["pip install 'agora-context[cli]'", "agora --help", "```", ""]
+    lines += ["pip install '.[cli]'     # in a checkout", "agora --help", "```", ""]
     lines += ["| command | what it does |", "|---|---|"]
     for name, words in sorted(WORDS.items()):
         lines.append(f"| [`agora {name}`]({name}.md) | {_cell(words)} |")
-    lines += ["", "`lab`, `label`, `scorer` and `train` come with `pip install agora-lab`."]
+    lines += ["", "`lab`, `label`, `scorer` and `train` come with the lab: `pip install . ./lab`."]
     lines += ["", *_HABITS]
     lines += ["", "Made from the commands themselves by `docs/make_cli.py`; a test compares them."]
     return "\n".join(lines) + "\n"
@@ -124,8 +117,12 @@ def _paragraph(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    # Brackets side by side would be read as a link.
-    return text.replace("<", "&lt;").replace("[", "\\[").replace("]", "\\]")
+    """Return text whose brackets are not read as a link or as HTML; code stays as it is."""
+    parts = text.split("`")
+    parts[::2] = [
+        part.replace("<", "&lt;").replace("[", "\\[").replace("]", "\\]") for part in parts[::2]
+    ]
+    return "`".join(parts)
 
 
 def _names(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The same trajectory in the seven formats, compressed alike."""
+"""The same trajectory in the six formats, compressed alike."""
 
 import sys
 from typing import Any
@@ -71,8 +71,6 @@ PROMPTS: dict[str, Any] = {
     "bedrock": bedrock(),
     "transcript": "[USER] Find the key.\n"
     + "".join(f"[ASSISTANT] open box {n}\n[USER] {OBSERVATION}\n" for n in range(1, 13)),
-    "react": "Find the key.\n"
-    + "".join(f"Action: open box {n}\nObservation: {OBSERVATION}\n" for n in range(1, 13)),
 }
 
 

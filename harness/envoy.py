@@ -42,11 +42,13 @@ def configuration(
     anthropic: str,
     bare: bool = False,
     strict: bool = False,
+    unread: bool = False,
 ) -> dict[str, Any]:
     """Return the shipped configuration with the addresses of a test in it.
 
-    `bare` leaves the filter out, to be compared with. Unless `strict`, whatever has no route goes
-    to OpenAI's upstream: such tests are about bodies of every format, not about keys.
+    `bare` leaves the filter out, to be compared with; `unread` leaves out answers' bodies. Unless
+    `strict`, whatever has no route goes to OpenAI's upstream: such tests are about bodies of every
+    format, not about keys.
     """
     import yaml
 
@@ -54,11 +56,14 @@ def configuration(
     config["admin"]["address"]["socket_address"]["port_value"] = admin
     listener = config["static_resources"]["listeners"][0]
     listener["address"]["socket_address"]["port_value"] = port
-    manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    manager = _manager(config)
     # A line for each request on standard output is nobody's concern here.
     del manager["access_log"]
     if bare:
-        del manager["http_filters"][0]
+        filters = _upstream_filters(config)
+        filters[:] = [each for each in filters if each["name"] != "agora"]
+    elif unread:
+        _external_processor(config)["processing_mode"]["response_body_mode"] = "NONE"
     if not strict:
         _open(manager)
     places = {"agora": filter_port, "openai": _port(openai), "anthropic": _port(anthropic)}
@@ -69,6 +74,27 @@ def configuration(
         address = endpoint["address"]["socket_address"]
         address["address"], address["port_value"] = "127.0.0.1", places[cluster["name"]]
     return config
+
+
+def _upstream_filters(config: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the filters before a provider; all providers share them."""
+    [cluster] = [c for c in config["static_resources"]["clusters"] if c["name"] == "openai"]
+    [options] = cluster["typed_extension_protocol_options"].values()
+    found: list[dict[str, Any]] = options["http_filters"]
+    return found
+
+
+def _external_processor(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of AGORA's filter, wherever it stands."""
+    filters = _upstream_filters(config) if len(_clusters(config)) > 2 else []
+    filters = [*filters, *_manager(config)["http_filters"]]
+    found: dict[str, Any] = next(f for f in filters if f["name"] == "agora")["typed_config"]
+    return found
+
+
+def _clusters(config: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = config["static_resources"]["clusters"]
+    return found
 
 
 def _open(manager: dict[str, Any]) -> None:
@@ -105,13 +131,8 @@ def pool(*, port: int, admin: int, filter_port: int, replica: str) -> dict[str, 
     return config
 
 
-def replicas(
-    port: int, admin: int, filter_port: int, ports: list[int], *, hashed: bool = True
-) -> dict[str, Any]:
-    """Return the configuration for several gateways with the addresses of a test in it.
-
-    Not `hashed`, calls go to any gateway, to be compared with.
-    """
+def replicas(port: int, admin: int, filter_port: int, ports: list[int]) -> dict[str, Any]:
+    """Return the configuration before several pairs of Envoy and filter, with these addresses."""
     import yaml
 
     sample = SHIPPED.with_name("replicas.yaml")
@@ -119,15 +140,12 @@ def replicas(
     config["admin"]["address"]["socket_address"]["port_value"] = admin
     static = config["static_resources"]
     static["listeners"][0]["address"]["socket_address"]["port_value"] = port
-    agora, gateways = static["clusters"]
-    for cluster, places in ((agora, [filter_port]), (gateways, ports)):
+    agora, pairs = static["clusters"]
+    for cluster, places in ((agora, [filter_port]), (pairs, ports)):
         cluster["load_assignment"]["endpoints"][0]["lb_endpoints"] = [
             {"endpoint": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": p}}}}
             for p in places
         ]
-    if not hashed:
-        gateways["lb_policy"] = "ROUND_ROBIN"
-        del gateways["ring_hash_lb_config"]
     return config
 
 
@@ -145,7 +163,7 @@ def by_routes(*, port: int, admin: int, openai: str, anthropic: str) -> dict[str
     manager = _manager(config)
     manager["http_filters"] = manager["http_filters"][-1:]
     resources = list(yaml.safe_load_all(ROUTES.read_text(encoding="utf-8")))
-    named = {(each["kind"], each["metadata"]["name"]): each["spec"] for each in resources}
+    named = {(each["kind"], each["metadata"]["name"]): each.get("spec", {}) for each in resources}
     found: list[tuple[tuple[int, ...], dict[str, Any]]] = []
     for (kind, _), spec in named.items():
         for rule in spec["rules"] if kind == "HTTPRoute" else ():
@@ -253,10 +271,9 @@ class Running:
             self.kill()
 
 
-def filter_process(config: Path, port: int, admin: int) -> Running:
-    """Return the filter as `agora extproc` runs it."""
-    command = [sys.executable, "-m", "agora.cli", "extproc", str(config)]
-    command += ["--port", str(port), "--admin-port", str(admin)]
+def filter_process(settings: Path, admin: int) -> Running:
+    """Return the filter as `agora filter` runs it; `settings` say where it listens."""
+    command = [sys.executable, "-m", "agora.cli", "filter", str(settings)]
     return Running(command, f"http://127.0.0.1:{admin}/readyz")
 
 
@@ -290,14 +307,19 @@ class Stack:
 
 
 def in_duplex(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration in which request bodies come in pieces, as the guide says."""
-    manager = _manager(config)
-    agora = manager["http_filters"][0]["typed_config"]
-    agora["processing_mode"] |= {
+    """Return a configuration in which request bodies come in pieces, as the guide says.
+
+    The filter then stands in the listener: Envoy 1.40 ends at once if it stands before a provider.
+    """
+    filters = _upstream_filters(config)
+    [agora] = [each for each in filters if each["name"] == "agora"]
+    filters.remove(agora)
+    _manager(config)["http_filters"].insert(0, agora)
+    agora["typed_config"]["processing_mode"] |= {
         "request_body_mode": "FULL_DUPLEX_STREAMED",
         "request_trailer_mode": "SEND",
     }
-    manager["http_protocol_options"] = {"enable_trailers": True}
+    _manager(config)["http_protocol_options"] = {"enable_trailers": True}
     return config
 
 
@@ -309,9 +331,9 @@ def _manager(config: dict[str, Any]) -> dict[str, Any]:
 
 def _be_patient(config: dict[str, Any], timeout: str) -> None:
     """Let Envoy wait so long for the filter, and take it for gone no sooner."""
-    agora = _manager(config)["http_filters"][0]["typed_config"]
+    agora = _external_processor(config)
     agora["message_timeout"] = agora["grpc_service"]["timeout"] = timeout
-    [cluster] = [c for c in config["static_resources"]["clusters"] if c["name"] == "agora"]
+    [cluster] = [c for c in _clusters(config) if c["name"] == "agora"]
     cluster["connect_timeout"] = timeout
     for options in cluster["typed_extension_protocol_options"].values():
         http2 = options["explicit_http_config"]["http2_protocol_options"]
@@ -328,11 +350,10 @@ def stack(
     message_timeout: str = "",
     duplex: bool = False,
     strict: bool = False,
+    unread: bool = False,
 ) -> Iterator[Stack]:
-    """Run Envoy and the filter in front of two upstreams; `settings` is TOML."""
+    """Run Envoy and the filter in front of two upstreams; `settings` is TOML without [listen]."""
     port, admin, filter_port, filter_admin = (free_port() for _ in range(4))
-    config = folder / "gateway.toml"
-    config.write_text(settings or SETTINGS, encoding="utf-8")
     told = configuration(
         port=port,
         admin=admin,
@@ -340,8 +361,11 @@ def stack(
         openai=openai,
         anthropic=anthropic,
         strict=strict,
+        unread=unread,
     )
-    process = filter_process(config, filter_port, filter_admin)
+    process = filter_process(
+        written(folder, settings or SETTINGS, filter_port, filter_admin), filter_admin
+    )
     if message_timeout:
         _be_patient(told, message_timeout)
     told = in_duplex(told) if duplex else told
@@ -359,31 +383,26 @@ def stack(
         process.end()
 
 
+def written(folder: Path, settings: str, filter_port: int, admin: int) -> Path:
+    """Return a settings file with these ports in it."""
+    file = folder / f"filter-{filter_port}.toml"
+    listen = f"\n[listen]\nfilter_port = {filter_port}\nadmin_port = {admin}\n"
+    file.write_text(settings + listen, encoding="utf-8")
+    return file
+
+
 NAMING = """\
-upstreams = []
+mode = "off"
 
-[compression]
-enabled = false
-
-[tenants]
+[owners]
 affinity_header = "x-agora-affinity"
-
-[log]
-requests = false
 """
 """The settings of a filter that names conversations and edits nothing."""
 SETTINGS = """\
-upstreams = []
-
 [compression]
 min_tokens = 200
 
 [limits]
-compress_deadline_ms = 60000
-restore_deadline_ms = 60000
-settle_seconds = 0
-drain_seconds = 5
-
-[log]
-requests = false
+deadline_ms = 60000
+workers = 1
 """

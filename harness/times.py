@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agora import Compressor, load_scorer
-from agora.adapters import ADAPTERS, make_request
+from agora.adapters import format_named, make_request
 from agora.core.renditions.markers import BareMarkers
 from agora.core.schedule import Edit
 from agora.core.tokens import EstimatedTokens
@@ -294,7 +294,7 @@ def ratio_to_json(raw: bytes, times: int = 3) -> RatioToJson:
 
 
 def _stages(messages: list[Message]) -> object:
-    adapter = ADAPTERS["openai"]
+    adapter = format_named("openai").adapter
     parsed = adapter.parse(make_request(messages, format="openai"), EstimatedTokens())
     edit = Edit(len(parsed.trajectory.steps), sees_newest=True)
     decisions = BARE.decide(parsed.trajectory, edit)

@@ -19,8 +19,8 @@ from agora.core.schedule import RentOrBuy, Sizes
 from agora.core.scorer import Scorer
 from agora.scorers.lexical import LexicalScorer
 from agora.scorers.recency import RecencyScorer
-from agora.testing import History, RandomScorer
-from agora.testing.strategies import histories
+from harness.histories import History, RandomScorer
+from harness.histories.strategies import histories
 
 EXAMPLES = max(80, int(os.environ.get("AGORA_EXAMPLES", "2000")) // 4)
 
@@ -96,7 +96,7 @@ def test_without_a_cache_the_selection_is_the_papers_on_every_history(format_nam
 _PROMPTS = """
 import json, sys
 from agora import PriceSheet
-from agora.testing import sample
+from harness.histories import sample
 from agora.scorers.lexical import LexicalScorer
 from tests.test_by_price import prompts
 sheet = PriceSheet(name="s", input=1.0, read=0.5, write=1.0, output=1.0)

@@ -13,8 +13,8 @@ from agora import Compressor, Schedule
 from agora.adapters import FORMATS
 from agora.core.prices import sheet_for
 from agora.core.schedule import Edit, EveryCall, Never, RentOrBuy, Sizes
-from agora.testing import EveryNth, History, RandomScorer
-from agora.testing.strategies import histories
+from harness.histories import EveryNth, History, RandomScorer
+from harness.histories.strategies import histories
 
 EXAMPLES = int(os.environ.get("AGORA_EXAMPLES", "100"))
 SHEET = replace(sheet_for("claude-opus-4-8"), minimum_prefix=0)

@@ -13,7 +13,7 @@ from itertools import product
 import pytest
 
 from agora import Budget, Compression, Compressor, Forms, Reason
-from agora.adapters import ADAPTERS, make_request, parse
+from agora.adapters import format_named, make_request, parse
 from agora.core.renditions.markers import FormMarkers
 from agora.core.scorer import Scorer
 from agora.core.trajectory import Anchor, Step
@@ -184,7 +184,7 @@ def _every_form(history: History, whole: Compression) -> Iterator[Compression]:
         forms = {step.number: form for step, form in zip(steps, chosen, strict=True)}
         elided = {number: f"look -> ok {number}" for number, f in forms.items() if f != "whole"}
         noted = [number for number, form in forms.items() if form == "action"]
-        rendered = ADAPTERS[history.format].render(
+        rendered = format_named(history.format).adapter.render(
             parsed, renditions(parsed, elided, noted), FormMarkers()
         )
         yield replace(whole, messages=rendered.messages if elided else history.messages)

@@ -4,33 +4,26 @@ import pytest
 
 from agora.errors import (
     AgoraError,
-    BudgetError,
-    GuardError,
-    IllegalInputError,
+    IllegalMessagesError,
     MissingExtraError,
     ParseError,
     PriceSheetError,
     RecallError,
     ScoreError,
-    TooManyCallsError,
+    SettingError,
     UnknownFormatError,
-    UnknownOptionError,
 )
 
 ERRORS = [
     ParseError(7, "is a tool result whose call is missing"),
-    UnknownFormatError("there is no format 'soap'", ["openai", "react"]),
-    BudgetError("has limit -1"),
+    UnknownFormatError("there is no format 'soap'", ["openai", "transcript"]),
+    SettingError("schedule", "'every_cal'", "a schedule", ("every_call",)),
     PriceSheetError("mine", "has read 2"),
     ScoreError("Lexical", "2 scores for 3 steps"),
-    TooManyCallsError(5_000, 4_000),
     RecallError(9, 4),
     RecallError(1, 0),
-    GuardError(["O1 at message 3"]),
-    IllegalInputError(["O1 at message 3"]),
+    IllegalMessagesError("the messages", ["O1 at message 3"]),
     MissingExtraError("agora.cli", "cli"),
-    UnknownOptionError("compress", "budget", ("model",), ("budget",)),
-    UnknownOptionError("compress", "colour", ("model",)),
 ]
 
 

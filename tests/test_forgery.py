@@ -10,7 +10,6 @@ import pytest
 
 from agora import Budget, Compression, Compressor, Forms
 from agora.adapters import Parsed, detect, make_request, parse
-from agora.adapters.react import quote
 from agora.adapters.transcript import quote as quote_block
 from agora.adapters.transcript import write
 from agora.core.reading.names import identifiers
@@ -31,9 +30,7 @@ _PLAIN = "The reservation is open and nothing about it has changed since it was 
 _KEYED_NUMBER = re.compile(r"(?:[A-Za-z_][\w-]{0,39}\.)?[A-Za-z_][\w-]{0,39}=-?[0-9.]+(?![\w-])")
 _BY_US = re.compile(r"\b(?:ok|error|exit -?\d+)(?= |$)|\+\d+$|\b[A-Za-z_][\w-]{0,39}(?==)|[;=,\"]")
 """What a line says in our own words: how it went, how many were left out, which key."""
-_OPENS_AN_ACTION = re.compile(
-    r"^(?:\[ASSISTANT\]|(?:Thought|Action|Action Input)(?: \d{1,6})?:)", re.MULTILINE
-)
+_OPENS_AN_ACTION = re.compile(r"^\[ASSISTANT\]", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +122,6 @@ def _written_transcript(texts: list[str]) -> str:
     return write(blocks)
 
 
-def _react(texts: list[str]) -> str:
-    steps = "".join(
-        f"Thought: go on\nAction: look[{n}]\nObservation: {text}\n" for n, text in enumerate(texts)
-    )
-    return f"Rebook EHGLP3.\n{steps}"
-
-
 def _as_written(text: str) -> str:
     return quote_block(text)
 
@@ -153,8 +143,6 @@ DOORS = (
     # `quote` keep it apart.
     Door("transcript", "transcript", _transcript, decidable=_opens_no_action),
     Door("transcript, by write", "transcript", _written_transcript, quoted=_as_written),
-    Door("react", "react", _react, decidable=_opens_no_action),
-    Door("react, by quote", "react", lambda t: _react([quote(x) for x in t]), quoted=quote),
 )
 
 

@@ -19,10 +19,7 @@ from agora.core.reading.actions import fenced
 from agora.core.renditions.markers import code_of
 from agora.core.trajectory import Anchor, Step
 from agora.errors import SettingError
-from agora.testing import EveryNth
-from agora.testing.strategies import histories
-from harness.properties.case import SETUP_BYTES, Case, Setup, fields_of
-from harness.properties.checks import PROPERTIES
+from harness.histories import EveryNth
 from tests.forgeries import forgeries
 
 Message = dict[str, Any]
@@ -185,21 +182,10 @@ def test_a_tool_changes_something_or_reads_as_the_settings_say(given: dict[str, 
     assert gone(changes) == set()
 
 
-def test_tools_of_the_forms_and_of_the_compressor_are_taken_together() -> None:
-    messages = chat(*["get_order", "get_user"] * 12)
-    small = {"budget": Budget(limit=10), "scorer": Fixed(StepWorth(0, 0))}
-    forms = Forms(changing_tools=("get_user",))
-
-    assert gone(compressor(**small, forms=forms).compress(messages)) == set(range(3, 22, 2))
-    both = compressor(**small, forms=forms, changing_tools=("get_order",)).compress(messages)
-    assert gone(both) == set()
-
-
 @pytest.mark.parametrize(
     "given",
     [
         {"changing_tools": ("ship", "sink"), "reading_tools": ("sink",)},
-        {"changing_tools": ("sink",), "forms": Forms(reading_tools=("sink",))},
         {"changing_tools": ("sink",), "reading_tools": ("sink",), "forms": None},
     ],
 )
@@ -364,64 +350,7 @@ def test_another_task_or_another_beginning_has_another_code() -> None:
     assert len(set.union(*codes)) == 3
 
 
-def test_markers_of_forms_that_are_not_signed_have_no_code() -> None:
-    found = compressor(forms=Forms(signed=False)).compress(chat(*["get_order"] * 14))
-    assert found.changed
-    assert not signed_with(found.messages)
-
-
 THOUGHT = "I look at the next order, since the last one was not what was asked for."
-
-
-def with_thoughts(format: str) -> list[Message]:
-    """Return a chat in which the agent says what it thinks beside each of its calls."""
-    messages = chat(*["get_order"] * 8)
-    for message in messages[1::2]:
-        message["content"] = THOUGHT
-    if format == "openai":
-        return messages
-    converted: list[Message] = [_user(format, "Sort it out.")]
-    for n, (called, result) in enumerate(zip(messages[1::2], messages[2::2], strict=True)):
-        arguments = json.loads(called["tool_calls"][0]["function"]["arguments"])
-        converted += _exchange(format, f"call{n}", arguments, result["content"])
-    return converted
-
-
-def _user(format: str, text: str) -> Message:
-    if format == "gemini":
-        return {"role": "user", "parts": [{"text": text}]}
-    return {"role": "user", "content": [{"text": text}] if format == "bedrock" else text}
-
-
-def _exchange(format: str, name: str, arguments: Message, result: str) -> list[Message]:
-    use: Message
-    back: Message
-    if format == "anthropic":
-        use = {"type": "tool_use", "id": name, "name": "get_order", "input": arguments}
-        back = {"type": "tool_result", "tool_use_id": name, "content": result}
-        said: Message = {"type": "text", "text": THOUGHT}
-    elif format == "bedrock":
-        use = {"toolUse": {"toolUseId": name, "name": "get_order", "input": arguments}}
-        back = {"toolResult": {"toolUseId": name, "content": [{"text": result}]}}
-        said = {"text": THOUGHT}
-    else:
-        use = {"functionCall": {"name": "get_order", "args": arguments}}
-        back = {"functionResponse": {"name": "get_order", "response": {"output": result}}}
-        said = {"text": THOUGHT}
-    field, agent = ("parts", "model") if format == "gemini" else ("content", "assistant")
-    return [{"role": agent, field: [said, use]}, {"role": "user", field: [back]}]
-
-
-def as_blocks(messages: list[Message], format: str) -> list[Message]:
-    """Return the chat of an agent that acts by text in another format."""
-    if format in ("openai", "anthropic", "responses"):
-        return messages
-    if format == "anthropic blocks":
-        return [{**m, "content": [{"type": "text", "text": m["content"]}]} for m in messages]
-    if format == "bedrock":
-        return [{**m, "content": [{"text": m["content"]}]} for m in messages]
-    roles = {"assistant": "model", "user": "user"}
-    return [{"role": roles[m["role"]], "parts": [{"text": m["content"]}]} for m in messages]
 
 
 def long_commands(steps: int) -> list[Message]:
@@ -431,13 +360,6 @@ def long_commands(steps: int) -> list[Message]:
         command = f"```bash\npython - <<'EOF'\n{body}\nEOF\n```"
         message["content"] = f"THOUGHT: {THOUGHT * 12}\n\n{command}"
     return messages
-
-
-SHORT: dict[str, Any] = {
-    "forms": Forms(commands=True, lines=False, changing_tools=("get_order",)),
-    "budget": Budget(limit=0),
-}
-"""Each step changes something and there is no room: its command is the least that stays."""
 
 
 def test_a_script_may_be_told_word_for_word_in_its_line() -> None:
@@ -455,82 +377,3 @@ def test_a_script_may_be_told_word_for_word_in_its_line() -> None:
         and json.dumps(fenced(messages[2 * decision.number - 1]["content"])) in prompt
     ]
     assert len(told) > 5
-
-
-@pytest.mark.parametrize("format", ["openai", "anthropic", "bedrock", "gemini"])
-def test_calls_may_stay_without_what_was_said_beside_them(format: str) -> None:
-    messages = with_thoughts(format)
-    compression = compressor(**SHORT).compress(messages, format=format)
-
-    bare = [d.number for d in compression.decisions if d.form == "command"]
-    assert bare
-    texts = json.dumps(compression.messages)
-    assert texts.count(THOUGHT) == json.dumps(messages).count(THOUGHT) - len(bare)
-    for number in bare:
-        assert f"[step {number}: thought and result elided" in texts
-        assert f"W-{number}000" in texts
-    assert not agora.validate(compression.messages, format=format, before=messages)
-    assert (
-        compression.tokens_after
-        >= compressor().compress(compression.messages, format=format).tokens_before - 8
-    )
-
-
-@pytest.mark.parametrize(
-    "format", ["openai", "responses", "anthropic", "anthropic blocks", "bedrock", "gemini"]
-)
-def test_a_command_may_stay_without_the_thought_before_it(format: str) -> None:
-    messages = as_blocks(long_commands(10), format)
-    name = format.partition(" ")[0]
-    compression = compressor(**SHORT).compress(messages, format=name, observations="user")
-
-    bare = [d.number for d in compression.decisions if d.form == "command"]
-    assert bare
-    for number in bare:
-        at = compression.positions.index(2 * number - 1)
-        sent = compression.messages[at]
-        said = sent.get("content", sent.get("parts"))
-        text = said if isinstance(said, str) else said[0]["text"]
-        assert text == long_commands(10)[2 * number - 1]["content"].partition("\n\n")[2]
-        note = json.dumps(compression.messages[at + 1])
-        assert f"[step {number}: thought and result elided" in note
-    assert not agora.validate(compression.messages, format=name, before=messages)
-
-
-def test_signed_and_sealed_reasoning_keeps_what_stands_beside_it() -> None:
-    thinks = with_thoughts("anthropic")
-    for message in thinks[1::2]:
-        signed = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
-        message["content"].insert(0, signed)
-    sealed = with_thoughts("openai")
-    for message in sealed[1::2]:
-        message["reasoning_content"] = "hm"
-    signs = with_thoughts("gemini")
-    for message in signs[1::2]:
-        message["parts"][1]["thoughtSignature"] = "c2ln"
-    marked = with_thoughts("anthropic")
-    for message in marked[1::2]:
-        message["content"][0]["cache_control"] = {"type": "ephemeral"}
-    for format, messages in (
-        ("anthropic", thinks),
-        ("openai", sealed),
-        ("gemini", signs),
-        ("anthropic", marked[:9]),
-    ):
-        compression = compressor(**SHORT).compress(messages, format=format)
-
-        assert "command" not in {d.form for d in compression.decisions}
-
-
-@pytest.mark.parametrize("format", ["openai", "anthropic", "bedrock", "gemini", "responses"])
-@given(data=st.data(), tape=st.binary(min_size=SETUP_BYTES, max_size=SETUP_BYTES))
-def test_with_commands_every_property_still_holds(
-    format: str, data: st.DataObject, tape: bytes
-) -> None:
-    case = Case(data.draw(histories(format)), tape)
-    fields = fields_of(case.setup.compressor) | {"forms": Forms(commands=True)}
-    case.setup = Setup(Compressor(**{**fields, "paper_markers": False}), case.setup.pins)
-
-    for name, check in PROPERTIES.items():
-        if name[0] in "12346":
-            check(case)

@@ -1,4 +1,4 @@
-"""What holds for every input: the eight properties, for each of the seven formats.
+"""What holds for every input: the eight properties, for each of the six formats.
 
 `AGORA_EXAMPLES` says how many histories each property sees in each format.
 """
@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from agora.adapters import FORMATS
 from agora.compressor import Compressor
-from agora.testing import History, sample
-from agora.testing.strategies import histories
+from harness.histories import History, sample
+from harness.histories.strategies import histories
 from harness.properties.case import SETUP_BYTES, Case
 from harness.properties.checks import (
     check_deterministic,
@@ -110,7 +110,7 @@ def test_4_the_same_messages_give_the_same_bytes_and_a_second_time_never_larger(
 _DIGEST = """
 import hashlib, json, sys
 from agora import Budget, Compressor
-from agora.testing import sample
+from harness.histories import sample
 
 digest = hashlib.sha256()
 for history in sample(sys.argv[1], 50, seed=11):

@@ -8,7 +8,7 @@ from agora.adapters.thoughts import REMOVED
 from agora.compressor import Compressor
 from agora.core.compression import Reason
 from agora.rows import compress_rows
-from agora.testing import EveryNth
+from harness.histories import EveryNth
 
 BOUND = "claude-fable-5-1"
 EVERY = Compressor(schedule="every_call")

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from agora import Budget, Compression, Compressor, Forms
 from agora.adapters import recall_tool
 from agora.scorers.recency import RecencyScorer
-from agora.testing import History, sample
+from harness.histories import History, sample
 from tests.histories_exhaustive import BEDROCK, GEMINI, GEMINI_MERGED, Spelling, histories
 
 Judge = Callable[[Any, Any, Any], str]

@@ -13,7 +13,7 @@ from agora import Budget, Compressor
 from agora.adapters import make_request, parse
 from agora.adapters.spoken import ACTS_BY_TEXT
 from agora.core.compression import Reason
-from agora.testing.chats import human_chat, lost
+from harness.chats import human_chat, lost
 
 FORMATS = ("openai", "anthropic", "responses", "gemini", "bedrock")
 SMALLEST = Compressor(

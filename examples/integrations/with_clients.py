@@ -1,6 +1,6 @@
 """A loop of one's own over the OpenAI client that reads a folder, its prompts compressed.
 
-pip install agora-context openai
+pip install . openai
 python with_clients.py --base-url http://127.0.0.1:8080/v1 --model MODEL
 """
 

@@ -1,6 +1,6 @@
 """An agent of Google ADK that reads a folder, its prompts compressed.
 
-pip install 'agora-context[google-adk]' 'litellm[proxy]'
+pip install '.[google-adk]' 'litellm[proxy]'
 python with_google_adk.py --base-url http://127.0.0.1:8080/v1 --model MODEL
 """
 

@@ -1,6 +1,6 @@
 """An agent of LangChain that reads a folder, its prompts compressed.
 
-pip install 'agora-context[langchain]' langchain-openai
+pip install '.[langchain]' langchain-openai
 python with_langchain.py --base-url http://127.0.0.1:8080/v1 --model MODEL
 """
 

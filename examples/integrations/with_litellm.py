@@ -1,6 +1,6 @@
 """A loop of one's own over LiteLLM that reads a folder, its prompts compressed.
 
-pip install 'agora-context[litellm]'
+pip install '.[litellm]'
 python with_litellm.py --base-url http://127.0.0.1:8080/v1 --model MODEL
 """
 

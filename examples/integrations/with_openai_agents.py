@@ -1,6 +1,6 @@
 """An agent of the OpenAI Agents SDK that reads a folder, its prompts compressed.
 
-pip install 'agora-context[openai-agents]'
+pip install '.[openai-agents]'
 python with_openai_agents.py --base-url http://127.0.0.1:8080/v1 --model MODEL
 """
 

@@ -1,6 +1,6 @@
 """An agent of Pydantic AI that reads a folder, its prompts compressed.
 
-pip install 'agora-context[pydantic-ai]' 'pydantic-ai-slim[openai]'
+pip install '.[pydantic-ai]' 'pydantic-ai-slim[openai]'
 python with_pydantic_ai.py --base-url http://127.0.0.1:8080/v1 --model MODEL
 """
 

@@ -1,6 +1,6 @@
 """A tool-calling agent of smolagents that reads a folder, its prompts compressed.
 
-pip install 'agora-context[smolagents]' 'smolagents[openai]'
+pip install '.[smolagents]' 'smolagents[openai]'
 python with_smolagents.py --base-url http://127.0.0.1:8080/v1 --model MODEL
 """
 

@@ -1,6 +1,6 @@
 """An agent of Strands that reads a folder, its prompts compressed.
 
-pip install 'agora-context[strands]' 'strands-agents[openai]'
+pip install '.[strands]' 'strands-agents[openai]'
 python with_strands.py --base-url http://127.0.0.1:8080/v1 --model MODEL
 """
 

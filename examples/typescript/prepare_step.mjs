@@ -1,7 +1,7 @@
-// The AI SDK with its results of tools compressed by a gateway before each call.
+// The AI SDK with its results of tools compressed by `agora proxy` before each call.
 //
 //   npm install ai @ai-sdk/openai zod
-//   agora serve gateway.toml &
+//   agora proxy &
 //   OPENAI_API_KEY=... AGORA_URL=http://127.0.0.1:8484 node prepare_step.mjs
 import { generateText, stepCountIs, tool } from "ai";
 import { createOpenAI } from "@ai-sdk/openai";

@@ -26,12 +26,10 @@ _SYSTEM = {
 }
 """Where each format has its system text, if not among the messages."""
 PROMPTS: frozenset[Route] = frozenset({"chat", "responses", "messages", "gemini"})
-MISSED = ("deadline", "saturated", "breaker_open")
-"""How the reasons begin for which an edit came too late, or was not even tried."""
 OWN_SUMMARY = "own_summary"
-"""The gateway's reason for an agent's own compaction."""
+"""The proxy's reason for an agent's own compaction."""
 _SAVED_WITHIN = 2.0
-_CLAIMED_WITHIN = 3.0
+_CLAIMED_WITHIN = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class Pair:
 
     @property
     def reason(self) -> str:
-        """Why the gateway left the request alone, in its own word."""
+        """Why the proxy left the request alone, in its own word."""
         return header(self.sent.answer_headers, "x-agora-untouched") or "(not said)"
 
 
@@ -67,10 +65,6 @@ class Breaks:
     """The numbers of the calls at which it broke without need."""
     late: int = 0
     """Calls, over all wanted breaks, between the epoch and the edit."""
-    never: int = 0
-    """Epochs of the library that never reached the provider."""
-    by_agent: int = 0
-    """Calls at which the agent itself did not continue what it had sent before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,25 +72,20 @@ class Row:
     """One agent's line of the table."""
 
     calls: int
-    models: Mapping[str, int]
+    model: str
+    """The model of most calls."""
     edited: int
-    refused: Mapping[str, int]
-    """What the provider refused of the agent's own requests, by its words."""
     refused_edits: Mapping[str, int]
-    """What it refused of edited ones."""
+    """What the provider refused of edited requests, by its words."""
     broken_by_edit: Mapping[str, int]
     """Rules of our own validator that an edited request breaks and the agent's own did not."""
-    objections: Mapping[str, int]
-    """Rules that our validator finds broken in what the agent itself sent."""
     breaks: Breaks
     dollars_direct: float
     dollars_through: float
     dollars_offline: float
     dollars_claimed: float
-    missed: int
     left_alone: Mapping[str, int]
-    statuses: Mapping[str, int]
-    """Answers that the agent got, by status."""
+    """The proxy's reasons for requests that it did not edit, and how often it had each."""
     lost: int = 0
     """Calls that never reached the provider."""
 
@@ -117,7 +106,7 @@ class Row:
 
     @property
     def claimed_off_by(self) -> float | None:
-        """Per cent by which the gateway's claim differs from the true saving.
+        """Per cent by which the claim differs from the true saving.
 
         None where nothing was saved and nothing claimed.
         """
@@ -172,7 +161,7 @@ def pair(sent: Iterable[Request], arrived: Iterable[Request]) -> list[Pair]:
 
 
 def offline(exchanges: Sequence[Pair], compressor: Compressor) -> list[Prompt]:
-    """Return the prompt that the library makes of each call, without a gateway and a deadline."""
+    """Return the prompt that the library makes of each call, without a proxy and a deadline."""
     return [_offline(exchange.sent, compressor) for exchange in exchanges]
 
 
@@ -194,10 +183,6 @@ def breaks(
     """Epochs that have not reached the provider, by the call whose conversation they are of."""
     for n, parent in enumerate(parents(sent)):
         if parent is None:
-            follows_another = (
-                n > 0 and bool(sent[n]) and any(_alike(sent[n], one) for one in sent[:n])
-            )
-            counted = replace(counted, by_agent=counted.by_agent + follows_another)
             pending[n] = [] if _texts(wanted[n]) == _texts(sent[n]) else [n]
             continue
         due = list(pending.get(parent, ()))
@@ -214,27 +199,18 @@ def breaks(
             else:
                 counted = replace(counted, unwanted=(*counted.unwanted, n + 1))
         pending[n] = due
-    ends = set(range(len(sent))) - {parent for parent in parents(sent) if parent is not None}
-    return replace(counted, never=sum(len(pending[end]) for end in ends))
+    return counted
 
 
-def bill(calls: Iterable[tuple[Request, Prompt]]) -> tuple[Usage, ...]:
-    """Return what prompts cost that are sent at the times of these requests, to empty caches."""
+def dollars(calls: Iterable[tuple[Request, Prompt]]) -> float:
+    """Return the bill for prompts sent at the times of these requests, to empty caches."""
     caches: dict[str, ExactCache] = {}
-    return tuple(
-        caches.setdefault(sheet_for(request.model).name, ExactCache(sheet_for(request.model))).send(
-            prompt, request.at
-        )
-        for request, prompt in calls
-    )
-
-
-def dollars(calls: Sequence[tuple[Request, Prompt]]) -> float:
-    """Return the prompt bill of these calls."""
-    return sum(
-        usage.dollars(sheet_for(request.model))
-        for (request, _), usage in zip(calls, bill(calls), strict=True)
-    )
+    total = 0.0
+    for request, prompt in calls:
+        sheet = sheet_for(request.model)
+        cache = caches.setdefault(sheet.name, ExactCache(sheet))
+        total += cache.send(prompt, request.at).dollars(sheet)
+    return total
 
 
 def analyse(exchanges: Sequence[Pair], wanted: Sequence[Prompt], claimed: float) -> Row:
@@ -242,35 +218,27 @@ def analyse(exchanges: Sequence[Pair], wanted: Sequence[Prompt], claimed: float)
     prompts = [exchange.sent.prompt for exchange in exchanges]
     arrived = [None if e.billed is None else e.billed.prompt for e in exchanges]
     reached = [e for e in exchanges if e.billed is not None]
-    refused: Counter[str] = Counter()
     refused_edits: Counter[str] = Counter()
     for sent, one in ((e.sent, one) for e in exchanges for one in e.arrived if one.verdict):
-        edited = _texts(sent.prompt) != _texts(one.prompt)
-        (refused_edits if edited else refused)[one.verdict] += 1
-    mended: Counter[str] = Counter()
-    objections: Counter[str] = Counter()
+        refused_edits[one.verdict] += _texts(sent.prompt) != _texts(one.prompt)
+    broken: Counter[str] = Counter()
     for exchange in reached:
-        own = _broken(exchange.sent)
-        objections.update(own)
+        before = _broken(exchange.sent)
         for one in exchange.arrived:
-            mended.update(_broken(one) - own)
-    left = Counter(e.reason for e in exchanges if not e.edited)
+            broken.update(_broken(one) - before)
+    models = Counter(e.sent.model for e in exchanges)
     return Row(
         calls=len(exchanges),
-        models=dict(Counter(e.sent.model for e in exchanges)),
+        model=max(models, key=models.__getitem__, default=""),
         edited=sum(e.edited for e in exchanges),
-        refused=dict(refused),
-        refused_edits=dict(refused_edits),
-        broken_by_edit=dict(mended),
-        objections=dict(objections),
+        refused_edits=+refused_edits,
+        broken_by_edit=broken,
         breaks=breaks(prompts, arrived, wanted),
         dollars_direct=dollars(_taken(exchanges, prompts)),
-        dollars_through=_spent(one for e in exchanges for one in e.arrived),
+        dollars_through=spent(one for e in exchanges for one in e.arrived),
         dollars_offline=dollars(_taken(exchanges, wanted)),
         dollars_claimed=claimed,
-        missed=sum(count for reason, count in left.items() if reason.startswith(MISSED)),
-        left_alone=dict(left.most_common()),
-        statuses=dict(Counter(str(e.sent.status) for e in exchanges)),
+        left_alone=dict(Counter(e.reason for e in exchanges if not e.edited).most_common()),
         lost=len(exchanges) - len(reached),
     )
 
@@ -286,7 +254,7 @@ def _refused(request: Request) -> str:
     return refusal(request.route, request.json or {}, betas)
 
 
-def _spent(requests: Iterable[Request]) -> float:
+def spent(requests: Iterable[Request]) -> float:
     """Return the provider's bill for prompts, from the usage that it reported."""
     return sum(
         Usage(**request.usage).dollars(sheet_for(request.model))
@@ -302,7 +270,7 @@ def _offline(request: Request, compressor: Compressor) -> Prompt:
     if body.get("previous_response_id") or body.get("conversation"):
         return request.prompt
     if header(request.answer_headers, "x-agora-untouched") == OWN_SUMMARY:
-        # The agent goes on from the answer alone: the gateway sends all of it, on purpose.
+        # The agent goes on from the answer alone: the proxy sends all of it, on purpose.
         return request.prompt
     compression = compressor.compress(
         history_of(request.route, body), model=request.model, format=format, **_beside(body, format)
@@ -343,12 +311,6 @@ def _texts(prompt: Prompt) -> list[str]:
 def _end(request: Request) -> str:
     prompt = request.prompt
     return prompt[-1].text if prompt else ""
-
-
-def _alike(one: Prompt, other: Prompt) -> bool:
-    """Tell whether two prompts are of one conversation: most of the shorter one is shared."""
-    shared = sum(a.text == b.text for a, b in zip(one, other, strict=False))
-    return 2 * shared > min(len(one), len(other)) and len(one) > 4 and len(other) > 4
 
 
 def _share(direct: float, now: float) -> float:

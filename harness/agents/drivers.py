@@ -54,8 +54,6 @@ class Launch:
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
-    said: tuple[str, ...] = ()
-    """What is typed into it, where it takes no task on its command line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +106,6 @@ exec claude --model claude-sonnet-4-5 -p 'Go on.' {options} --continue
     )
     (place.home / "bin/claude-in-parts").chmod(0o755)
     return replace(first, command=(str(place.home / "bin/claude-in-parts"),))
-
-
-def _gpt_5(place: Place) -> Launch:
-    launch = _codex(place)
-    return replace(launch, command=(*launch.command[:2], "-m", "gpt-5", *launch.command[2:]))
 
 
 def _codex(place: Place) -> Launch:
@@ -202,22 +195,17 @@ def _qwen(place: Place) -> Launch:
     )
 
 
-def _openhands(model: str, key: str, suffix: str) -> Callable[[Place], Launch]:
-    def launch(place: Place) -> Launch:
-        script = str(_HERE / "openhands_session.py")
-        base = place.base + suffix
-        return Launch(
-            ("python", script, TASK),
-            {
-                "LLM_API_KEY": key,
-                "LLM_BASE_URL": base,
-                "LLM_MODEL": model,
-                "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-                "OPENHANDS_SUPPRESS_BANNER": "1",
-            },
-        )
-
-    return launch
+def _openhands(place: Place) -> Launch:
+    return Launch(
+        ("python", str(_HERE / "openhands_session.py"), TASK),
+        {
+            "LLM_API_KEY": OPENAI_KEY,
+            "LLM_BASE_URL": f"{place.base}/v1",
+            "LLM_MODEL": "openai/gpt-4.1",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "OPENHANDS_SUPPRESS_BANNER": "1",
+        },
+    )
 
 
 def _mini(place: Place) -> Launch:
@@ -235,23 +223,6 @@ def _mini(place: Place) -> Launch:
             "OPENAI_API_BASE": f"{place.base}/v1",
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         },
-    )
-
-
-def _aider(place: Place) -> Launch:
-    files = sorted(place.repository.glob("pkg/part0/*.py"))
-    options = (
-        *("--no-git", "--yes-always", "--no-show-model-warnings", "--no-check-update"),
-        *("--analytics-disable", "--no-pretty", "--no-fancy-input", "--map-tokens", "4000"),
-    )
-    return Launch(
-        ("aider", "--model", "openai/gpt-4.1", *options, *map(str, files)),
-        {
-            "OPENAI_API_KEY": OPENAI_KEY,
-            "OPENAI_API_BASE": f"{place.base}/v1",
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        },
-        said=tuple(f"Look at part {n} of the code and tell me about it." for n in range(1, 47)),
     )
 
 
@@ -283,7 +254,6 @@ _QWEN = Package("npm", "@qwen-code/qwen-code", "0.24.4")
 _GEMINI = Package("npm", "@google/gemini-cli", "0.61.0")
 _OPENHANDS = Package("pypi", "openhands-sdk", "1.58.0", ("openhands-tools==1.58.0",))
 _MINI = Package("pypi", "mini-swe-agent", "2.4.6", ("litellm==1.106.2", "mcp==2.3.0"))
-_AIDER = Package("pypi", "aider-chat", "0.86.2")
 _AI_SDK = "@ai-sdk/openai-compatible"
 
 AGENTS: Mapping[str, Agent] = {
@@ -306,20 +276,12 @@ AGENTS: Mapping[str, Agent] = {
             wrapped_as="claude",
         ),
         Agent("codex", "Codex", _CODEX, "responses", _codex),
-        Agent("codex-gpt-5", "Codex", _CODEX, "responses", _gpt_5),
         Agent(
             "opencode-chat",
             "opencode",
             _OPENCODE,
             "chat",
             _opencode("fake", "gpt-4.1", _AI_SDK, OPENAI_KEY),
-        ),
-        Agent(
-            "opencode-responses",
-            "opencode",
-            _OPENCODE,
-            "responses",
-            _opencode("openai", "gpt-5", "@ai-sdk/openai", OPENAI_KEY),
         ),
         Agent(
             "opencode-messages",
@@ -337,25 +299,9 @@ AGENTS: Mapping[str, Agent] = {
             _pi("anthropic-messages", "claude-sonnet-4-5", ANTHROPIC_KEY),
         ),
         Agent("qwen", "Qwen Code", _QWEN, "chat", _qwen),
-        Agent(
-            "openhands-chat",
-            "OpenHands",
-            _OPENHANDS,
-            "chat",
-            _openhands("openai/gpt-4.1", OPENAI_KEY, "/v1"),
-            wrapped_as="openhands",
-        ),
-        Agent(
-            "openhands-messages",
-            "OpenHands",
-            _OPENHANDS,
-            "messages",
-            _openhands("anthropic/claude-sonnet-4-5", ANTHROPIC_KEY, ""),
-            wrapped_as="openhands",
-        ),
+        Agent("openhands", "OpenHands", _OPENHANDS, "chat", _openhands, wrapped_as="openhands"),
         Agent("mini-swe-agent", "mini-swe-agent", _MINI, "chat", _mini),
         Agent("gemini", "Gemini CLI", _GEMINI, "gemini", _gemini),
-        Agent("aider", "aider", _AIDER, "chat", _aider),
     )
 }
 

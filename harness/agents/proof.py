@@ -14,10 +14,11 @@ from harness.agents.analysis import Pair
 from harness.agents.drivers import ANTHROPIC_KEY, GEMINI_KEY, OPENAI_KEY
 from harness.agents.record import Request
 from harness.agents.session import altered
-from harness.agents.wire import unpacked
+from harness.agents.wire import below_base, unpacked
 
 _OF_ONE_HOP = frozenset(
-    "host connection content-length transfer-encoding keep-alive content-encoding te".split()
+    "host connection content-length transfer-encoding keep-alive content-encoding te "
+    "accept-encoding".split()  # Narrowed to what usage can be read in.
 )
 _MESSAGES = {"responses": "input", "gemini": "contents"}
 MARKER = re.compile(rb"\[steps? [0-9]+(-[0-9]+)? elided")
@@ -37,7 +38,8 @@ def changed_beside_messages(exchanges: Sequence[Pair]) -> list[str]:
 
 
 def _changed(sent: Request, arrived: Request) -> Iterator[str]:
-    if (sent.method, sent.path) != (arrived.method, arrived.path):
+    # The agent's base URL is the number of an upstream, and stands for the whole of that one's.
+    if sent.method != arrived.method or not arrived.path.endswith(below_base(sent.path)):
         yield f"{sent.method} {sent.path} became {arrived.method} {arrived.path}"
     for one, other in zip_longest(_headers(sent), _headers(arrived)):
         if one != other:
@@ -97,7 +99,7 @@ def home_touched(folder: Path) -> list[str]:
     found = [f"the user's file {name} was changed" for name in sorted(altered(folder) - itself)]
     left = [path.name for path in (folder / "tmp").glob("agora-*")]
     found += [f"{name} was left behind" for name in left]
-    for name in ("gateway.log", "account.json"):
+    for name in ("proxy.log", "account.json"):
         path = folder / name
         said = path.read_bytes() if path.is_file() else b""
         if any(key.encode() in said for key in (OPENAI_KEY, ANTHROPIC_KEY, GEMINI_KEY)):

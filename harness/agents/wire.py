@@ -17,6 +17,7 @@ FORMATS: Mapping[str, str] = {
     "gemini": "gemini",
 }
 """The library's name for the format of each route that it can edit."""
+_NUMBER = re.compile(r"^/\d+(?=/)")
 _NONCE = re.compile(r"\bcch=[0-9a-f]+")
 """A value that Claude Code changes in its system text with each call; the provider takes it out
 before it looks into its cache."""
@@ -34,13 +35,18 @@ class Block:
 Prompt = tuple[Block, ...]
 
 
+def below_base(path: str) -> str:
+    """Return a path without the number by which a proxy of ours knows the upstream."""
+    return _NUMBER.sub("", path)
+
+
 def route_of(path: str) -> Route:
     """Return what a path asks for, with or without `/v1` before it.
 
-    >>> route_of("/v1/messages?beta=true"), route_of("/chat/completions")
+    >>> route_of("/v1/messages?beta=true"), route_of("/0/chat/completions")
     ('messages', 'chat')
     """
-    bare = path.partition("?")[0].rstrip("/").removeprefix("/v1")
+    bare = below_base(path).partition("?")[0].rstrip("/").removeprefix("/v1")
     if bare.startswith(("/v1beta/", "beta/")):
         return "gemini"
     return _ROUTES.get(bare, "other")

@@ -1,4 +1,4 @@
-"""LiteLLM's released proxy with the gateway as its compressor, as a process on loopback.
+"""LiteLLM's released proxy with `agora proxy` as its compressor, as a process on loopback.
 
 It has requirements of its own, so it runs from an environment of its own: `AGORA_LITELLM` names
 its executable; otherwise the one on the path is taken.
@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agora.gateway.editing.compress import PATH
+import aiohttp
+
+from harness.gateway.cached_upstream import lifespan
 from harness.gateway.loopback import free_port
 
 KEY = "sk-proxy-test"
@@ -91,22 +93,26 @@ def _wait_for(url: str, started: "subprocess.Popen[bytes]") -> None:
 
 @dataclass
 class Asked:
-    """An application around the gateway that keeps what it was asked to compress."""
+    """An application before `/v1/compress` that keeps what was asked of it."""
 
-    app: Any
+    url: str
     bodies: list[dict[str, Any]] = field(default_factory=list)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http" or scope["path"] != PATH:
-            await self.app(scope, receive, send)
+        if scope["type"] == "lifespan":
+            await lifespan(receive, send)
             return
-        pieces: list[bytes] = []
-
-        async def listen() -> Any:
+        body, more = b"", True
+        while more:
             message = await receive()
-            pieces.append(message.get("body", b""))
-            if message["type"] == "http.request" and not message.get("more_body"):
-                self.bodies.append(json.loads(b"".join(pieces)))
-            return message
-
-        await self.app(scope, listen, send)
+            body += message.get("body", b"")
+            more = bool(message.get("more_body"))
+        self.bodies.append(json.loads(body))
+        async with (
+            aiohttp.ClientSession() as client,
+            client.post(self.url + scope["path"], data=body) as answer,
+        ):
+            status, said = answer.status, await answer.read()
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": said})

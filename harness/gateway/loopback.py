@@ -1,4 +1,4 @@
-"""Real servers on loopback, in threads of the test: gateway, upstream, and what is between them."""
+"""Real servers on loopback, in threads of the test: upstreams, and what is between them."""
 
 import asyncio
 import socket
@@ -6,13 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import uvicorn
-
-from agora.gateway.app import App, make_app, uvicorn_settings
-from agora.gateway.config import Compression, Config, Limits, Log, Upstream
 
 
 def free_port() -> int:
@@ -58,35 +54,6 @@ def serving(app: Any, **settings: Any) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(10)
-
-
-def config_for(base_url: str, *, compression: Compression | None = None, **changes: Any) -> Config:
-    """Return a configuration with one upstream for both APIs."""
-    upstream = Upstream(
-        name="test",
-        base_url=base_url,
-        formats=("openai", "anthropic"),
-        connect_timeout_s=5,
-        first_byte_timeout_s=30,
-        idle_timeout_s=30,
-    )
-    config = Config(
-        upstreams=(upstream,),
-        compression=compression or Compression(min_tokens=200),
-        limits=Limits(compress_deadline_ms=5_000, drain_seconds=2),
-        log=Log(requests=False),
-    )
-    return replace(config, **changes)
-
-
-@contextmanager
-def gateway(config: Config, **options: Any) -> Iterator[tuple[str, App]]:
-    """Run a gateway and give its address and the application."""
-    app = make_app(config, **options)
-    settings = uvicorn_settings(config)
-    settings["timeout_graceful_shutdown"] = 1
-    with serving(app, **settings) as url:
-        yield url, app
 
 
 @contextmanager

@@ -19,11 +19,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
-from agora.gateway.app import App
-from agora.gateway.config import Compression, Config, Format, Limits, Log, Upstream
-from harness.gateway.loopback import free_port, gateway, serving
+from harness.gateway.loopback import free_port, serving
 
-FAMILIES: tuple[Format, ...] = ("openai", "anthropic", "gemini", "azure", "bedrock")
+FAMILIES = ("openai", "anthropic", "gemini", "azure", "bedrock")
 HOST = "localhost"
 _NUMBER = re.compile(rb"(?i)CAN([0-9]{7})X")
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]{16,}")
@@ -308,19 +306,6 @@ def recording(families: tuple[str, ...] = FAMILIES) -> Iterator[list[tuple[Recor
         yield [(one, stack.enter_context(serving(one))) for one in recorders]
 
 
-def config_of(upstreams: list[tuple[Recorder, str]]) -> Config:
-    """Return a gateway's configuration with an upstream of each family."""
-    return Config(
-        upstreams=tuple(
-            Upstream(name=one.family, base_url=url, formats=(one.family,))  # type: ignore[arg-type]
-            for one, url in upstreams
-        ),
-        compression=Compression(enabled=False),
-        limits=Limits(concurrent=1_000),
-        log=Log(requests=False),
-    )
-
-
 def over_sockets(url: str) -> Ask:
     """Return what sends a request over a connection of its own."""
     host, _, port = url.removeprefix("http://").partition(":")
@@ -340,68 +325,8 @@ def over_sockets(url: str) -> Ask:
     return ask
 
 
-def in_process(app: App) -> Ask:
-    """Return what gives a request to the application as its server would."""
-
-    async def ask(made: Made) -> int:
-        path, _, query = made.target.partition("?")
-        headers = [(b"host", HOST.encode()), (b"content-length", b"%d" % len(BODY))]
-        headers += [(name.lower().encode(), text.encode("latin-1")) for name, text in made.headers]
-        scope = {
-            "type": "http",
-            "method": made.method,
-            "path": unquote_to_bytes(path).decode("utf-8", "replace"),
-            "raw_path": path.encode("latin-1"),
-            "query_string": query.encode("latin-1"),
-            "headers": headers,
-            "client": ("127.0.0.1", 1),
-        }
-        given, statuses, gone = False, [0], asyncio.Event()
-
-        async def receive() -> dict[str, Any]:
-            nonlocal given
-            if given:
-                await gone.wait()
-                return {"type": "http.disconnect"}
-            given = True
-            return {"type": "http.request", "body": BODY}
-
-        async def send(message: Any) -> None:
-            statuses[0] = message.get("status", statuses[0])
-
-        await app(scope, receive, send)
-        gone.set()
-        return statuses[0]
-
-    return ask
-
-
-def through_the_application(count: int, seed: int = 1) -> dict[str, Any]:
-    """Return the figures of so many requests to the gateway's application, in this process."""
-    from agora.gateway.app import make_app
-
-    with recording() as upstreams:
-        app = make_app(config_of(upstreams))
-
-        async def run() -> Sent:
-            await app.start()
-            try:
-                return await send_all(in_process(app), Maker(seed), count)
-            finally:
-                await app.stop()
-
-        return asyncio.run(run()).figures([one for one, _ in upstreams])
-
-
-def through_the_gateway(count: int, seed: int = 2) -> dict[str, Any]:
-    """Return the same over real sockets."""
-    with recording() as upstreams, gateway(config_of(upstreams)) as (url, _):
-        sent = asyncio.run(send_all(over_sockets(url), Maker(seed), count))
-        return sent.figures([one for one, _ in upstreams])
-
-
 def through_envoy(count: int, seed: int = 3) -> dict[str, Any]:
-    """Return the same through a real Envoy with the filter, configured as we ship it."""
+    """Return the figures of so many requests to a real Envoy, configured as we ship it."""
     from harness.envoy import stack
 
     families = ("openai", "anthropic")
@@ -416,16 +341,15 @@ def through_envoy(count: int, seed: int = 3) -> dict[str, Any]:
 
 def through_a_pool(count: int, seed: int = 4) -> dict[str, Any]:
     """Return the same before a pool of one's own, where no provider's key belongs."""
-    from harness.envoy import SETTINGS, envoy, filter_process, pool
+    from harness.envoy import SETTINGS, envoy, filter_process, pool, written
 
     port, admin, filter_port, filter_admin = (free_port() for _ in range(4))
     with (
         tempfile.TemporaryDirectory() as folder,
         recording(("pool",)) as [(replica, url)],
     ):
-        config = Path(folder) / "gateway.toml"
-        config.write_text(SETTINGS, encoding="utf-8")
-        process = filter_process(config, filter_port, filter_admin)
+        settings = written(Path(folder), SETTINGS, filter_port, filter_admin)
+        process = filter_process(settings, filter_admin)
         process.start()
         told = pool(port=port, admin=admin, filter_port=filter_port, replica=url)
         try:

@@ -7,6 +7,7 @@ change. Whatever happens nothing that is sent may be refused in the end, and not
 may be lost; where nothing happens, no thinking may be lost but what stood before an edit.
 """
 
+import asyncio
 import json
 import random
 from collections import Counter
@@ -15,6 +16,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
+import msgspec
+
 import agora
 from agora import bound_thinking
 from agora.adapters.thoughts import is_thinking, thinks, without_thinking
@@ -22,18 +25,18 @@ from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.prices import PriceSheet
 from agora.core.schedule import Schedule
-from agora.core.tokens import EstimatedTokens
-from agora.gateway.editing.deciding import UNSURE
-from agora.gateway.editing.editor import Editor
-from agora.gateway.editing.job import Edited, Job
-from agora.gateway.editing.settings import EditorSettings
-from agora.gateway.editing.thinking import HeldThinking, with_beta
-from agora.gateway.routing.routes import CONVERSE, MESSAGES
+from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.scorers.recency import RecencyScorer
 from agora.sent_thinking import SentThinking
-from agora.testing import EveryNth, FailingScorer, RandomScorer
-from agora.testing.choices import TAPE_BYTES
-from agora.testing.history import History, Recipe, build
+from agora.service import Call, Edited, Service, Settings, route_of
+from agora.service import Outcome as CallOutcome
+from agora.service.edit import Editor
+from agora.service.settings import CompressionSettings, Limits
+from agora.service.workers import LateError
+from agora.testing import FailingScorer
+from harness.histories import EveryNth, RandomScorer
+from harness.histories.choices import TAPE_BYTES
+from harness.histories.history import History, Recipe, build
 from harness.signing import Outcome, Signer
 
 Json = dict[str, Any]
@@ -51,6 +54,9 @@ _SHEETS = tuple(
     PriceSheet(name="drawn", input=1.0, read=read, write=write, output=5.0)
     for read, write in ((0.1, 1.25), (0.5, 1.0), (0.05, 1.0), (0.25, 2.0))
 )
+
+
+_loop = asyncio.new_event_loop()
 
 
 class BoundViolationError(AssertionError):
@@ -102,10 +108,11 @@ class _Out:
     """What goes to the provider, and how it can be sent once more."""
 
     body: Json
-    betas: str = ""
     edit: Any = None
     """What tells its edit from others; None where it has none."""
     again: Any = None
+    accepted: Any = None
+    """Called once the provider took it."""
 
 
 class _Library:
@@ -148,65 +155,77 @@ class _Library:
         )
 
 
-class _Gateway:
-    """An editor and what holds thinking, as the gateway puts them together."""
+class _Settings(Settings, frozen=True):
+    """The settings of a service, with the parts of a conversation that no file can set."""
+
+    play: Any = None
+    fails: bool = False
+
+    def sheet(self, model: str) -> PriceSheet:
+        sheet: PriceSheet = self.play.sheet
+        return sheet
+
+    def compressor(
+        self, sheet: PriceSheet | None = None, counter: TokenCounter | None = None
+    ) -> Compressor:
+        return Compressor(
+            scorer=FailingScorer(RuntimeError("no weights")) if self.fails else RecencyScorer(),
+            budget=Budget(keep_ratio=self.play.keep_ratio),
+            k_recent=self.play.k_recent,
+            min_tokens=0,
+            sheet=sheet,
+            counter=counter,
+        )
+
+
+class _Service:
+    """The service in a process, as proxy and filter use it."""
 
     def __init__(self, play: "_Play") -> None:
         self.play = play
-        self.held = HeldThinking()
-        self.editors: dict[tuple[Any, ...], Editor] = {}
+        limits = Limits(workers=0, deadline_ms=600_000)
+        settings = _Settings(limits=limits, play=play, compression=CompressionSettings())
+        self.service = Service(settings)
+        self.failing = Editor(msgspec.structs.replace(settings, fails=True))
+        self.editor = Editor(settings)
+        self.service._workers.decide = self._decide  # type: ignore[method-assign]
+        self.event = ""
 
-    def editor(self, event: str) -> Editor:
-        play = self.play
-        key = (play.keep_ratio, play.k_recent, event == "scorer")
-        if key not in self.editors:
-            failing = FailingScorer(RuntimeError("no weights"))
-            settings = EditorSettings(
-                scorer=failing if event == "scorer" else RecencyScorer(),
-                keep_ratio=play.keep_ratio,
-                k_recent=play.k_recent,
-                memory_bytes=8 << 20,
-            )
-            self.editors[key] = Editor(settings)
-        return self.editors[key]
+    async def _decide(self, call: Call) -> Edited:
+        if self.event in ("late", "crash"):
+            raise LateError("late" if self.event == "late" else "failed")
+        return (self.failing if self.event == "scorer" else self.editor).decide(call)
 
     def send(self, messages: list[Json], event: str) -> _Out:
-        play = self.play
-        own = json.dumps(play.body(messages)).encode()
-        route = MESSAGES if play.format == "anthropic" else CONVERSE
-        job = Job(body=own, route=route, sheet_of=lambda _: play.sheet, model=play.model)
-        editor, outcome = self.editor(event), None
-        reason = "shadow"
-        if event == "crash":
-            reason = "failed"
-        elif event == "own":
-            reason = "bypass"
-        elif event == "late":
-            outcome, reason = editor.continue_edit(job, "deadline"), "deadline"
-        elif not play.shadow:
-            looked = editor.look(job)
-            outcome = looked.edited or editor(job)
-            reason = outcome.reason
-        edited = outcome if isinstance(outcome, Edited) and outcome.changed else None
+        play, service, self.event = self.play, self.service, event
+        path = "/v1/messages" if play.format == "anthropic" else f"/model/{play.model}/converse"
+        route = route_of("POST", path)
+        assert route is not None
+        mode = "shadow" if play.shadow else "edit"
+        service.settings = msgspec.structs.replace(service.settings, mode=mode)
+        headers = {"authorization": "Bearer sk-test"}
+        if event == "own":
+            headers["x-agora-bypass"] = "1"
         bound_thinking._sent = SentThinking()
-        held = self.held.held(
-            own,
-            own if edited is None else edited.body,
-            field="messages",
-            model=play.model,
-            who="t",
-            edit=None if edited is None else edited.key,
-            unsure=edited is None and reason in UNSURE,
-            may_ask=play.asks,
-        )
+        call = service.receive(route, headers, json.dumps(play.body(messages)).encode())
+        sent = _loop.run_until_complete(service.edit(call))
+
+        def accepted() -> None:
+            async def finish() -> None:
+                service.finish(call, sent, CallOutcome(status=200))
+                await asyncio.sleep(0)
+
+            _loop.run_until_complete(finish())
 
         def again() -> Json | None:
-            key = None if edited is None else edited.key
-            bare = self.held.refused(own, held.body, field="messages", who="t", edit=key)
-            return None if bare is None else json.loads(bare.body)
+            nonlocal sent
+            refusal = b"Invalid `signature` in `thinking` block"
+            retried = _loop.run_until_complete(service.rescue(call, sent, 400, refusal))
+            sent = retried or sent
+            return None if retried is None else json.loads(retried.body)
 
-        betas = with_beta([])[0][1].decode() if held.asks else ""
-        return _Out(json.loads(held.body), betas, edit=edited and edited.key, again=again)
+        key = None if sent.edit is None else sent.edit.key
+        return _Out(json.loads(sent.body), edit=key, again=again, accepted=accepted)
 
 
 class _Play:
@@ -227,8 +246,7 @@ class _Play:
         self.keep_ratio = source.choice((0.0, 0.0, 0.25, 0.5))
         self.k_recent = source.choice((2, 2, 0, 1, 3))
         self.shadow = False
-        self.through = source.choice(("library", "gateway"))
-        self.asks = self.through == "gateway" and format == "anthropic" and source.random() < 0.3
+        self.through = source.choice(("library", "service"))
         self.disturbed = source.random() < 0.7
         self.played = Played()
 
@@ -250,7 +268,7 @@ class _Play:
         if not self.disturbed or self.source.random() < 0.7:
             return ""
         event = self.source.choice(_EVENTS)
-        return event if self.through == "gateway" or event not in ("late", "own") else ""
+        return event if self.through == "service" or event not in ("late", "own") else ""
 
 
 def play(format: SignedFormat, seed: int, outcome: Outcome | None = None) -> Played:
@@ -262,7 +280,7 @@ def play(format: SignedFormat, seed: int, outcome: Outcome | None = None) -> Pla
         BoundViolationError: something did not hold.
     """
     play = _Play(format, seed, outcome or ("error" if seed % 2 else "drop"))
-    door = _Library if play.through == "library" else _Gateway
+    door = _Library if play.through == "library" else _Service
     doors = [door(play)]
     at = 0
     client: list[Json] = []
@@ -311,7 +329,7 @@ def _call(play: _Play, door: Any, client: list[Json], event: str, *, forgot: boo
     played = play.played
     played.calls += 1
     out = door.send(client, event)
-    received = _receive(play, out.body, out.betas)
+    received = _receive(play, out.body)
     if received.refusal:
         if "bound to a different conversation" not in received.refusal:
             raise BoundViolationError(f"refused for another reason: {received.refusal}")
@@ -322,19 +340,20 @@ def _call(play: _Play, door: Any, client: list[Json], event: str, *, forgot: boo
         if body is None:
             raise BoundViolationError("there was nothing to answer a refusal with")
         out.body = body
-        received = _receive(play, body, out.betas)
+        received = _receive(play, body)
         if received.refusal:
             raise BoundViolationError(f"refused twice: {received.refusal}")
-    elif received.invalid and not forgot and not play.asks:
+    elif received.invalid and not forgot:
         raise BoundViolationError(f"{len(received.invalid)} blocks did not hold and were sent")
     played.edits += out.edit is not None
-    return _Sent(out.body, out.betas, out.edit)
+    if out.accepted is not None:
+        out.accepted()
+    return _Sent(out.body, out.edit)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
     body: Json
-    betas: str
     edit: Any
 
     @property
@@ -342,8 +361,8 @@ class _Sent:
         return self.body["messages"]  # type: ignore[no-any-return]
 
 
-def _receive(play: _Play, body: Json, betas: str) -> Any:
-    return play.signer.receive(body, betas=betas, format=play.format, model=play.model)
+def _receive(play: _Play, body: Json) -> Any:
+    return play.signer.receive(body, format=play.format, model=play.model)
 
 
 def _thought(play: _Play, sent: _Sent, message: Json, made: list[tuple[str, ...]]) -> Json:
@@ -362,7 +381,6 @@ def _thought(play: _Play, sent: _Sent, message: Json, made: list[tuple[str, ...]
             f"thought {play.played.calls}.{number}",
             format=play.format,
             model=play.model,
-            betas=sent.betas,
             before=blocks,
             redacted=source.random() < 0.1,
         )
@@ -432,7 +450,8 @@ def _check_kept(
     played.sent += len(went)
     played.could += could
     least = len(made) - since if sent.edit else len(made)
-    if not play.disturbed and len(went) < least:
+    # Of two answers between calls the service takes one to be another process's.
+    if not play.disturbed and play.through == "library" and len(went) < least:
         raise BoundViolationError(f"{len(went)} blocks were sent where {least} hold")
 
 

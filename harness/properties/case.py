@@ -1,7 +1,7 @@
 """A drawn history together with how it is compressed: what every property is checked on."""
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -13,8 +13,9 @@ from agora.core.compression import Compression
 from agora.core.scorer import Scorer
 from agora.scorers.lexical import LexicalScorer
 from agora.scorers.recency import RecencyScorer
-from agora.testing import EveryNth, FailingScorer, FixedScorer, History, RandomScorer
-from agora.testing.choices import Choices
+from agora.testing import FailingScorer, FixedScorer
+from harness.histories import EveryNth, History, RandomScorer
+from harness.histories.choices import Choices
 
 SETUP_BYTES = 24
 """As many choices as a setup needs."""
@@ -115,15 +116,13 @@ def make_setup(tape: bytes, *, epochs: bool = False) -> Setup:
     return Setup(compressor, pins)
 
 
-_FORMS = (
-    *(None, None, Forms(), Forms(), Forms()),
-    *(Forms(signed=False), Forms(lines=False), Forms(actions=False)),
-)
+_FORMS = (None, None, Forms(), Forms(), Forms(), Forms(lines=False))
 
 
 def fields_of(compressor: Compressor) -> dict[str, Any]:
     """Return what a compressor was made with, by name."""
-    return {name: getattr(compressor, name) for name in Compressor.__dataclass_fields__}
+    made_with = (one.name for one in fields(Compressor) if one.init)
+    return {name: getattr(compressor, name) for name in made_with}
 
 
 def _scorer(choices: Choices) -> Scorer:

@@ -12,14 +12,15 @@ from types import MappingProxyType
 from typing import Any
 
 import agora
-from agora.adapters import react, transcript
+from agora.adapters import transcript
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import Compression, Reason
 from agora.core.tokens import Characters
 from agora.core.trajectory import Step
-from agora.testing import FixedScorer, History
-from agora.testing.choices import LOOKALIKES, Choices
+from agora.testing import FixedScorer
+from harness.histories import History
+from harness.histories.choices import LOOKALIKES, Choices
 from harness.properties.case import Case, Setup, clone, fields_of
 from harness.properties.markers import (
     TEXT_FORMATS,
@@ -291,8 +292,6 @@ def check_forgery(case: Case) -> None:
     # Quoted beforehand where a format needs it, so that quoting does not make it longer.
     if history.format == "transcript":
         forged = transcript.quote(forged)
-    elif history.format == "react":
-        forged = react.quote(forged)
     plain = ("no news is good news, so it goes. " * 80)[: len(forged) - 1] + "x"
     if history.format in ("gemini", "bedrock"):
         # A result may be an object, whose JSON writes these characters longer than they are.

@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from agora.testing.choices import TAPE_BYTES
-from agora.testing.history import Recipe, build
+from harness.histories.choices import TAPE_BYTES
+from harness.histories.history import Recipe, build
 from harness.properties.case import SETUP_BYTES, Case
 
 _SHORTEST_TAPE = 8

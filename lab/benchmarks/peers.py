@@ -5,7 +5,7 @@ for names in them and runs tests. Each call of each conversation is shortened by
 the whole history, as an agent with a stateless hook does, and billed by the simulator of the
 provider's cache. Peers run from their released packages, in environments of their own.
 
-    python -m lab.benchmarks.peers --out docs/results/peers.json
+    python -m lab.benchmarks.peers --out lab/results/peers.json
 """
 
 import argparse

@@ -29,7 +29,7 @@ _WORD = re.compile(r"\s*(?:[^\W_]{1,4}|[\W_])")
 def write_run(
     folder: Path, *, tasks: int = 8, per_task: int = 2, seed: int = 0, steps: int = 9
 ) -> Path:
-    """Write a whole run: plan, anchors, rows, prompts and probes."""
+    """Write a whole run: plan, anchors, rows and prompts."""
     chance = random.Random(seed)
     (folder / "prompts").mkdir(parents=True, exist_ok=True)
     plan = {
@@ -42,23 +42,22 @@ def write_run(
             {"method": name, "keep": keep} for name, keeps in _keeps().items() for keep in keeps
         ],
         "headline": [
-            {"source": source, "ours": "default", "theirs": "newest", "keep": 0.25}
+            {"source": source, "ours": "forms_now", "theirs": "newest", "keep": 0.25}
             for source in SOURCES
         ],
     }
     (folder / "plan.json").write_text(json.dumps(plan, indent=1), encoding="utf-8")
-    anchors, rows, probes = [], [], []
+    anchors, rows = [], []
     for source, kind in SOURCES.items():
         for task in range(tasks):
             for number in range(per_task):
                 made = _anchor(source, kind, f"task-{task}", number, steps, chance)
                 anchors.append(made[0])
                 rows += made[1]
-                probes += made[2]
                 name = hashlib.sha256(made[0]["anchor"].encode()).hexdigest()[:16]
-                data = gzip.compress(json.dumps(made[3]).encode(), mtime=0)
+                data = gzip.compress(json.dumps(made[2]).encode(), mtime=0)
                 (folder / "prompts" / f"{name}.json.gz").write_bytes(data)
-    for name, lines in (("anchors", anchors), ("fidelity", rows), ("probes", probes)):
+    for name, lines in (("anchors", anchors), ("fidelity", rows)):
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
     return folder
@@ -66,14 +65,14 @@ def write_run(
 
 def _keeps() -> dict[str, list[float | None]]:
     keeps: dict[str, list[float | None]] = {"everything": [None], "floor": [None]}
-    keeps |= {"newest": [0.15, 0.25, 0.5], "default": [0.15, 0.25, 0.5]}
-    others = ("features", "masking", "commands_first", "paper", "bm25", "langchain", "litellm")
+    keeps |= {"newest": [0.15, 0.25, 0.5], "forms_now": [0.15, 0.25, 0.5]}
+    others = ("masking", "commands_first", "paper", "langchain", "litellm")
     return keeps | {name: [0.25] for name in others}
 
 
 def _anchor(
     source: str, kind: str, task: str, number: int, steps: int, chance: random.Random
-) -> tuple[Message, list[Message], list[Message], Message]:
+) -> tuple[Message, list[Message], Message]:
     names = [f"{source}_{chance.randrange(10**6):06d}" for _ in range(steps)]
     messages = _conversation(kind, task, names, chance)
     wanted = chance.randrange(0, steps - 3)
@@ -118,19 +117,7 @@ def _anchor(
         "passed": gap >= MARGIN,
         "gap": round(gap, 6),
     }
-    probes = [
-        {
-            **{name: base[name] for name in ("anchor", "source", "kind", "task", "half")},
-            "probe": f"{key}|status",
-            "template": "status",
-            "method": row["method"],
-            "keep": row["keep"],
-            "correct": max(n for _, n, mark in row["pieces"] if mark == "needed") < 1,
-            "exact": None,
-        }
-        for row in rows
-    ]
-    return anchor, rows, probes, prompts
+    return anchor, rows, prompts
 
 
 def _conversation(kind: str, task: str, names: Sequence[str], chance: random.Random) -> Messages:
@@ -248,12 +235,10 @@ def _every_third(messages: Messages, _: float) -> Messages:
 
 METHODS: dict[str, Callable[[Messages, float], Messages]] = {
     "newest": _newest,
-    "default": _with_markers,
-    "features": _every_third,
+    "forms_now": _with_markers,
     "masking": _masked,
     "commands_first": _masked,
     "paper": lambda messages, keep: _every_third(messages[:-6], keep) + messages[-6:],
-    "bm25": _every_third,
     "langchain": _masked,
     "litellm": _newest,
 }

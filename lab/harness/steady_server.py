@@ -5,9 +5,8 @@
 Speaks what labelling asks of a llama.cpp server: chat completions with several samples,
 /apply-template, /tokenize and the /completion that scores a text. What it answers depends on the
 request alone, so two runs of a plan must end with the same answers. GET /tally tells how many calls
-came, how many of them were different, and how many were under way at once; GET /used the CPU
-seconds it took; GET /rate how many came a second since that was asked last, over the middle 80 %.
-POST /fail?next=N has the next N calls refused with status 503.
+came, how many of them were different, and how many were under way at once. POST /fail?next=N has
+the next N calls refused with status 503.
 """
 
 import argparse
@@ -16,8 +15,6 @@ import hashlib
 import json
 import signal
 import socket
-import time
-from array import array
 from collections import Counter
 from typing import Any, cast
 
@@ -39,18 +36,6 @@ class Steady:
         self.now = 0
         self.most = 0
         self.fail = 0
-        self.times = array("d")
-
-    def rate(self) -> dict[str, float]:
-        """Return the calls a second between the first tenth and the last, and forget their times.
-
-        Whoever asks, it is told by the same clock.
-        """
-        calls = len(self.times)
-        first, last = calls // 10, calls - 1 - calls // 10
-        seconds = self.times[last] - self.times[first] if last > first else 0.0
-        self.times = array("d")
-        return {"calls": calls, "rate": (last - first) / seconds if seconds else 0.0}
 
     def tally(self) -> dict[str, int]:
         """Return the calls that a label may need one of; requests without a model not counted."""
@@ -65,10 +50,6 @@ class Steady:
         """Return status and body, and whether it is an answer of the model, which takes time."""
         if path == "/tally":
             return 200, json.dumps(self.tally()).encode(), False
-        if path == "/used":
-            return 200, json.dumps({"cpu_s": time.process_time()}).encode(), False
-        if path == "/rate":
-            return 200, json.dumps(self.rate()).encode(), False
         if path.startswith("/fail"):
             self.fail = int(path.partition("next=")[2])
             return 200, b"{}", False
@@ -81,7 +62,6 @@ class Steady:
             self.fail -= 1
             return 503, b'{"error":{"message":"busy","code":503}}', False
         self.calls += 1
-        self.times.append(time.monotonic())
         self.asked[digest] += 1
         asked = json.loads(body)
         made = _completion(asked) if path == "/completion" else _chat(asked, digest)

@@ -6,8 +6,6 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from agora_lab.fidelity import attention
-
 TEMPLATE = (
     "{% if tools %}<|im_start|>tools\n{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}"
     "<|im_end|>\n{% endif %}"
@@ -26,7 +24,7 @@ PLAIN = (
 """Like that of SmolLM2: it knows no tools."""
 
 
-def tiny_model(attends: str = attention.NAME, seed: int = 0) -> Any:
+def tiny_model(seed: int = 0) -> Any:
     """Return a model of two layers, four heads, two of keys and values, in float32."""
     torch.manual_seed(seed)
     make_config: Any = LlamaConfig
@@ -38,7 +36,6 @@ def tiny_model(attends: str = attention.NAME, seed: int = 0) -> Any:
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=4_096,
-        attn_implementation=attends,
     )
     make_model: Any = LlamaForCausalLM
     model = make_model(config).float().eval()

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from agora.core.trajectory import Call, Step, Trajectory, Utterance
-from agora.errors import LabelsError
 from agora_lab.labels import (
     Label,
+    LabelsError,
     Writer,
     beside,
     data_hash,

@@ -1,4 +1,3 @@
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lab.tests.tiny_encoder import make_encoder, make_questions
 
-from agora.errors import LabelsError
 from agora.scorers.encoder import tokenizer_of
+from agora_lab.labels import LabelsError
 from agora_lab.training.cross_encoder import CrossEncoder, collate_for, load_encoder
 from agora_lab.training.lpft import Data, Recipe, Trained, calibrate, schedule, train
 from agora_lab.training.pairs import Draw, pairs_of, real_weights, training_weights
@@ -174,7 +173,6 @@ def test_training_lowers_the_loss_and_keeps_the_best_weights(
     )
     assert float(found) == pytest.approx(min(losses), rel=1e-4)
     assert min(losses) < losses[0]
-    assert all(json.loads(line) for line in trained.write_curve().splitlines())
 
 
 def test_a_phase_ends_when_the_validation_loss_has_not_fallen_for_a_while(
@@ -259,14 +257,14 @@ def test_soft_labels_are_calibrated_to_their_mean() -> None:
     assert found.probabilities([1.0])[0] == pytest.approx(0.25, abs=1e-3)
 
 
-@given(share=st.floats(0.05, 0.5), most=st.none() | st.integers(10, 60), seed=st.integers(0, 3))
+@given(share=st.floats(0.05, 0.5), seed=st.integers(0, 3))
 def test_drawn_pairs_stand_for_all_and_every_source_has_the_same_share_of_needed(
-    share: float, most: int | None, seed: int
+    share: float, seed: int
 ) -> None:
     questions = make_questions()
     everything = pairs_of(questions)
 
-    pairs = pairs_of(questions, draw=Draw(share=share, most=most, least=1, seed=seed))
+    pairs = pairs_of(questions, draw=Draw(share=share, least=1, seed=seed))
 
     assert sum(pairs.times) == pytest.approx(len(everything))
     weights = training_weights(pairs, share=share)
@@ -279,8 +277,6 @@ def test_drawn_pairs_stand_for_all_and_every_source_has_the_same_share_of_needed
         ]
         needed = sum(weight for weight, label in of_source if label)
         assert needed / sum(weight for weight, _ in of_source) == pytest.approx(share)
-        if most is not None:
-            assert len(of_source) <= max(most, 1 + sum(label for _, label in of_source))
 
 
 def test_real_weights_have_the_real_share_of_needed_pairs() -> None:

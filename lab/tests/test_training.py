@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from agora.core.trajectory import Anchor
-from agora.errors import LabelsError
 from agora.scorers.tables import read, write
+from agora_lab.labels import LabelsError
 from agora_lab.training.features import Examples, TreeSettings, train
 from agora_lab.training.metrics import Ranking, measure
 from agora_lab.training.questions import Question, bounds_of, fold, groups, held_out
@@ -93,7 +93,6 @@ def test_a_score_that_is_the_share_of_needed_steps_is_calibrated() -> None:
 
     assert Ranking(labels, [0.25] * 200).calibration_error() == pytest.approx(0)
     assert Ranking(labels, [0.75] * 200).calibration_error() == pytest.approx(0.5)
-    assert Ranking(labels, [0.25] * 200).curve() == [(0.25, 0.25, 200)]
 
 
 def test_an_interval_holds_its_figure() -> None:

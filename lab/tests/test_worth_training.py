@@ -7,13 +7,13 @@ import pytest
 from click.testing import CliRunner
 
 from agora.core.worth import worth_of
-from agora.errors import LabelsError
 from agora.scorers.parts import FEATURES, VALUES
 from agora.scorers.tables import read, write
 from agora.scorers.worth import WorthScorer
-from agora_lab.cli.by_hindsight import label_by_hindsight
 from agora_lab.cli.label import label
+from agora_lab.cli.label_logs import by_hindsight, label_logs
 from agora_lab.cli.train import train
+from agora_lab.labels import LabelsError
 from agora_lab.training import worth
 from agora_lab.training.worth import MODELS, read_edits, train_worth
 
@@ -100,7 +100,7 @@ def test_a_trained_bundle_serves_what_it_was_trained_on(labels: Path, tmp_path: 
 
 def test_labels_of_another_kind_are_refused(tmp_path: Path) -> None:
     out = tmp_path / "labels.parquet"
-    label_by_hindsight([make_log(tmp_path / "log.json", tasks=2)], out)
+    label_logs([make_log(tmp_path / "log.json", tasks=2)], out, by_hindsight)
 
     with pytest.raises(LabelsError, match="agora label worth"):
         list(read_edits([out]))

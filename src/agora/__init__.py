@@ -2,12 +2,12 @@
 
 from collections.abc import Collection
 from importlib import import_module
-from typing import Any, Never, TypeVar
+from typing import Any, TypeVar
 
 from agora import adapters
 from agora.adapters import Broken, make_request, recall_tool, validate
 from agora.adapters.objects import plain
-from agora.compressor import Compressor, refuse_options
+from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import Compression, Decision, Reason, Rung
 from agora.core.prices import PriceSheet
@@ -19,7 +19,6 @@ from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.core.trajectory import Anchor, Step, Trajectory
 from agora.core.worth import StepWorth, Worth
 from agora.errors import AgoraError
-from agora.experiment.library import Experiment
 from agora.savings import Saved, saved
 from agora.scorers import load_scorer
 
@@ -39,34 +38,23 @@ def compress(
     keep_tools: Collection[str] = (),
     changing_tools: Collection[str] = (),
     reading_tools: Collection[str] = (),
-    least_tokens: int | None = None,
-    **unknown: Never,
 ) -> Compression:
     """Return the messages to send instead, compressed with the defaults.
 
-    `messages` may be in any of the seven formats; the format is detected. They are
+    `messages` may be in any of the six formats; the format is detected. They are
     not changed; when there is nothing to gain they are returned as they are. No
     messages make it raise. `Compressor.compress` describes the options, and
-    `Compressor` describes `min_tokens` (`least_tokens` before 0.3) and the settings about tools.
+    `Compressor` describes `min_tokens` and the settings about tools.
 
     Raises:
         SettingError: `min_tokens` is no size, `pins` are no numbers of steps, tools are no
             names, or one of them is said both to change something and to read.
         UnknownFormatError: there is no format of the name given as `format`.
-        UnknownOptionError: another option was passed, such as a setting of `Compressor`.
     """
-    refuse_options(compress, unknown)
     compressor = _DEFAULT
-    if (
-        min_tokens != MIN_TOKENS
-        or least_tokens is not None
-        or keep_tools
-        or changing_tools
-        or reading_tools
-    ):
+    if min_tokens != MIN_TOKENS or keep_tools or changing_tools or reading_tools:
         compressor = Compressor(
             min_tokens=min_tokens,
-            least_tokens=least_tokens,
             keep_tools=keep_tools,
             changing_tools=changing_tools,
             reading_tools=reading_tools,
@@ -132,25 +120,20 @@ def wrap(
     keep_tools: Collection[str] = (),
     changing_tools: Collection[str] = (),
     reading_tools: Collection[str] = (),
-    experiment: Experiment | None = None,
-    **unknown: Never,
 ) -> _Client:
     """Return a client like `client`, of openai or anthropic, whose requests are compressed.
 
     Chat completions, Responses and Messages; synchronous, asynchronous and
     streaming. The client passed in is not changed. With `shadow` every request is
     sent as it is, and the log `agora.integrations` says what would have been elided.
-    In an `experiment` some conversations are compressed and as many are compared with them.
     A client that was wrapped already gets these settings instead of its own. The tools
     named are added to those of the compressor, which describes them. `agora.saved(client)`
     says what it saved.
 
     Raises:
-        UnknownClientError: it is not a client of openai or anthropic.
-        SettingError: tools are no names, or one is said both to change something and to read.
-        UnknownOptionError: another option was passed, such as a setting of `Compressor`.
+        SettingError: it is not a client of openai or anthropic, tools are no names, or one is
+            said both to change something and to read.
     """
-    refuse_options(wrap, unknown)
     # Not imported above: integrations stand on this module, and need packages of their own.
     clients = import_module("agora.integrations.clients")
     wrapped: _Client = clients.wrap(
@@ -160,7 +143,6 @@ def wrap(
         keep_tools=keep_tools,
         changing_tools=changing_tools,
         reading_tools=reading_tools,
-        experiment=experiment,
     )
     return wrapped
 
@@ -173,7 +155,6 @@ __all__ = [
     "Compression",
     "Compressor",
     "Decision",
-    "Experiment",
     "Forms",
     "PriceSheet",
     "Reason",

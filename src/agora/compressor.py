@@ -2,14 +2,13 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
-from typing import Never as NoOption
 
 from agora.adapters import (
-    ADAPTERS,
     Parsed,
     broken_rules,
+    format_named,
     known_format,
     make_request,
     parse,
@@ -18,9 +17,7 @@ from agora.adapters.lifetimes import asked_ttl
 from agora.adapters.objects import handed_back, plain
 from agora.adapters.recall import offers_recall
 from agora.adapters.rendering import tokens_after
-from agora.adapters.rules.catalogue import Broken
 from agora.adapters.spoken import ACTS_BY_TEXT, may_act_by_text
-from agora.arrival import arrive, refer, told, with_arrived
 from agora.bound_thinking import (
     edited_at,
     fail_open,
@@ -43,7 +40,6 @@ from agora.core.floor import floor, kept_by_tool
 from agora.core.past import Past
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.reading.actions import Tools
-from agora.core.reading.noise import NoiseKind
 from agora.core.recall import recalled
 from agora.core.renditions.draft import Forms
 from agora.core.renditions.markers import (
@@ -68,12 +64,12 @@ from agora.core.schedule import (
 from agora.core.scorer import Scorer, scores_of
 from agora.core.selection.chosen import Selection
 from agora.core.selection.plan import Plan, plan, whole_or_gone
+from agora.core.selection.remembered import Remembered
 from agora.core.settings import (
     check_apart,
     check_count,
+    check_schedule,
     check_share,
-    known_schedule,
-    noise_kinds,
     step_numbers,
     tool_names,
 )
@@ -82,19 +78,16 @@ from agora.core.trajectory import Trajectory
 from agora.core.worth import StepWorth, worth_of
 from agora.errors import (
     AgoraError,
-    GuardError,
-    IllegalInputError,
+    IllegalMessagesError,
     SettingError,
     UnknownFormatError,
-    UnknownOptionError,
-    renamed,
 )
 from agora.scorers.built_in import BUILT_IN, NAMES, default_scorer
 from agora.scorers.recency import RecencyScorer
 from agora.scorers.rule import RuleWorth
 
 _log = logging.getLogger(__name__)
-ScheduleName = Literal["by_price", "every_call", "never", "by-price", "every-call"]
+ScheduleName = Literal["by_price", "every_call", "never"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +110,7 @@ class Compressor:
     theta_hi: float | None = None
     """A score above which a step joins the floor and may overspend, as in the paper."""
     schedule: Schedule | ScheduleName = "by_price"
-    """When to edit. By price: when an edit pays for itself by the price sheet. `every-call` and
-    `by-price` are accepted too."""
+    """When to edit. By price: when an edit pays for itself by the price sheet."""
     min_tokens: int = MIN_TOKENS
     """By price, a smaller prompt is left alone: the extra steps of an agent that forgets cost more
     there than the edit saves. In the budget's unit; docs/decisions has the figures."""
@@ -140,34 +132,20 @@ class Compressor:
     """Tools that only read, whatever they are called: their steps may be gone."""
     counter: TokenCounter | None = None
     """Counts tokens; by default an estimate that depends on the script of the text."""
-    noise: Collection[NoiseKind] = ()
-    """What results arrive without: terminal `codes`, `overwritten` progress, `repeated` lines,
-    `indents` of JSON. Results of `keep_tools` stay."""
-    repeats: bool = False
-    """Whether lines that an earlier result shows arrive as a reference to it."""
     paper_markers: bool = False
     binds_thinking: bool | None = None
     """Whether the model checks its thinking against all that precedes it, so that an edit has to
     take out what is older; None: as the model's name says."""
+    _selections: Remembered[Selection | Reason] = field(
+        default_factory=Remembered, init=False, repr=False, compare=False
+    )
     shadow: bool = False
     """Decide and say what would be elided, but return the caller's own messages."""
     strict: bool = False
     """Raise instead of returning the caller's own messages when something goes wrong."""
-    skeleton_share: InitVar[None] = None
-    least_tokens: InitVar[int | None] = None
-    """The name of `min_tokens` before 0.3; it goes with 0.4."""
 
-    def __post_init__(self, skeleton_share: None, least_tokens: int | None) -> None:
-        if least_tokens is not None:
-            renamed("Compressor", "least_tokens", "min_tokens")
-            object.__setattr__(self, "min_tokens", least_tokens)
-        if skeleton_share is not None:
-            needed = (
-                "left out, since it was removed: Forms() shortens steps as far as there is room,"
-                " and forms=None keeps each whole or leaves it out, as a skeleton_share of 0 did"
-            )
-            raise SettingError("skeleton_share", repr(skeleton_share), needed)
-        object.__setattr__(self, "schedule", known_schedule(self.schedule))
+    def __post_init__(self) -> None:
+        check_schedule(self.schedule)
         if not callable(getattr(self.scorer, "score", None)):
             needed = "an object with a score method; agora.load_scorer(name) returns one"
             raise SettingError("scorer", repr(self.scorer), needed, NAMES)
@@ -186,8 +164,7 @@ class Compressor:
             raise SettingError("forms", repr(self.forms), needed)
         for setting in ("keep_tools", "changing_tools", "reading_tools"):
             object.__setattr__(self, setting, tool_names(setting, getattr(self, setting)))
-        check_apart(_tools_of(self))
-        object.__setattr__(self, "noise", noise_kinds(self.noise))
+        check_apart(Tools(self.reading_tools, self.changing_tools))
         if self.sheet is not None and not isinstance(self.sheet, PriceSheet):
             needed = "a PriceSheet; agora.core.prices.sheet_for(model) returns one"
             raise SettingError("sheet", repr(self.sheet), needed)
@@ -219,12 +196,11 @@ class Compressor:
         pins: Collection[int] = (),
         observations: Observations | None = None,
         sized: Callable[[Trajectory], Trajectory] | None = None,
-        **unknown: NoOption,
     ) -> Compression:
         """Return the messages to send instead, and what was elided and why.
 
         Args:
-            messages: a prompt in one of the seven formats. It is never changed.
+            messages: a prompt in one of the six formats. It is never changed.
             model: the model they go to, for its prices. Without it edits are assumed expensive.
             format: their format; detected when not given.
             system: the system text, where the format keeps it outside the messages.
@@ -237,16 +213,13 @@ class Compressor:
                 frame that only programs write are.
             sized: returns the trajectory in other sizes, where more is sent than the messages
                 show: of a log without system text and tools.
-            unknown: there is no other option; what is passed is refused with what to use instead.
 
         Raises:
             SettingError: `pins` are no numbers of steps.
             UnknownFormatError: there is no format of the name given as `format`.
-            UnknownOptionError: another option was passed.
             AgoraError: any other only if `strict`.
 
         """
-        refuse_options(self.compress, unknown)
         pinned = step_numbers(pins)
         if format:
             # A name that is misspelt is the caller's mistake; what messages hold may be anybody's.
@@ -267,8 +240,7 @@ class Compressor:
             compression = self._compressed(request, schedule, pinned, sized)
             if self.shadow:
                 compression = in_shadow(compression, request.messages)
-            compression = told(remove_unheld(request, compression))
-            return handed_back(compression, request, messages)
+            return handed_back(remove_unheld(request, compression), request, messages)
         except Exception as error:
             if self.strict:
                 raise
@@ -287,11 +259,11 @@ class Compressor:
         `ttl` is the time to live that the request asks of the cache, as it spells it.
         """
         schedule = self.schedule
-        if schedule == "every_call" or schedule == "every-call":
+        if schedule == "every_call":
             return EveryCall()
         if schedule == "never":
             return Never()
-        if schedule != "by_price" and schedule != "by-price":
+        if schedule != "by_price":
             return schedule
         sheet = (self.sheet or sheet_for(model or "")).for_ttl(ttl)
         if sheet.write <= sheet.read:
@@ -336,7 +308,7 @@ class Compressor:
         illegal = [rule for rule in broken if not rule.strict]
         if illegal:
             if self.strict:
-                raise IllegalInputError([str(rule) for rule in illegal])
+                raise IllegalMessagesError("the messages", [str(rule) for rule in illegal])
             handed_on = untouched(
                 request.messages,
                 Reason.ILLEGAL_INPUT,
@@ -344,30 +316,7 @@ class Compressor:
                 detail=str(illegal[0]),
             )
             return replace(handed_on, rule=illegal[0].code)
-        counter = self._counter()
-        parsed = parse(request, counter)
-        if not self.noise and not self.repeats:
-            return self._edited(request, parsed, schedule, pins, sized, broken)
-        kept = self._kept(parsed.trajectory, plans=False)
-        request, parsed, arrived = arrive(
-            request, parsed, tuple(self.noise), kept=kept, counter=counter
-        )
-        compression = self._edited(request, parsed, schedule, pins, sized, broken)
-        compression = with_arrived(compression, arrived)
-        if not self.repeats or not parsed.trajectory.steps:
-            return compression
-        code = code_of(parsed.trajectory.task, parsed.trajectory.steps[0])
-        return refer(compression, kept=kept, code=code, counter=counter)
-
-    def _edited(
-        self,
-        request: Request,
-        parsed: Parsed,
-        schedule: Schedule,
-        pins: frozenset[int],
-        sized: Callable[[Trajectory], Trajectory] | None,
-        broken: Sequence[Broken],
-    ) -> Compression:
+        parsed = parse(request, self._counter())
         if sized is not None:
             parsed = replace(parsed, trajectory=sized(parsed.trajectory))
         trajectory = parsed.trajectory
@@ -387,6 +336,7 @@ class Compressor:
         else:
             detail = why_not(edit, schedule, sizes)
             compression = _unchanged(request, parsed, Reason.NOT_WORTH_IT_YET, detail)
+        compression = replace(compression, edited_at=request.edited_at)
         if compression.changed or not may_follow_an_edit(edit, self.k_recent):
             return compression
         return remove_until(compression, request.edited_at, parsed.thinking_tokens)
@@ -396,6 +346,31 @@ class Compressor:
     ) -> Selection | Reason:
         """Select among the steps up to the epoch, or say why there is nothing to select."""
         past = Past.of(trajectory, edit.epoch, newest=edit.sees_newest)
+        # All that a choice depends on besides the settings, compared by content.
+        key = (past, edit.room, pins)
+        chosen = self._selections.get(key)
+        if chosen is None:
+            chosen = self._choose(past, edit.room, pins)
+            # What a failing scorer left to the rule is tried again.
+            if isinstance(chosen, Reason) or chosen.rung is not Rung.RULE:
+                self._selections.put(key, chosen)
+        if isinstance(chosen, Reason):
+            return chosen
+        later = tuple(
+            Decision(step.number, "kept", "after the epoch", step.tokens)
+            for step in trajectory.steps[edit.epoch :]
+        )
+        before = past.tokens
+        if trajectory.bound:
+            before += sum(step.thinking_tokens for step in trajectory.steps[: edit.epoch])
+        return replace(
+            chosen,
+            decisions=chosen.decisions + later,
+            most_tokens=chosen.budget + trajectory.tokens - before,
+        )
+
+    def _choose(self, past: Past, room: int | None, pins: frozenset[int]) -> Selection | Reason:
+        """Select among the steps of a past."""
         held = dict(
             floor(
                 past.steps,
@@ -405,7 +380,7 @@ class Compressor:
                 kept=self._kept(past),
             )
         )
-        budget = edit.room
+        budget = room
         if budget is None:
             budget = self.budget.of(past.tokens, floor=past.floor_tokens(held))
         if len(held) == len(past.steps):
@@ -421,52 +396,31 @@ class Compressor:
         decisions = planned.decide(budget)
         if all(decision.outcome != "elided" for decision in decisions):
             return Reason.NOTHING_TO_ELIDE
-        later = tuple(
-            Decision(step.number, "kept", "after the epoch", step.tokens)
-            for step in trajectory.steps[edit.epoch :]
-        )
-        before = past.tokens
-        if trajectory.bound:
-            before += sum(step.thinking_tokens for step in trajectory.steps[: edit.epoch])
-        return Selection(
-            decisions + later,
-            edit.epoch,
-            budget + trajectory.tokens - before,
-            rung,
-            detail,
-            planned,
-            budget,
-        )
+        return Selection(decisions, len(past.steps), budget, rung, detail, planned, budget)
 
     def _planned(self, past: Past, worths: Sequence[StepWorth], held: Mapping[int, str]) -> Plan:
-        forms = self._forms()
-        if forms is None:
+        if self.forms is None:
             return whole_or_gone(past, worths, held=held)
         return plan(
             past,
             worths,
             held=held,
-            forms=forms,
+            forms=self.forms,
+            tools=self._tools(past),
             markers=self.markers(code=code_of(past.anchor.task, past.steps[0])),
             counter=self._counter(),
         )
 
     def _kept(self, seen: Trajectory | Past, *, plans: bool = True) -> Mapping[int, str]:
         """Return the steps that their tool puts into the floor, with the reason."""
-        forms = self._forms()
-        if forms is None:
+        if self.forms is None:
             return kept_by_tool(seen.steps, self.keep_tools, known=False) if self.keep_tools else {}
-        tools = forms.tools_with(seen.reading_tools, seen.changing_tools)
-        return kept_by_tool(seen.steps, self.keep_tools, plans=plans, tools=tools)
+        return kept_by_tool(seen.steps, self.keep_tools, plans=plans, tools=self._tools(seen))
 
-    def _forms(self) -> Forms | None:
-        """Return the forms with all that the settings say of tools."""
-        if self.forms is None or not (self.changing_tools or self.reading_tools):
-            return self.forms
-        tools = _tools_of(self)
-        return replace(
-            self.forms, reading_tools=tuple(tools.reading), changing_tools=tuple(tools.changing)
-        )
+    def _tools(self, seen: Trajectory | Past) -> Tools:
+        """Return which tools read and which change something, by the settings and the request."""
+        tools = Tools(self.reading_tools, self.changing_tools)
+        return tools.with_declared(seen.reading_tools, seen.changing_tools)
 
     def markers(self, *, recall: bool = False, code: str = "", first: int = 0) -> Markers:
         """Return what writes the markers of an edit whose first shortened step has that number.
@@ -477,7 +431,7 @@ class Compressor:
             return PaperMarkers()
         if self.forms is None:
             return BareMarkers(recall=recall)
-        return FormMarkers(recall=recall, code=code if self.forms.signed else "", first=first)
+        return FormMarkers(recall=recall, code=code, first=first)
 
     def _written(
         self, request: Request, parsed: Parsed, selection: Selection, broken: set[str]
@@ -487,7 +441,7 @@ class Compressor:
         trajectory = parsed.trajectory
         code = code_of(trajectory.task, trajectory.steps[0])
         recall = offers_recall(request.tools)
-        adapter = ADAPTERS[request.format]
+        adapter = format_named(request.format).adapter
         before = trajectory.tokens
         while True:
             renditions = selection.renditions()
@@ -511,7 +465,7 @@ class Compressor:
             if rule.code not in broken
         ]
         if new:
-            error = GuardError([str(rule) for rule in new])
+            error = IllegalMessagesError("the compressed messages", [str(rule) for rule in new])
             if self.strict:
                 raise error
             _log.warning("messages handed on unchanged: %s", error)
@@ -538,15 +492,6 @@ class Compressor:
         if self.counter is not None:
             return self.counter
         return Characters() if self.budget.unit == "characters" else EstimatedTokens()
-
-
-def _tools_of(compressor: Compressor) -> Tools:
-    """Return what the settings say of tools, those of the forms included."""
-    forms = compressor.forms or Forms()
-    return Tools(
-        (*forms.reading_tools, *compressor.reading_tools),
-        (*forms.changing_tools, *compressor.changing_tools),
-    )
 
 
 def _worth(
@@ -583,18 +528,6 @@ def _unchanged(request: Request, parsed: Parsed, reason: Reason, detail: str = "
         spans=parsed.spans,
         observed=parsed.observed,
     )
-
-
-def refuse_options(function: Callable[..., object], unknown: Mapping[str, object]) -> None:
-    """Say of an option that a function does not have what to use instead.
-
-    Raises:
-        UnknownOptionError: there is one.
-    """
-    for option in unknown:
-        known = tuple(getattr(function, "__kwdefaults__", ()))
-        settings = tuple(setting.name for setting in fields(Compressor))
-        raise UnknownOptionError(function.__name__, option, known, settings)
 
 
 def _say(error: Exception) -> str:

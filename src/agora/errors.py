@@ -1,35 +1,22 @@
 """Every error this package raises on purpose.
 
 AgoraError
-├── ParseError           the messages do not read as a trajectory
-├── UnknownFormatError   no wire format fits, or the one asked for is unknown
-├── SettingError         a setting out of range, or an unknown word (also a ValueError)
-├── BudgetError          a budget that makes no sense (also a ValueError)
-├── PriceSheetError      a price sheet that cannot be right
-├── ScoreError           a scorer did not return one number in [0, 1] per step
-├── TooManyCallsError    a recorded trajectory is too long to replay
-├── RecallError          no step has the number to recall
-├── BundleError          a scorer that cannot be loaded: an unknown name, or a damaged bundle
-├── LabelsError          a file without labels, or labels that nothing can be learned from
-├── IllegalInputError    the input already breaks a provider's rule
-├── GuardError           the output would be refused although the input is accepted
-├── UnknownClientError   the object to wrap is not an openai or anthropic client
-├── UnknownOptionError   a function was called with an option it does not have (also a TypeError)
-└── MissingExtraError    an optional dependency is absent (also an ImportError)
+├── ParseError             the messages do not read as a trajectory
+├── UnknownFormatError     no wire format fits, or the one asked for is unknown
+├── SettingError           a setting out of range, or an unknown word (also a ValueError)
+├── PriceSheetError        a price sheet that cannot be right
+├── ScoreError             a scorer did not return one number in [0, 1] per step
+├── RecallError            no step has the number to recall
+├── BundleError            a scorer that cannot be loaded: an unknown name, or a damaged bundle
+├── IllegalMessagesError   a provider would refuse the messages, before or after an edit
+└── MissingExtraError      an optional dependency is absent (also an ImportError)
 
 An error takes its facts as arguments and writes its sentence in `__str__`, so
 it says the same thing after a worker process has pickled it home.
 """
 
 import difflib
-import warnings
 from collections.abc import Iterable, Sequence
-
-
-def renamed(where: str, old: str, new: str) -> None:
-    """Warn of a setting's old name, which is still read until the next minor version."""
-    # From here through __post_init__ and the generated __init__ to whoever wrote the name.
-    warnings.warn(f"{where}: {old} is called {new} now", DeprecationWarning, stacklevel=4)
 
 
 class AgoraError(Exception):
@@ -88,17 +75,6 @@ def nearest(word: object, known: Iterable[str]) -> str:
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
-class BudgetError(AgoraError, ValueError):
-    """A budget that makes no sense."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"budget {self.problem}"
-
-
 class PriceSheetError(AgoraError):
     """A price sheet that cannot be read, or whose prices cannot be right."""
 
@@ -123,18 +99,6 @@ class ScoreError(AgoraError):
         return (
             f"{self.scorer} returned {self.problem}; it must return one number in [0, 1] per step"
         )
-
-
-class TooManyCallsError(AgoraError):
-    """A recorded trajectory is too long to replay in reasonable time."""
-
-    def __init__(self, calls: int, most: int) -> None:
-        super().__init__(calls, most)
-        self.calls = calls
-        self.most = most
-
-    def __str__(self) -> str:
-        return f"it has {self.calls:,} calls; the limit for a replay is {self.most:,}"
 
 
 class RecallError(AgoraError):
@@ -163,71 +127,16 @@ class BundleError(AgoraError):
         return f"{self.where!r} {self.problem}"
 
 
-class LabelsError(AgoraError):
-    """A file without labels, or labels that nothing can be learned from."""
+class IllegalMessagesError(AgoraError):
+    """Messages break a provider's rule: the caller's own, or what an edit made of them."""
 
-    def __init__(self, file: str, problem: str) -> None:
-        super().__init__(file, problem)
-        self.file = file
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.file!r} {self.problem}"
-
-
-class IllegalInputError(AgoraError):
-    """The messages break a provider's rule before any edit."""
-
-    def __init__(self, broken: Sequence[str]) -> None:
-        super().__init__(tuple(broken))
-        self.broken = tuple(broken)
+    def __init__(self, what: str, violations: Sequence[str]) -> None:
+        super().__init__(what, tuple(violations))
+        self.what = what
+        self.violations = tuple(violations)
 
     def __str__(self) -> str:
-        return f"the messages would be refused as they are: {'; '.join(self.broken)}"
-
-
-class GuardError(AgoraError):
-    """The compressed messages break a rule that the original ones kept."""
-
-    def __init__(self, broken: Sequence[str]) -> None:
-        super().__init__(tuple(broken))
-        self.broken = tuple(broken)
-
-    def __str__(self) -> str:
-        return f"the compressed messages would be refused: {'; '.join(self.broken)}"
-
-
-class UnknownClientError(AgoraError):
-    """The object to wrap is not an openai or anthropic client."""
-
-    def __init__(self, found: str) -> None:
-        super().__init__(found)
-        self.found = found
-
-    def __str__(self) -> str:
-        return f"{self.found} cannot be wrapped; pass a client of the openai or anthropic package"
-
-
-class UnknownOptionError(AgoraError, TypeError):
-    """A function was called with an option that it does not have."""
-
-    def __init__(
-        self, function: str, option: str, known: Sequence[str], settings: Sequence[str] = ()
-    ) -> None:
-        super().__init__(function, option, tuple(known), tuple(settings))
-        self.function = function
-        self.option = option
-        self.known = tuple(known)
-        self.settings = tuple(settings)
-        """What a `Compressor` is created with."""
-
-    def __str__(self) -> str:
-        refused = f"{self.function}() has no option {self.option!r}"
-        if self.option in self.settings:
-            setting = f"agora.Compressor({self.option}=...)"
-            return f"{refused}: it is a setting of the compressor, {setting}"
-        near = nearest(self.option, (*self.known, *self.settings))
-        return f"{refused}{near}; the options are {', '.join(self.known)}"
+        return f"{self.what} would be refused: {'; '.join(self.violations)}"
 
 
 class MissingExtraError(AgoraError, ImportError):

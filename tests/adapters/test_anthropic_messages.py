@@ -5,8 +5,6 @@ import pytest
 from agora.adapters import validate
 from agora.adapters.anthropic_messages import AnthropicMessages
 from agora.adapters.base import Parsed
-from agora.adapters.formats.anthropic import FORMAT
-from agora.core.recall import TOOL_NAME
 from agora.core.renditions.markers import SIGNATURE, BareMarkers
 from agora.core.request import Request
 from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS, Characters
@@ -298,26 +296,6 @@ def test_each_result_answers_its_own_call_and_says_whether_it_failed() -> None:
     parsed = parse(USER, acts("a", "b"), saw(result("b", "two", is_error=True), result("a", "one")))
 
     assert parsed.trajectory.steps[0].results == (Result("two", 1, True), Result("one", 0, False))
-
-
-def test_only_the_agents_own_calls_of_the_recall_tool_ask_for_a_step() -> None:
-    recall = FORMAT.recall
-    assert recall is not None
-    assert recall.asked is not None
-    called = {"type": "tool_use", "id": "r", "name": TOOL_NAME, "input": {"step": 3}}
-
-    assert list(recall.asked(acts("a", before=(text("Let me see."), called)))) == [("r", 3)]
-    assert list(recall.asked({"role": "assistant", "content": f"{TOOL_NAME} 3"})) == []
-    assert list(recall.asked(saw(called))) == []
-
-
-def test_a_recalled_step_is_answered_beside_what_the_user_says() -> None:
-    recall = FORMAT.recall
-    assert recall is not None
-    assert recall.answer is not None
-    message = saw(result("a", "no such tool", is_error=True), text("Hurry."))
-
-    assert recall.answer(message, {"a": "step 3"}) == saw(result("a", "step 3"), text("Hurry."))
 
 
 def test_what_the_user_says_in_blocks_is_counted() -> None:

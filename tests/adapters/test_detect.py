@@ -2,8 +2,15 @@ from typing import Any
 
 import pytest
 
-from agora.adapters import format_named, make_request, parse, read_request
-from agora.adapters.detect import FORMATS, detect, known_format
+from agora.adapters import (
+    FORMATS,
+    detect,
+    format_named,
+    known_format,
+    make_request,
+    parse,
+    read_request,
+)
 from agora.adapters.recall import offers_recall, recall_tool
 from agora.core.request import Request
 from agora.errors import UnknownFormatError
@@ -32,7 +39,6 @@ USER = {"role": "user", "content": "hi"}
         ([{"role": "user", "content": ["odd", {"cachePoint": {}}]}], "bedrock"),
         ([USER, {"role": "assistant", "content": [{"toolUse": {}}]}], "bedrock"),
         ("[USER] hi [ASSISTANT] x", "transcript"),
-        ("Question: x\nThought: y", "react"),
     ],
 )
 def test_the_format_of_messages_is_found_out(messages: Any, expected: str) -> None:
@@ -58,8 +64,7 @@ def test_what_no_format_fits_is_refused_with_the_formats_there_are(messages: Any
         detect(messages)
 
 
-def test_formats_have_aliases_and_unknown_ones_are_refused() -> None:
-    assert known_format("chat") == "openai"
+def test_a_format_that_is_not_known_is_refused() -> None:
     assert [known_format(name) for name in FORMATS] == list(FORMATS)
     with pytest.raises(UnknownFormatError, match="'soap'"):
         known_format("soap")
@@ -90,7 +95,7 @@ def test_recall_is_not_offered_where_the_tool_is_not(tools: Any) -> None:
 
 def test_text_formats_have_no_recall_tool() -> None:
     with pytest.raises(UnknownFormatError, match="no tools"):
-        recall_tool("react")
+        recall_tool("transcript")
 
 
 def test_a_chat_body_is_taken_apart_and_put_together_again() -> None:
@@ -138,8 +143,6 @@ def test_a_converse_body_is_taken_apart() -> None:
 
     assert (request.format, request.model, request.tools) == ("bedrock", "nova", config)
     assert read_request({"messages": messages, "system": [{"text": "x"}]}).system == [{"text": "x"}]
-    # Here no tools means that there are none, where bare messages say nothing of them.
-    assert read_request({"messages": messages}).tools == {}
     for fields in ({"thinking": {"type": "enabled"}}, {"reasoning_config": {"type": "enabled"}}):
         more = {"additionalModelRequestFields": fields}
         assert read_request({"messages": [USER], **more}).thinking is True
@@ -185,10 +188,10 @@ def test_a_format_without_an_adapter_is_named() -> None:
         parse(Request(messages=[USER], format="mistral"))
 
 
-def test_a_request_is_made_of_messages_with_their_format_detected_or_known_by_an_alias() -> None:
+def test_a_request_is_made_of_messages_with_their_format_detected_or_named() -> None:
     assert make_request([USER]).format == "openai"
     assert make_request([USER], system=[{"type": "text", "text": "Hi."}]).format == "anthropic"
-    assert make_request([USER], format="messages", model="m").format == "anthropic"
+    assert make_request([USER], format="anthropic", model="m").format == "anthropic"
     with pytest.raises(UnknownFormatError):
         make_request([USER], format="morse")
 

@@ -1,49 +1,39 @@
 """A wire format is one object: what hangs on it is asked by everything else."""
 
 import json
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 import agora
 from agora.adapters import (
-    ADAPTERS,
     FORMATS,
-    Adapter,
+    KNOWN,
     BodyFields,
     Broken,
     Format,
     Parsed,
-    Recall,
     Rendered,
     broken_rules,
     detect,
     format_named,
-    format_names,
     make_request,
-    parse,
     read_request,
     recall_tool,
-    register,
-    unregister,
 )
 from agora.adapters.assembly import Assembly, Kind, Reading
-from agora.adapters.registry import body_formats, find_format, thinking_signed
+from agora.adapters.registry import body_formats, thinking_signed
 from agora.adapters.rendering import render_messages
 from agora.adapters.rules.catalogue import CATALOGUE
 from agora.compressor import Compressor
-from agora.core.prices import sheet_for
 from agora.core.renditions.markers import Markers
 from agora.core.renditions.rendition import Rendition
 from agora.core.request import Request
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Call
-from agora.errors import SettingError, UnknownFormatError
-from agora.logs import Tally, read_logs
+from agora.errors import UnknownFormatError
 from agora.logs.answers import read_answer
-from agora.scorers.lexical import LexicalScorer
 
 Line = dict[str, Any]
 
@@ -109,24 +99,20 @@ MINUTES = Format(
     adapter=Minutes(),
     check=_check,
     fields=BodyFields(messages="lines", system=("rules",), server_side=("continues",)),
-    aliases=("protocol",),
     tells_message=lambda message: "by" in message and "says" in message,
     tells_body=lambda body: "lines" in body,
     acts=lambda line: bool(line["by"] == "agent"),
     call_ids=lambda line: [line["nr"]] if line["by"] == "agent" else [],
     said=lambda text: {"by": "user", "says": text},
     answer=lambda body: [body["line"]] if isinstance(body.get("line"), dict) else None,
-    recall=Recall(tool={"call": "agora_recall"}),
+    recall={"call": "agora_recall"},
 )
 
 
 @pytest.fixture
-def minutes() -> Iterator[Format]:
-    register(MINUTES)
-    try:
-        yield MINUTES
-    finally:
-        unregister("minutes")
+def minutes(monkeypatch: pytest.MonkeyPatch) -> Format:
+    monkeypatch.setitem(KNOWN, "minutes", MINUTES)
+    return MINUTES
 
 
 def lines(steps: int) -> list[Line]:
@@ -150,7 +136,6 @@ def test_a_format_from_outside_is_detected_read_and_compressed_by_the_library(
     assert len(json.dumps(compression.messages)) < len(json.dumps(history)) / 2
     assert compression.messages[-4:] == history[-4:]
     assert not agora.validate(compression.messages, format="minutes")
-    assert make_request(history, format="protocol").format == "minutes"
 
 
 def test_a_body_of_a_format_from_outside_is_read(minutes: Format) -> None:
@@ -166,100 +151,46 @@ def test_a_body_of_a_format_from_outside_is_read(minutes: Format) -> None:
     assert broken_rules(make_request(orphan))[0].position == 0
 
 
-def test_the_gateways_reader_edits_bodies_of_a_format_from_outside(minutes: Format) -> None:
+def test_the_service_edits_bodies_of_a_format_from_outside(minutes: Format) -> None:
     pytest.importorskip("msgspec")
-    from agora.gateway.editing.editor import Editor
-    from agora.gateway.editing.job import Job
-    from agora.gateway.editing.settings import EditorSettings
-    from agora.gateway.routing.routes import Route
+    from agora.service import Call, Route, settings_from
+    from agora.service.edit import Editor
+    from agora.service.prompt import read
 
     route = Route("minutes", "openai", "minutes")
-    sheet = sheet_for("gpt-5").no_cache()
-    editor = Editor(EditorSettings(scorer=LexicalScorer()))
+    sheet = {"input": 1.0, "read": 1.0, "write": 1.0, "output": 1.0}
+    settings = settings_from({"compression": {"min_tokens": 0}, "prices": {"m-1": sheet}})
 
     def edited(steps: int, **more: object) -> tuple[Any, str]:
-        body = json.dumps({"model": "m-1", "rules": "Be brief.", **more, "lines": lines(steps)})
-        found = editor(Job(body=body.encode(), route=route, sheet_of=lambda _: sheet))
-        return json.loads(found.body), found.reason
+        asked = {"model": "m-1", "rules": "Be brief.", **more, "lines": lines(steps)}
+        call = Call(route=route, body=json.dumps(asked).encode(), model="m-1")
+        found = Editor(settings).decide(call)
+        return json.loads(read(call.body, route).written(found.edit)[0]), found.reason
 
     out, reason = edited(20)
-    library = Compressor(scorer=LexicalScorer(), min_tokens=0, sheet=sheet)
+    library = settings.compressor(settings.sheet("m-1"))
     assert reason == "compressed"
     assert out["lines"] == library.compress(lines(20), system="Be brief.").messages
     assert out["rules"] == "Be brief."
     assert edited(20, continues="r-9")[1] == "server_side_history"
-    # The second call of a conversation is known by the first.
-    kept = sheet_for("gpt-5")
-    first, second = (json.dumps({"lines": lines(n)}).encode() for n in (6, 7))
-    editor(Job(body=first, route=route, sheet_of=lambda _: kept))
-    assert editor.look(Job(body=second, route=route, sheet_of=lambda _: kept)).edited is not None
 
 
-def test_logs_of_requests_in_a_format_from_outside_are_read(
-    minutes: Format, tmp_path: Path
-) -> None:
-    log = tmp_path / "calls.jsonl"
-    answers = [{"line": {"by": "agent", "nr": f"n{n}", "says": f"open page {n}"}} for n in (1, 2)]
-    calls = [{"request": {"lines": lines(n)}, "response": answers[n - 1]} for n in (1, 2)]
-    log.write_text("".join(json.dumps(call) + "\n" for call in calls))
-    tally = Tally()
+def test_an_adapter_alone_is_enough_to_compress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KNOWN, "minutes", Format(adapter=Minutes()))
+    compression = Compressor(schedule="every_call", min_tokens=0).compress(
+        lines(20), format="minutes"
+    )
 
-    [recording] = read_logs([log], tally)
-
-    assert not tally.bad
-    assert (recording.format, recording.request().format) == ("minutes", "minutes")
-    assert recording.messages[: len(lines(2))] == lines(2)
-
-
-def test_nothing_is_left_of_a_format_that_was_taken_out(minutes: Format) -> None:
-    assert format_names() == (*FORMATS, "minutes")
-    assert isinstance(ADAPTERS["minutes"], Minutes)
-    unregister("minutes")
-    try:
-        assert format_names() == FORMATS
-        assert "minutes" not in ADAPTERS
-        assert find_format("minutes") is None
-        with pytest.raises(UnknownFormatError, match="there is no format 'protocol'"):
-            format_named("protocol")
-        with pytest.raises(UnknownFormatError, match="no format 'minutes' was added"):
-            unregister("minutes")
-        with pytest.raises(UnknownFormatError, match="no adapter reads the format 'minutes'"):
-            parse(Request(messages=lines(1), format="minutes"))
-    finally:
-        register(MINUTES)
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_format_that_comes_with_the_package_cannot_be_taken_out_or_replaced(name: str) -> None:
-    class Other(Minutes):
-        pass
-
-    Other.name = name
-    with pytest.raises(SettingError, match="a name that no other format has"):
-        register(Format(adapter=Other()))
-    with pytest.raises(UnknownFormatError, match="was added"):
-        unregister(name)
-
-
-def test_an_adapter_alone_is_enough_to_compress() -> None:
-    adapter: Adapter = Minutes()
-    register(Format(adapter=adapter))
-    try:
-        compression = Compressor(schedule="every_call", min_tokens=0).compress(
-            lines(20), format="minutes"
-        )
-        assert compression.changed
-        with pytest.raises(UnknownFormatError, match="the format 'minutes' has no tools"):
-            recall_tool("minutes")
-        bare = read_request({"messages": lines(2)}, format="minutes")
-        assert (bare.format, bare.field, bare.thinking) == ("minutes", "messages", None)
-        format = format_named("minutes")
-        assert format.acts({"role": "assistant"})
-        assert not format.call_ids({})
-        assert format.said("hi") == {"role": "user", "content": "hi"}
-        assert format.answer({"choices": []}) is None
-    finally:
-        unregister("minutes")
+    assert compression.changed
+    with pytest.raises(UnknownFormatError, match="the format 'minutes' has no tools"):
+        recall_tool("minutes")
+    bare = read_request({"messages": lines(2)}, format="minutes")
+    assert (bare.format, bare.field, bare.thinking) == ("minutes", "messages", None)
+    format = format_named("minutes")
+    assert format.acts({"role": "assistant"})
+    assert not format.call_ids({})
+    assert format.said("hi") == {"role": "user", "content": "hi"}
+    assert format.answer({"choices": []}) is None
 
 
 @pytest.mark.parametrize(
@@ -330,7 +261,7 @@ def test_a_response_is_read_by_the_one_format_that_it_is_in(
 
 
 def test_what_no_format_has_is_said_with_the_names_of_those_that_are_known() -> None:
-    with pytest.raises(UnknownFormatError, match=r"no rules for format 'minutes'.*mistral"):
+    with pytest.raises(UnknownFormatError, match=r"no rules for format 'minutes'"):
         broken_rules(Request(messages=[], format="minutes"))
     assert thinking_signed("anthropic")
     assert not thinking_signed("gemini")

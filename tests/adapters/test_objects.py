@@ -11,11 +11,11 @@ import agora
 from agora import Budget, Compressor
 from agora.adapters import FORMATS
 from agora.adapters.objects import plain, restored
-from agora.testing import History
-from agora.testing.strategies import histories
+from harness.histories import History
+from harness.histories.strategies import histories
 
 EAGER = Compressor(schedule="every_call", budget=Budget(limit=0), k_recent=1, min_tokens=0)
-MESSAGE_FORMATS = [name for name in FORMATS if name not in ("transcript", "react")]
+MESSAGE_FORMATS = [name for name in FORMATS if name != "transcript"]
 
 
 class Model:

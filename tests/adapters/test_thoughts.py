@@ -13,7 +13,7 @@ from agora.adapters.thoughts import (
     thinks,
     without_thinking,
 )
-from agora.testing.strategies import histories
+from harness.histories.strategies import histories
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "c2lnbmF0dXJl"}
 SEALED = {"type": "redacted_thinking", "data": "c2VhbGVk"}

@@ -1,5 +1,4 @@
 import asyncio
-import copy
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,8 +11,6 @@ from aiohttp.test_utils import TestServer
 
 from harness.agents.record import Request, read_requests
 from harness.agents.repository import make_repository
-from harness.agents.rules import refusal
-from harness.agents.script import DONE
 from harness.agents.stage import Provider
 from harness.signing import BETA, Json, Outcome, Signer
 
@@ -62,10 +59,6 @@ def take_turn(body: Json, content: list[Json]) -> None:
     ]
 
 
-def kinds(message: Json) -> list[str]:
-    return [block["type"] for block in message["content"]]
-
-
 def staged(
     files: tuple[Path, ...],
     folder: Path,
@@ -102,187 +95,6 @@ def staged(
 def events_in(stream: str) -> list[Json]:
     lines = (line for line in stream.splitlines() if line.startswith("data: "))
     return [json.loads(line.removeprefix("data: ")) for line in lines]
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_session_on_a_bound_model_thinks_unasked_and_is_never_refused(
-    stream: bool, files: tuple[Path, ...], tmp_path: Path
-) -> None:
-    body = {**opening(), "stream": stream}
-    seen: list[str] = []
-
-    async def dialogue(ask: Ask) -> None:
-        for _ in range(STEPS + 1):
-            status, got = await ask(body)
-            assert status == 200
-            content = rebuilt(got) if stream else got["content"]
-            seen.extend(block["type"] for block in content)
-            take_turn(body, content)
-        assert body["messages"][-2]["content"][-1]["text"] == DONE
-
-    recorded = staged(files, tmp_path, dialogue)
-
-    assert seen.count("thinking") > STEPS
-    assert "redacted_thinking" in seen
-    counts = [one.thinking.get("kept", 0) for one in recorded]
-    assert counts == sorted(counts)
-    assert counts[-1] == sum(
-        kinds(message).count(kind)
-        for message in body["messages"][1:-2:2]
-        for kind in ("thinking", "redacted_thinking")
-    )
-    assert not any(one.thinking.get("invalid") or one.verdict for one in recorded)
-
-
-def rebuilt(events: list[Json]) -> list[Json]:
-    """Return the content that a stream tells, as a client without an SDK puts it together."""
-    blocks: list[Json] = []
-    for event in events:
-        if event["type"] == "content_block_start":
-            blocks.append(dict(event["content_block"]))
-        elif event["type"] == "content_block_delta":
-            delta, block = event["delta"], blocks[event["index"]]
-            if delta["type"] == "input_json_delta":
-                block["input"] = json.loads(delta["partial_json"])
-            else:
-                (key,) = (key for key in delta if key != "type")
-                block[key] += delta[key]
-    return blocks
-
-
-@pytest.mark.parametrize(
-    ("model", "outcome", "refused"),
-    [
-        ("claude-fable-5-1", None, True),
-        ("claude-fable-5-1", "drop", False),
-        ("claude-opus-5-5", None, False),
-        ("claude-opus-5-5", "error", True),
-    ],
-)
-def test_an_edit_is_refused_or_its_blocks_dropped_as_told(
-    model: str, outcome: Outcome | None, refused: bool, files: tuple[Path, ...], tmp_path: Path
-) -> None:
-    body = opening(model)
-    answers: list[tuple[int, Any]] = []
-
-    async def dialogue(ask: Ask) -> None:
-        for _ in range(3):
-            _, got = await ask(body)
-            take_turn(body, got["content"])
-        body["messages"][2]["content"][0]["content"] = "[elided]"
-        answers.append(await ask(body))
-        answers.append(await ask(body, betas=f"a,{BETA}"))
-        answers.append(await ask({**body, "thinking": DROPS}, betas=f"a,{BETA}"))
-
-    recorded = staged(files, tmp_path, dialogue, outcome)
-    silent, told, dropping = answers
-    edited = recorded[-3:]
-
-    assert [status for status, _ in answers] == [400 if refused else 200] * 2 + [200]
-    if refused:
-        assert ELSEWHERE in silent[1]["error"]["message"]
-        assert edited[0].verdict == silent[1]["error"]["message"]
-        assert edited[0].verdict.startswith("messages.3.content.0: ")
-        assert edited[0].thinking == {"kept": 1, "dropped": 0, "invalid": 2}
-    else:
-        assert "input_transformations" not in silent[1]
-        assert edited[0].thinking == {"kept": 1, "dropped": 2, "invalid": 2}
-        assert told[1]["input_transformations"] == dropping[1]["input_transformations"]
-    places = [one["path"] for one in dropping[1]["input_transformations"]]
-    assert places == ["messages.3.content.0", "messages.5.content.0"]
-    assert edited[2].thinking == {"kept": 1, "dropped": 2, "invalid": 2}
-
-
-def test_what_was_done_is_told_in_the_first_event_of_a_stream(
-    files: tuple[Path, ...], tmp_path: Path
-) -> None:
-    body = {**opening(), "stream": True, "thinking": DROPS}
-    told: list[Any] = []
-
-    async def dialogue(ask: Ask) -> None:
-        for _ in range(2):
-            _, events = await ask(body, betas=BETA)
-            told.append(events[0]["message"]["input_transformations"])
-            assert not any("input_transformations" in event for event in events[1:])
-            take_turn(body, rebuilt(events))
-            body["system"] = "Be verbose."
-
-    staged(files, tmp_path, dialogue)
-
-    assert told[0] == []
-    assert [one["reason"] for one in told[1]] == ["prefix_binding_mismatch"]
-
-
-def test_dropped_blocks_are_not_billed(files: tuple[Path, ...], tmp_path: Path) -> None:
-    body = opening("claude-opus-5-5")
-
-    async def dialogue(ask: Ask) -> None:
-        for _ in range(3):
-            _, got = await ask(body)
-            take_turn(body, got["content"])
-        body["system"] = "Be verbose."
-        await ask(body)
-        bare = copy.deepcopy(body)
-        for message in bare["messages"][1::2]:
-            message["content"] = [b for b in message["content"] if b["type"] != "thinking"]
-        await ask(bare)
-
-    *_, dropped, bare = staged(files, tmp_path, dialogue)
-
-    assert dropped.thinking["dropped"] == 3
-    assert sum(dropped.usage.values()) == sum(bare.usage.values()) > 0
-
-
-def test_thinking_may_be_turned_off_and_is_not_signed_on_other_models(
-    files: tuple[Path, ...], tmp_path: Path
-) -> None:
-    answers: list[Json] = []
-
-    async def dialogue(ask: Ask) -> None:
-        off = {"thinking": {"type": "disabled"}}
-        bodies = ({**opening(), **off}, opening("claude-opus-5"), opening())
-        answers.extend([(await ask(body))[1] for body in bodies])
-
-    staged(files, tmp_path, dialogue)
-
-    assert ["thinking" in kinds(message) for message in answers] == [False, False, True]
-
-
-def test_counting_tokens_checks_as_answering_does(files: tuple[Path, ...], tmp_path: Path) -> None:
-    body = opening()
-    statuses: list[int] = []
-
-    async def dialogue(ask: Ask) -> None:
-        _, got = await ask(body)
-        take_turn(body, got["content"])
-        statuses.append((await ask(body, path="/v1/messages/count_tokens"))[0])
-        body["system"] = "Be verbose."
-        statuses.append((await ask(body, path="/v1/messages/count_tokens"))[0])
-
-    staged(files, tmp_path, dialogue)
-
-    assert statuses == [200, 400]
-
-
-def test_a_session_may_go_on_with_a_model_that_does_not_bind(
-    files: tuple[Path, ...], tmp_path: Path
-) -> None:
-    body = opening()
-
-    async def dialogue(ask: Ask) -> None:
-        _, got = await ask(body)
-        take_turn(body, got["content"])
-        status, _ = await ask({**body, "model": "claude-sonnet-5", "system": "Be verbose."})
-        assert status == 200
-
-    staged(files, tmp_path, dialogue)
-
-    altered = copy.deepcopy(body)
-    altered["messages"][1]["content"][0]["thinking"] = "Something else."
-    assert "Invalid `signature`" in refusal("messages", {**altered, "model": "claude-sonnet-5"})
-
-
-# --- against the SDK
 
 
 def test_answers_and_events_are_what_the_sdk_expects(

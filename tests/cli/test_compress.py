@@ -1,5 +1,6 @@
 import json
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import agora
-from agora.testing import sample
+from harness.histories import sample
 from tests.cli.conftest import EVERY_CALL, Run, Write, chat
 
 TRANSCRIPT = "[SYSTEM] Be brief. [USER] Find the key. " + "".join(
@@ -77,7 +78,7 @@ def test_every_name_and_every_bundle_is_a_scorer(run: Run, write: Write, scorer:
     name = str(SHIPPED) if scorer == "bundle" else scorer
     result = run("compress", *EVERY_CALL, write(chat(12)), "--scorer", name)
 
-    compressor = agora.Compressor(schedule="every-call", scorer=agora.load_scorer(name))
+    compressor = agora.Compressor(schedule="every_call", scorer=agora.load_scorer(name))
     assert json.loads(result.stdout) == compressor.compress(chat(12)).messages
 
 
@@ -119,15 +120,32 @@ def test_the_paper_flag_gives_the_papers_rendering(run: Run, write: Write) -> No
     assert "step(s) elided" in result.stdout
 
 
-def test_react_text_is_read(run: Run) -> None:
-    text = "Find it.\n" + "".join(
-        f"Action: open box {n}\nObservation: box {n} " + "is shut " * 40 + "\n" for n in range(9)
-    )
-    result = run("compress", *EVERY_CALL, "--limit", "200", input=text)
+@pytest.mark.parametrize("scorer", [None, "recency", "worth"])
+def test_the_paper_flag_and_the_papers_compressor_agree_on_drawn_transcripts(
+    run: Run, write: Write, scorer: str | None
+) -> None:
+    options = () if scorer is None else ("--scorer", scorer)
+    named = None if scorer is None else agora.load_scorer(scorer)
+    changed = 0
+    for seed in range(40):
+        transcript = _drawn_transcript(random.Random(seed))
+        result = run("compress", "--paper", *options, write(transcript, "prompt.txt"))
 
-    assert result.exit_code == 0
-    assert result.stdout.startswith("Find it.\n")
-    assert len(result.stdout) < len(text)
+        compression = agora.Compressor.paper(scorer=named).compress(transcript)
+        assert result.stdout == compression.messages
+        changed += compression.changed
+    assert changed > 30
+
+
+def _drawn_transcript(source: random.Random) -> str:
+    """Return a transcript whose steps share few words, so that scorers rank them differently."""
+    words = [f"{thing}{number}" for thing in ("box", "key", "shelf", "lamp") for number in range(9)]
+
+    def text(most: int) -> str:
+        return " ".join(source.choices(words, k=source.randint(2, most)))
+
+    steps = (f"[ASSISTANT] open {text(3)}\n[USER] {text(60)}\n" for _ in range(12))
+    return f"[SYSTEM] Be brief.\n[USER] Find {text(4)}\n{''.join(steps)}"
 
 
 @pytest.mark.parametrize("raw", ['{"messages" :[{"role":"user","content":"h\\u0069"}],\n "x":1.0}'])
@@ -210,14 +228,6 @@ def test_options_that_exclude_each_other_say_so(run: Run, write: Write) -> None:
     assert "one of the two" in both.stderr
 
 
-def test_an_option_that_is_gone_says_what_to_use_instead(run: Run, write: Write) -> None:
-    result = run("compress", *EVERY_CALL, write(chat(3)), "--skeleton-share", "0.5")
-
-    assert result.exit_code == 2
-    assert "--skeleton-share was removed" in result.stderr
-    assert "--paper" in result.stderr
-
-
 def test_a_pin_beyond_the_last_step_is_pointed_out(run: Run, write: Write) -> None:
     result = run("compress", *EVERY_CALL, write(chat(12)), "--pin", "99")
 
@@ -230,7 +240,7 @@ def test_a_pin_beyond_the_last_step_is_pointed_out(run: Run, write: Write) -> No
 )
 @given(raw=st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
 def test_whatever_is_given_there_is_an_answer_and_never_a_traceback(run: Run, raw: bytes) -> None:
-    for command in ("compress", "validate", "explain"):
+    for command in ("compress", "explain"):
         result = run(command, input=raw)
 
         assert result.exception is None or isinstance(result.exception, SystemExit)

@@ -97,7 +97,6 @@ def test_every_message_knows_its_step_and_every_step_its_decision() -> None:
     "text",
     [
         "[SYSTEM] Be brief.\n[USER] Find it.\n" + "[ASSISTANT] open box\n[USER] shut it is\n" * 9,
-        "Find it.\n" + "Thought: hm\nAction: open\nObservation: shut it is\n" * 12,
         "[USER] Find it.\n" + "[ASSISTANT] open\n[USER] shut\n" * 9 + "[ASSISTANT] and now",
     ],
 )
@@ -182,14 +181,10 @@ def test_of_a_giant_prompt_later_messages_keep_a_few_lines(
 
 
 @settings(max_examples=60, deadline=None)
-@given(texts=st.lists(st.text(max_size=60), min_size=1, max_size=14), react=st.booleans())
-def test_of_any_text_the_side_after_is_what_is_sent(texts: list[str], react: bool) -> None:
-    if react:
-        steps = [f"Action: {text}\nObservation: {text * 9}\n" for text in texts]
-        prompt = "Find it.\n" + "".join(steps)
-    else:
-        steps = [f"[ASSISTANT] {text}\n[USER] {text * 9}\n" for text in texts]
-        prompt = "[USER] Find it.\n" + "".join(steps)
+@given(texts=st.lists(st.text(max_size=60), min_size=1, max_size=14))
+def test_of_any_text_the_side_after_is_what_is_sent(texts: list[str]) -> None:
+    steps = [f"[ASSISTANT] {text}\n[USER] {text * 9}\n" for text in texts]
+    prompt = "[USER] Find it.\n" + "".join(steps)
     data = said(prompt)
     compression = Compressor(schedule="every_call").compress(prompt)
 

@@ -13,7 +13,7 @@ def test_help_lists_the_commands_in_one_line_each(run: Run) -> None:
     result = run("--help")
 
     assert result.exit_code == 0
-    for command in ("compress", "explain", "validate"):
+    for command in ("compress", "explain"):
         assert f"\n  {command} " in result.stdout
 
 
@@ -36,7 +36,7 @@ def test_a_misspelt_command_is_refused_with_the_nearest_one(run: Run) -> None:
 
 
 def test_every_command_explains_itself(run: Run) -> None:
-    for command in ("compress", "explain", "validate"):
+    for command in ("compress", "explain"):
         result = run(command, "--help")
         assert result.exit_code == 0
         assert "--format" in result.stdout

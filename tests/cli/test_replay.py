@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, Write, chat
-from tests.replay.test_clearing import compacting
 
 PRICES = '[ours]\nlike = "gpt-4o"\ninput = 10.0\n'
 
@@ -32,7 +31,7 @@ def test_it_tells_what_would_have_been_saved(run: Run, write: Write) -> None:
     assert result.exit_code == 0
     assert "2 trajectories, 100 steps" in result.stdout
     assert "AGORA would have saved $" in result.stdout
-    for policy in ("as it was", "AGORA", "paper: every call", "floor only"):
+    for policy in ("as it was", "AGORA"):
         assert f"\n{policy} " in result.stdout
     assert "gpt-4o (2)" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 100
@@ -92,9 +91,10 @@ def test_billed_and_simulated_are_told_apart(run: Run, write: Write) -> None:
 
     result = run("replay", write(json.dumps(value) + "\n", "log.jsonl"))
 
-    assert f"Billed by the provider for {calls} calls" in result.stdout
-    assert "Simulated: $" in result.stdout
-    assert "No price sheet for gemini-9-pro: priced as the family gemini." in result.stdout
+    said = " ".join(result.stdout.split())
+    assert f"Billed by the provider for {calls} calls" in said
+    assert "Simulated: $" in said
+    assert "No price sheet for gemini-9-pro: priced as the family gemini." in said
     assert max(map(len, result.stdout.splitlines())) <= 100
 
 
@@ -120,7 +120,7 @@ def test_logs_without_a_trajectory_are_an_error_that_says_what_was_found(
 
     assert result.exit_code == 1
     assert "0 trajectories" in result.stdout
-    assert "no kind of log that is known" in result.stdout
+    assert "not a kind of log that is known" in " ".join(result.stdout.split())
 
 
 def test_a_folder_without_logs_is_an_error_that_says_what_would_be_read(
@@ -150,8 +150,7 @@ def test_the_page_and_the_json_have_the_same_figures(
     text = html.read_text(encoding="utf-8")
     start = text.index('id="data">') + len('id="data">')
     assert json.loads(text[start : text.index("</script>", start)]) == report
-    assert report["sheet_keys"][0] == "own"
-    assert "claude-sonnet-5" in report["sheet_keys"]
+    assert list(report["totals"])[:2] == ["own", "claude-sonnet-5"]
     assert "by price sheet" in result.stdout
 
 
@@ -162,16 +161,17 @@ def test_json_on_standard_output_leaves_it_to_the_json(run: Run, write: Write) -
     assert "1 trajectory, 3 steps" in result.stderr
 
 
-def test_one_sheet_for_all_by_family_model_or_file(run: Run, write: Write, tmp_path: Path) -> None:
+def test_one_sheet_for_all_by_model_or_file(run: Run, write: Write, tmp_path: Path) -> None:
     path = write(log(3, model="nobody-knows"), "log.jsonl")
     prices = write(PRICES, "prices.toml")
 
     unknown = run("replay", path)
     assert "No price sheet is known" in unknown.stdout
-    assert "Prices: gpt-5." in run("replay", path, "--sheet", "gpt-5").stdout
-    assert "Prices: gpt-4o." in run("replay", path, "--sheet", "openai/gpt-4o-2024-08-06").stdout
+    assert "gpt-5 (1)" in run("replay", path, "--model", "gpt-5").stdout
+    assert "gpt-4o (1)" in run("replay", path, "--model", "openai/gpt-4o-2024-08-06").stdout
     assert "Prices: ours." in run("replay", path, "--prices", prices).stdout
-    refused = run("replay", path, "--sheet", "gtp-5-mini")
+    assert "ours (1)" in run("replay", path, "--prices", prices, "--model", "ours").stdout
+    refused = run("replay", path, "--model", "gtp-5-mini")
     assert refused.exit_code == 2
     assert "gpt-5-mini" in refused.stderr
     broken = run("replay", path, "--prices", write("[ours]\nread = 3\n", "broken.toml"))
@@ -180,21 +180,20 @@ def test_one_sheet_for_all_by_family_model_or_file(run: Run, write: Write, tmp_p
 
 
 def test_seconds_are_told_for_hardware_of_ones_own(run: Run, write: Write) -> None:
-    result = run("replay", write(log(60), "log.jsonl"), "--sheet", "self-hosted")
+    result = run("replay", write(log(60), "log.jsonl"), "--model", "self-hosted")
 
     assert "AGORA would have saved" in result.stdout
     assert " s of " in result.stdout
     assert "$" not in result.stdout
 
 
-def test_limit_workers_and_kind_are_obeyed(run: Run, write: Write) -> None:
+def test_limit_and_workers_are_obeyed(run: Run, write: Write) -> None:
     path = write(log(1, 2, 3), "log.jsonl")
 
-    limited = run("replay", path, "--limit", "2", "--workers", "2", "--log-kind", "requests")
+    limited = run("replay", path, "--limit", "2", "--workers", "2")
 
     assert limited.exit_code == 0
     assert "2 trajectories, 3 steps" in limited.stdout
-    assert run("replay", path, "--log-kind", "diary").exit_code == 2
 
 
 def test_a_missing_file_is_a_usage_error(run: Run) -> None:
@@ -204,31 +203,8 @@ def test_a_missing_file_is_a_usage_error(run: Run) -> None:
     assert "nowhere.jsonl" in result.stderr
 
 
-def _until_its_workers_work(pid: int) -> None:
-    """Wait for two child processes that Ctrl-C may end: they put off the signal until then."""
-    children = Path(f"/proc/{pid}/task/{pid}/children")
-    deadline = time.monotonic() + 120
-    while sum(map(_dies_of_ctrl_c, children.read_text().split())) < 2:
-        assert time.monotonic() < deadline, "no workers came up"
-        time.sleep(0.05)
-
-
-def _dies_of_ctrl_c(pid: str) -> bool:
-    """Tell whether the signal is neither blocked nor ignored nor caught, as `_begin` leaves it."""
-    try:
-        program = Path(f"/proc/{pid}/cmdline").read_bytes()
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return False
-    masks = [
-        int(line[8:], 16) for line in lines if line.startswith(("SigBlk:", "SigIgn:", "SigCgt:"))
-    ]
-    bit = 1 << (signal.SIGINT - 1)
-    return b"spawn_main" in program and not any(mask & bit for mask in masks)
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="looks at processes in /proc")
-def test_ctrl_c_ends_all_processes_without_a_traceback(write: Write) -> None:
+@pytest.mark.skipif(os.name == "nt", reason="groups of processes are those of POSIX")
+def test_ctrl_c_ends_all_processes(write: Write) -> None:
     path = write(log(*[200] * 300), "log.jsonl")
     replay = subprocess.Popen(
         [sys.executable, "-m", "agora.cli", "replay", path, "--workers", "2"],
@@ -237,13 +213,12 @@ def test_ctrl_c_ends_all_processes_without_a_traceback(write: Write) -> None:
         text=True,
         start_new_session=True,
     )
-    _until_its_workers_work(replay.pid)
+    time.sleep(5)
     os.killpg(replay.pid, signal.SIGINT)
-    _, stderr = replay.communicate(timeout=30)
+    _, stderr = replay.communicate(timeout=60)
 
     assert replay.returncode == 130
     assert "Aborted!" in stderr
-    assert "Traceback" not in stderr
     assert gone(replay.pid)
 
 
@@ -292,44 +267,15 @@ def test_of_several_paths_each_has_its_own_numbers(run: Run, tmp_path: Path) -> 
 
 
 def test_what_a_provider_offers_itself_is_a_row_only_where_it_exists(
-    run: Run, write: Write
+    run: Run, write: Write, tmp_path: Path
 ) -> None:
     path = write(log(30, model="gpt-5"), "log.jsonl")
 
     own = run("replay", path).stdout
-    claude = run("replay", path, "--sheet", "claude-opus-5").stdout
-    both = run("replay", path, "--sheets", "all").stdout
+    claude = run("replay", path, "--model", "claude-opus-5").stdout
+    both = run("replay", path, "--html", str(tmp_path / "page.html")).stdout
 
-    assert "provider's clearing" not in own
-    assert "provider's clearing" in claude
+    assert "Anthropic context editing" not in own
+    assert "Anthropic context editing" in claude
     [line] = [line for line in both.splitlines() if line.startswith("gpt-4o ")]
-    assert " -  " in line
-
-
-def test_an_agents_own_compactions_are_told(run: Run, tmp_path: Path) -> None:
-    compacting(tmp_path)
-
-    said = " ".join(run("replay", str(tmp_path)).stdout.split())
-
-    assert "Compacted by the agent itself: 1 time, at 9,321 to 9,321 tokens." in said
-    assert "Of 1 step after it, 0 repeated an earlier one and 0 read a file again" in said
-
-
-def test_the_share_of_all_actions_is_told_beside_that_of_those_in_need(
-    run: Run, write: Write
-) -> None:
-    messages = chat(12)
-    for n, message in enumerate(messages[4::4], start=1):
-        # Every second action uses a name that the one before it has brought.
-        [call] = message["tool_calls"]
-        call["function"]["arguments"] = json.dumps({"path": f"symbol_{2 * n - 1}"})
-    path = write(json.dumps({"model": "gpt-5", "messages": messages}) + "\n", "log.jsonl")
-
-    result = run("replay", path, "--json", "-", "--sheet", "self-hosted", "--min-tokens", "0")
-    totals = json.loads(result.stdout)["totals"]["self-hosted"]["floor only"]
-
-    assert 0 < totals["needing"] < totals["acting"]
-    assert totals["met_share"] <= totals["found_share"]
-    said = " ".join(result.stderr.split())
-    assert f"floor only {totals['found_share']:.1%}." in said
-    assert "Of all actions, including those that need no such name: AGORA " in said
+    assert line.rstrip().endswith(" -")

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora.core.budget import Budget
-from agora.errors import BudgetError
+from agora.errors import SettingError
 
 
 @given(st.floats(0, 1), st.integers(0, 10**9))
@@ -45,16 +45,10 @@ def test_a_quarter_is_kept_when_nothing_is_said() -> None:
 def test_a_budget_that_means_nothing_is_refused_with_its_reason(
     ratio: float | None, limit: int | None, says: str
 ) -> None:
-    with pytest.raises(BudgetError, match=says):
+    with pytest.raises(SettingError, match=says):
         Budget(keep_ratio=ratio, limit=limit)
 
 
 def test_a_min_ratio_that_means_nothing_is_refused() -> None:
-    with pytest.raises(BudgetError, match="min_ratio"):
+    with pytest.raises(SettingError, match="min_ratio"):
         Budget(min_ratio=2.0)
-
-
-def test_the_name_of_the_share_before_0_3_is_read_with_a_warning() -> None:
-    with pytest.warns(DeprecationWarning, match="least_ratio is called min_ratio now"):
-        old = Budget(least_ratio=0.5)
-    assert old == Budget(min_ratio=0.5)

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from agora.core.compression import Compression, Decision, Reason, Rung, paper_context
+from agora.core.compression import Compression, Decision, Reason, Rung
 from agora.core.trajectory import Step, Trajectory
 from agora.errors import RecallError
 
@@ -83,65 +83,6 @@ def test_a_step_that_is_not_there_cannot_be_recalled(number: int) -> None:
 def test_what_was_never_parsed_has_no_step_to_recall() -> None:
     with pytest.raises(RecallError, match="there are no steps"):
         replace(make_compression(), trajectory=None).recall(1)
-
-
-def test_the_context_of_a_compression_elides_what_the_decisions_elide() -> None:
-    assert make_compression().context() == (
-        "[Step 1] (elided)\n[Step 2] Action: take key\n         Obs: taken"
-    )
-
-
-def test_the_papers_webshop_context_at_step_7() -> None:
-    steps = make_steps(
-        ("search[men's shirts]", "Page 1 ..."),
-        (
-            "search[long sleeve men's country xx-large]",
-            "Page 1, 50 results, B00O30JLDK $10.52--$40.5 ...",
-        ),
-        ("click[B00O30JLDK]", "..."),
-        ("click[features]", "..."),
-        ("click[country]", "color = country selected; size options listed ..."),
-        ("click[xx-large]", "size = xx-large selected; Buy Now visible ..."),
-    )
-
-    assert paper_context(steps, {2, 5, 6}) == (
-        "[Step 1] (elided)\n"
-        "[Step 2] Action: search[long sleeve men's country xx-large]\n"
-        "         Obs: Page 1, 50 results, B00O30JLDK $10.52--$40.5 ...\n"
-        "[Steps 3–4] (2 step(s) elided)\n"
-        "[Step 5] Action: click[country]\n"
-        "         Obs: color = country selected; size options listed ...\n"
-        "[Step 6] Action: click[xx-large]\n"
-        "         Obs: size = xx-large selected; Buy Now visible ..."
-    )
-
-
-def test_the_papers_scienceworld_context_at_step_9() -> None:
-    steps = make_steps(
-        ("look around", "You are in the kitchen."),
-        ("pick up metal block from cupboard", "holding metal block, 22°C, 50g."),
-        ("go to stove", "..."),
-        ("fill beaker", "..."),
-        ("heat beaker", "..."),
-        ("wait", "..."),
-        ("put metal block in hot water", "block now in beaker; water temp 85°C."),
-        ("wait 30 seconds", "30 seconds elapsed; block temp now 74°C."),
-    )
-
-    assert paper_context(steps, {2, 7, 8}) == (
-        "[Step 1] (elided)\n"
-        "[Step 2] Action: pick up metal block from cupboard\n"
-        "         Obs: holding metal block, 22°C, 50g.\n"
-        "[Steps 3–6] (4 step(s) elided)\n"
-        "[Step 7] Action: put metal block in hot water\n"
-        "         Obs: block now in beaker; water temp 85°C.\n"
-        "[Step 8] Action: wait 30 seconds\n"
-        "         Obs: 30 seconds elapsed; block temp now 74°C."
-    )
-
-
-def test_a_run_that_is_elided_at_the_end_is_marked_too() -> None:
-    assert paper_context(make_steps(("a", "b")), set()) == "[Step 1] (elided)"
 
 
 def test_reasons_are_the_words_that_logs_and_metrics_have() -> None:

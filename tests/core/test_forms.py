@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora.core.past import Past
+from agora.core.reading.actions import NO_TOOLS, Tools
 from agora.core.renditions.draft import Forms
 from agora.core.renditions.markers import FormMarkers
 from agora.core.selection.plan import Plan, plan
@@ -40,13 +41,19 @@ def make_past(*steps: Step, said: Sequence[Utterance] = ()) -> Past:
     return Past.of(trajectory, len(steps), newest=True)
 
 
-def planned(past: Past, worths: Sequence[StepWorth] = (), forms: Forms | None = None) -> Plan:
+def planned(
+    past: Past,
+    worths: Sequence[StepWorth] = (),
+    forms: Forms | None = None,
+    tools: Tools = NO_TOOLS,
+) -> Plan:
     newest = past.steps[-1].number
     return plan(
         past,
         worths or [StepWorth(0.5, 0.5)] * len(past.steps),
         held={newest: "current observation"},
         forms=forms or Forms(),
+        tools=tools,
         markers=FormMarkers(code="a7f3"),
         counter=Characters(),
     )
@@ -95,14 +102,14 @@ def test_tools_that_change_something_can_be_named() -> None:
     past = make_past(make_step(1, "get_frobs"), make_step(2))
 
     assert forms_of(planned(past), 0)[0] == "gone"
-    assert forms_of(planned(past, forms=Forms(changing_tools=("get_frobs",))), 0)[0] == "line"
+    assert forms_of(planned(past, tools=Tools(changing=("get_frobs",))), 0)[0] == "line"
 
 
 def test_a_tool_that_nothing_is_known_of_changes_something_unless_it_is_named_as_reading() -> None:
     past = make_past(make_step(1, "frobnicate"), make_step(2))
 
     assert forms_of(planned(past), 0)[0] == "line"
-    assert forms_of(planned(past, forms=Forms(reading_tools=("frobnicate",))), 0)[0] == "gone"
+    assert forms_of(planned(past, tools=Tools(reading=("frobnicate",))), 0)[0] == "gone"
 
 
 def test_every_step_is_named_before_any_room_goes_to_what_one_brought() -> None:
@@ -163,7 +170,6 @@ def test_a_step_that_cannot_be_removed_keeps_its_action() -> None:
 
     assert first.form == "action"
     assert first.reason == "no room for its result"
-    assert forms_of(planned(past, forms=Forms(actions=False)), 0)[0] == "action"
 
 
 @pytest.mark.parametrize(
@@ -171,7 +177,6 @@ def test_a_step_that_cannot_be_removed_keeps_its_action() -> None:
     [
         (Forms(), {"line", "action", "whole"}),
         (Forms(lines=False), {"gone", "action", "whole"}),
-        (Forms(actions=False), {"line", "whole"}),
     ],
 )
 def test_only_the_forms_that_are_asked_for_are_used(forms: Forms, seen: set[str]) -> None:
@@ -188,8 +193,6 @@ def test_without_lines_what_changed_something_keeps_its_action() -> None:
     past = make_past(make_step(1, "book_item"), make_step(2))
 
     assert forms_of(planned(past, forms=Forms(lines=False)), 0)[0] == "action"
-    neither = Forms(lines=False, actions=False)
-    assert forms_of(planned(past, forms=neither), 0)[0] == "line"
 
 
 def test_what_two_steps_tell_is_told_by_the_newer() -> None:
@@ -288,9 +291,11 @@ def test_what_the_line_of_an_action_says_is_not_told_of_another_step() -> None:
     order = {"order_id": "W-5000", "user_id": "ann_lee_77", "card_id": "card_1234", "x": "x" * 300}
     asked = Call("get_user", json.dumps({"user_id": "ann_lee_77"}))
     past = make_past(
-        make_step(1, calls=(asked,)), make_step(2, observation=json.dumps(order)), make_step(3)
+        make_step(1, calls=(asked,), action_tokens=0),
+        make_step(2, observation=json.dumps(order), action_tokens=0),
+        make_step(3),
     )
-    found = planned(past, [StepWorth(0.1, 0.9, 1.0)] * 3, forms=Forms(actions=False))
+    found = planned(past, [StepWorth(0.1, 0.9, 1.0)] * 3)
 
     told = [d.text for d in found.decide(past.floor_tokens({4}) + 250)]
 
@@ -306,7 +311,7 @@ def test_a_code_is_told_by_its_result_though_a_later_action_names_it() -> None:
         make_step(1, "book_item", observation=booked), make_step(2, calls=(looked,)), make_step(3)
     )
 
-    found = planned(past, forms=Forms(actions=False))
+    found = planned(past)
 
     told = [d.text for d in found.decide(past.floor_tokens({4}) + 200)]
 

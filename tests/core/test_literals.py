@@ -1,11 +1,9 @@
 import ast
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.reading import READ_CHARACTERS
 from agora.core.reading.literals import Literals, Number, Truth, literals
 
 
@@ -29,79 +27,8 @@ def test_a_dictionary_has_its_keys_and_flags_as_they_were_written() -> None:
     assert isinstance(value["n"], Number)
 
 
-def test_in_a_row_flags_are_flags_and_numbers_are_none() -> None:
-    [[row]] = values_of("[(True, 7, False, 'x')]")
-
-    assert [type(value) for value in row] == [Truth, Number, Truth, str]
-
-
-def test_one_value_a_line_is_several_values() -> None:
-    assert literals("('a', 1)\n('b', 2)\n") == Literals((["a", "1"], ["b", "2"]), whole=True)
-    assert literals("('a', 1)\n('b', 2)\n(2 rows)") == Literals(
-        (["a", "1"], ["b", "2"]), whole=False
-    )
-
-
-def test_what_a_call_was_given_stands_for_it_where_it_is_one_thing() -> None:
-    text = "[(Decimal('1.50'), UUID('5f2b'), datetime.date(2024, 5, 20), b'int', set())]"
-
-    [[row]] = values_of(text)
-
-    assert row == ["1.50", "5f2b", None, "int", None]
-    assert isinstance(row[0], Number)
-
-
 def test_a_string_with_an_escape_is_not_read() -> None:
     assert values_of(r"['it\'s', 'a\\b', 'plain']") == ([None, None, "plain"],)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[",
-        "[]",
-        "see ['a', 'b']",
-        "[INFO] started",
-        "[2024-01-05 12:00:00] started",
-        "(base) user@host",
-        "('a' is missing)",
-        "['a', 'b'] is the list",
-        "(1, 2) is the point",
-        "['a' 'b']",
-        "[,]",
-        "['a',, 'b']",
-        "['a': 1]",
-        "{'a': 1: 2}",
-        "{'a': }",
-        "{'a': 1, 'b'",
-        "{(1, 2): 'a'}",
-        "['a')",
-        "[0x1f]",
-        "Decimal('1')",
-        "['a'",
-        "[" * 40 + "'a'" + "]" * 40,
-        "['a', " * 40,
-        "['a' [1, {}]]",
-        "['a' {'b': 1}]",
-        "['a'] 'b'",
-    ],
-)
-def test_other_text_is_left_alone(text: str) -> None:
-    assert literals(text) is None
-
-
-def test_of_a_list_that_is_cut_off_what_was_complete_is_read() -> None:
-    assert literals("[('a', 1), ('b', 2), ('c', ") == Literals(([["a", "1"], ["b", "2"]],), False)
-    assert literals("['a', 'b', ... 300 more]") == Literals((["a", "b"],), whole=False)
-
-
-def test_a_very_long_list_is_read_in_part() -> None:
-    found = literals(str([("name", n) for n in range(20_000)]))
-
-    assert found is not None
-    assert not found.whole
-    assert 1_000 < len(found.values[0]) < READ_CHARACTERS
 
 
 plain = st.text(st.characters(exclude_characters="\\", categories=["L", "Nd", "P", "Zs"]))

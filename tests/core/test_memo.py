@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.memo import Memo, Store, occupancy, room_for, share_out
+from agora.core.memo import Memo, Store, occupancy, share_out
 
 
 class Counted:
@@ -102,28 +102,6 @@ def test_named_stores_share_out_what_there_is_and_tell_how_full_they_are(
 
     assert occupancy()["one"] == (300, 400, 1, 2, 1)
     assert occupancy()["two"].most == 1_200
-
-
-def test_room_is_made_for_a_while_and_taken_back_even_after_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("agora.core.memo._named", {})
-    monkeypatch.setattr("agora.core.memo._defaults", {})
-    memo = Memo(str.upper, 500, name="small")
-    Store[str, int](9_000, name="large")
-
-    with pytest.raises(ZeroDivisionError), room_for(1_000):  # noqa: PT012
-        assert {name: one.most for name, one in occupancy().items()} == {
-            "large": 9_000,
-            "small": 1_000,
-        }
-        for text in ("a" * 100, "b" * 100, "c" * 100, "a" * 100):
-            memo(text)
-        assert memo.occupancy().hits == 1
-        raise ZeroDivisionError
-
-    assert occupancy()["small"].most == 500
-    assert memo.occupancy().used == 300
 
 
 def test_threads_that_use_one_store_leave_its_weight_right() -> None:

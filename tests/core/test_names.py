@@ -2,20 +2,16 @@ import random
 import re
 import time
 import unicodedata
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import agora
 from agora.core.reading.names import (
     MAX_IDENTIFIER,
     MAX_NAME_WORDS,
     MAX_PATH,
     identifiers,
-    names_in,
-    weight,
 )
 
 SYNTAX = [
@@ -164,54 +160,6 @@ def test_names_that_actions_are_made_of_are_listed(text: str, expected: tuple[st
     assert identifiers(text) == expected
 
 
-def test_the_values_of_json_are_listed_and_its_keys_are_not() -> None:
-    text = (
-        '{"cabin": "economy", "name": {"first_name": "Mia"}, "amount": 250, "seats": 17, '
-        '"city": "New York", "zip": "78750", "size": "10", "insurance": "no", "total_baggages": 3}'
-    )
-
-    assert identifiers(text) == ("economy", "Mia", "250", "New York", "78750")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"cabin":"economy","price":250,"ids":["x_1","y_2"]}',
-        '{"cabin": "economy", "price": 250, "ids": ["x_1", "y_2"]}',
-        "{'cabin': 'economy', 'price': 250, 'ids': ['x_1', 'y_2']}",
-        '{\n  "cabin": "economy",\r\n  "price": 250,\n  "ids": [\n    "x_1",\n\t"y_2"\n  ]\n}',
-    ],
-)
-def test_json_says_the_same_however_it_is_laid_out(text: str) -> None:
-    assert identifiers(text) == ("economy", "250", "x_1", "y_2")
-
-
-def test_a_number_after_a_key_is_read_in_compact_json_too() -> None:
-    assert identifiers('{"price":250,"seats":17}') == ("250",)
-
-
-def test_json_inside_json_is_read_through_its_escapes() -> None:
-    text = r'{"content": "{\"cabin\": \"economy\",\"id\":\"EHGLP3\"}\nHAT136\u2022x_y"}'
-
-    assert identifiers(text) == ("economy", "EHGLP3", "HAT136", "x_y")
-
-
-def test_a_key_that_is_data_is_listed() -> None:
-    text = '{"gift_card_7480005": {"a1": 1}, "1151293680": {}, "SFO": "San Francisco"}'
-
-    assert identifiers(text) == ("gift_card_7480005", "1151293680", "SFO", "San Francisco")
-    assert identifiers('x={"6117189161":{"ok":1}}') == ("6117189161",)
-
-
-def test_ids_of_calls_are_not_listed() -> None:
-    ids = ["call_oIHazX6yQrB8hUwl4cRilFKj", "toolu_01A09q90qw90lq917835lq9", "call_1"]
-    ids += ["fc_67ca09c5efe0819096d0511c92b8c890", "rs_67ca09c6bedc8190a7abfec07b1a1332"]
-    ids += ["chatcmpl-tool-0b1a2c", "msg_01XFDUDYJgAACzvnptvVoYEL"]
-
-    assert identifiers(" ".join(ids)) == ()
-    assert identifiers("call_center_agents") == ("call_center_agents",)
-
-
 def test_a_blob_is_not_an_identifier() -> None:
     blob = "aB3" * 40
 
@@ -225,18 +173,6 @@ def test_a_blob_is_not_an_identifier() -> None:
     assert identifiers("def " + "ab" * 60 + "(x):") == ()
 
 
-def test_a_row_of_codes_is_read_up_to_four_hundred_characters() -> None:
-    row = " ".join(["SFO"] * 99)
-
-    assert identifiers(f"{row} LAXX") == ("SFO", "LAXX")
-    assert identifiers(f"{row} LAXXX") == ()
-
-
-def test_a_long_url_is_listed_without_its_query() -> None:
-    assert identifiers("https://x.y/z?" + "q" * 200) == ("https://x.y/z",)
-    assert identifiers("https://x.y/" + "q" * 200) == ()
-
-
 def test_other_scripts_are_read_where_they_are_names() -> None:
     assert identifiers('{"城市": "北京市", "章": "第3章"}') == ("北京市", "第3章")
     assert "HAT136" in identifiers("航班HAT136于2024年5月20日起飞")
@@ -246,13 +182,6 @@ def test_other_scripts_are_read_where_they_are_names() -> None:
     assert identifiers("'नमस्ते' 'ไทย' отчёт_3.pdf é ü ab¬c_1") == ("नमस्ते", "ไทย", "отчёт_3.pdf")
     assert identifiers('"이름" "ｓｙｓｔｅｍ"') == ("이름",)
     assert identifiers("これは文章であり名前ではありません") == ()
-
-
-def test_of_words_with_letters_beyond_ascii_only_those_built_like_names_are_listed() -> None:
-    assert identifiers("voir données/été et docs/münchen.md") == ("données/été", "docs/münchen.md")
-    assert identifiers("naïve:été größe-x") == ()
-    assert identifiers("open résumé.pdf, straße.py") == ("résumé.pdf", "straße.py")
-    assert identifiers("Il était.il là. voilà.Puis") == ()
 
 
 ORDERS = [
@@ -305,29 +234,6 @@ def test_what_an_attacker_is_left_with_is_a_list_of_single_words_and_short_names
     # Said openly: words that are no part of any order on our list can still be put in a row.
     assert identifiers('["wire", "funds", "tomorrow"]') == ("wire", "funds", "tomorrow")
     assert identifiers("with Wire Funds Tomorrow Morning") == ("Wire Funds Tomorrow Morning",)
-
-
-@given(st.text(max_size=40))
-def test_a_weight_is_between_0_and_1(text: str) -> None:
-    assert 0 <= weight(text) <= 1
-
-
-def test_ids_weigh_more_than_dates_than_amounts_than_plain_words() -> None:
-    ordered = [
-        ["HAT136", "src/main", "C:\\x", "apple 1", "a/b.py", "#W4923227"],
-        ["2024-05-20"],
-        ["1151293680"],
-        ["load_config", "HTTPServer"],
-        ["JFK", "250"],
-        ["10.52", "$10.52", "50g", "mia.li@example.com", "mia1@example.com"],
-        ["New York", "Mia"],
-        ["economy"],
-        ["16:00:00"],
-    ]
-    weights = [{weight(name) for name in group} for group in ordered]
-
-    assert all(len(group) == 1 for group in weights)
-    assert sorted(weights, key=max, reverse=True) == weights
 
 
 def seconds(text: str) -> float:
@@ -388,45 +294,3 @@ def test_text_without_repeats_is_still_read_in_linear_time() -> None:
     half, whole = " ".join(pieces[:10_000]), " ".join(pieces)
 
     assert any(seconds(whole) / seconds(half) < 3 for _ in range(4))
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.sampled_from(SAMPLES), max_size=12), st.integers(1, 40))
-def test_repeating_a_text_on_new_lines_brings_nothing_new(parts: list[str], times: int) -> None:
-    text = " ".join(parts) + "\n"
-
-    assert identifiers(text * times) == identifiers(text)
-
-
-def test_no_pattern_repeats_a_group_possessively() -> None:
-    # Python before 3.11.5 then matches the wrong text, or one place forever.
-    sources = Path(agora.__file__).parent.rglob("*.py")
-    groups = [
-        f"{file.name}: {line.strip()}"
-        for file in sources
-        for line in file.read_text(encoding="utf-8").splitlines()
-        if re.search(r"""\br[bf]?["']""", line)
-        and re.search(r"(?<!\\)\)(?:[*+?]|\{[\d,]+\})\+", line)
-    ]
-
-    assert groups == []
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("see Q4 of well- known HAT136", ("HAT136",)),
-        ("paid $1,299. for EHGLP3", ("$1,299", "EHGLP3")),
-    ],
-)
-def test_punctuation_after_a_part_of_a_name_ends_it(text: str, names: tuple[str, ...]) -> None:
-    assert set(names) <= set(identifiers(text))
-
-
-def test_a_text_is_read_whole_up_to_twice_the_limit_and_then_at_its_two_ends() -> None:
-    def of(size: int) -> tuple[str, ...]:
-        text = "src/first.py " + "x " * size + "src/mid.py " + "x " * size + "src/last.py"
-        return names_in(text, characters=100)
-
-    assert of(40) == ("src/first.py", "src/mid.py", "src/last.py")
-    assert of(60) == ("src/first.py", "src/last.py")

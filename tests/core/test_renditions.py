@@ -1,13 +1,10 @@
-from collections.abc import Iterable
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.adapters import ADAPTERS, make_request, parse
+from agora.adapters import format_named, make_request, parse
 from agora.core.past import Past
-from agora.core.renditions.draft import Draft, Forms
+from agora.core.renditions.draft import Forms
 from agora.core.renditions.gone import gone
 from agora.core.renditions.markers import BareMarkers, FormMarkers, Markers, PaperMarkers
 from agora.core.renditions.rendition import Place, Rendition
@@ -136,17 +133,6 @@ def test_what_is_counted_is_what_is_written(
         assert one.in_place == (one.form in ("whole", "action"))
 
 
-class Head:
-    """A form of somebody else's: the first characters of what came back, in the note."""
-
-    def renditions(self, draft: Draft) -> Iterable[Rendition]:
-        step = draft.step
-        note = step.observation[:20]
-        tokens = step.action_tokens + draft.counter.count(draft.markers.note(step.number, note))
-        worth = draft.worth.action + draft.worth.observation * 0.9
-        yield Rendition(step.number, "head", (Place(None, note),), tokens, worth)
-
-
 def test_each_call_has_a_note_of_its_own_and_more_results_get_bare_ones() -> None:
     calls = [{"id": i, "type": "function", "function": CALL} for i in "abc"]
     messages = [
@@ -157,77 +143,10 @@ def test_each_call_has_a_note_of_its_own_and_more_results_get_bare_ones() -> Non
     parsed = parse(make_request(messages, format="openai"))
     kept = Rendition(1, "action", (Place(None, "ok one"), Place(None, "ok two")), 0, 0.0)
 
-    rendered = ADAPTERS["openai"].render(parsed, {1: kept}, FormMarkers())
+    rendered = format_named("openai").adapter.render(parsed, {1: kept}, FormMarkers())
 
     assert [message["content"] for message in rendered.messages[2:]] == [
         "[step 1: result elided] ok one",
         "[step 1: result elided] ok two",
         "[step 1: result elided]",
     ]
-
-
-THOUGHT = "THOUGHT: the key may be under the mat, so I look there before I go on.\n\n"
-COMMAND = "```bash\ncat under/the/mat.txt && python find.py --key KEY-100 --deep\n```"
-
-
-def thinking(number: int, observation: str, **changed: Any) -> Step:
-    action = THOUGHT + COMMAND
-    given: dict[str, Any] = {
-        "number": number,
-        "action": action,
-        "observation": observation,
-        "tokens": len(action) + len(observation) + 8,
-        "action_tokens": len(action) + 8,
-        "spare": True,
-    }
-    return Step(**{**given, **changed})
-
-
-def test_a_command_costs_more_than_a_line_and_less_than_its_action() -> None:
-    found = renditions_of(thinking(1, "the key is not there " * 20), Forms(commands=True))
-    forms = list(dict.fromkeys(one.form for one in found))
-
-    assert forms == ["line", "command", "action", "whole"]
-    command = next(one for one in found if one.form == "command")
-    note = FormMarkers().note(1, command.text, thought=True)
-    assert note.startswith("[step 1: thought and result elided]")
-    assert command.bare
-    assert command.in_place
-    assert command.tokens == len(COMMAND) + 8 + len(note) + 1
-
-
-@pytest.mark.parametrize(
-    ("step", "forms"),
-    [
-        (thinking(1, "x" * 400), Forms()),
-        (thinking(1, "x" * 400, spare=False), Forms(commands=True)),
-        (thinking(1, "x" * 400, action=COMMAND), Forms(commands=True)),
-        (thinking(1, "x" * 400, action="I look under the mat."), Forms(commands=True)),
-        (thinking(1, "x" * 400), Forms(commands=True, actions=False)),
-        (thinking(1, "", action="", calls=(Call("think", "{}"),)), Forms(commands=True)),
-    ],
-)
-def test_only_a_thought_that_may_go_leaves_its_command_alone(step: Step, forms: Forms) -> None:
-    assert "command" not in [one.form for one in renditions_of(step, forms)]
-
-
-def test_calls_stay_without_what_was_said_beside_them() -> None:
-    step = thinking(1, "x" * 400, calls=(Call("look", '{"at": "' + "m" * 200 + '"}'),))
-    step = step._replace(action="", thought=THOUGHT)
-
-    found = renditions_of(step, Forms(commands=True))
-
-    [command] = {
-        one.tokens - len(FormMarkers().note(1, one.text, thought=True)) - 1
-        for one in found
-        if one.form == "command"
-    }
-    assert command == step.action_tokens - len(THOUGHT)
-
-
-def test_a_form_of_ones_own_is_chosen_where_it_is_worth_more() -> None:
-    step = calling(1, "look", observation="the key is under the mat " * 9)
-
-    forms = [one.form for one in renditions_of(step, Forms(more=(Head(),)))]
-    assert "head" in forms
-    assert "head" not in [one.form for one in renditions_of(step)]

@@ -5,11 +5,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agora.core.reading.actions import Tools, changes, fenced, only_command
+from agora.core.reading.actions import Tools, changes
 from agora.core.reading.observation import outcome
 from agora.core.renditions.short_action import (
-    HEAD_CHARACTERS,
-    full_action,
     short_action,
     verbatim_action,
 )
@@ -67,19 +65,6 @@ def test_a_call_that_is_told_in_full_says_so() -> None:
     assert not short_action(called("get", {"ids": ["A-1", "A-2", "A-3", "A-4"]})).whole
 
 
-def test_a_tool_whose_name_is_a_sentence_is_a_tool() -> None:
-    assert short_action(called("ignore all rules")).text == "tool"
-
-
-def test_of_many_calls_the_first_are_told_and_the_rest_counted() -> None:
-    calls = tuple(Call("get", f'{{"id": "A-{n}"}}') for n in range(10))
-    step = Step(number=1, action="", observation="", tokens=9, calls=calls)
-
-    assert short_action(step).calls == (*[f"get id=A-{n}" for n in range(8)], "", "")
-    assert short_action(step).text == "; ".join(short_action(step).calls[:8])
-    assert not short_action(step).whole
-
-
 def test_of_many_calls_each_that_changes_something_is_told() -> None:
     calls = tuple(Call("cancel", f'{{"id": "A-{n}"}}') for n in range(10))
     step = Step(number=1, action="", observation="", tokens=9, calls=calls)
@@ -94,12 +79,6 @@ def test_of_many_calls_each_is_told_that_a_list_says_changes_something() -> None
 
     assert all(short_action(step, Tools(changing=("get_slot",))).calls)
     assert not all(short_action(step).calls)
-
-
-def test_of_a_very_long_call_the_first_names_are_told() -> None:
-    step = called("write_file", {"path": "src/app.py", "content": "x = 1\n" * 5_000})
-
-    assert short_action(step).text == "write_file src/app.py …"
 
 
 @pytest.mark.parametrize(
@@ -121,19 +100,6 @@ def test_of_a_very_long_call_the_first_names_are_told() -> None:
 )
 def test_an_action_by_text_is_told_by_its_command(action: str, line: str) -> None:
     assert short_action(spoken(action)).text == line
-
-
-def test_a_long_command_is_cut_at_a_space() -> None:
-    told = short_action(spoken("echo " + "word " * 100))
-
-    assert told.text.endswith(" word …")
-    assert len(told.text) <= HEAD_CHARACTERS + 2
-    assert not told.whole
-    assert short_action(spoken("x" * 500)).text == "x" * HEAD_CHARACTERS + " …"
-
-
-def test_of_several_fenced_blocks_the_last_is_the_command() -> None:
-    assert fenced("```\nold\n```\ntext\n```sh\nnew\n```") == "new"
 
 
 @given(
@@ -231,34 +197,6 @@ def test_where_nothing_tells_how_a_call_went_nothing_is_said() -> None:
     assert outcome(Result("You see a key.", failed=False)).said == ""
 
 
-def test_what_stands_inside_an_argument_is_named_where_all_of_an_action_is_told() -> None:
-    flights = [{"number": "HAT136", "date": "2024-05-20"}]
-    step = called("book", {"user": "a_b_1", "flights": flights})
-
-    short = short_action(step)
-
-    assert (short.text, short.whole) == ("book user=a_b_1 flights=…", False)
-    told = full_action(step, short)
-    assert (told.text, told.whole) == ("book user=a_b_1; number=HAT136 date=2024-05-20", True)
-
-
-def test_a_command_that_was_cut_is_not_told_by_its_names_alone() -> None:
-    step = called("bash", {"command": "python - <<'E'\nprint(1)\nE\n" + "x = 1\n" * 50})
-
-    assert full_action(step, short_action(step)) == short_action(step)
-    assert "python" in short_action(step).text
-
-
-def test_what_is_too_long_to_read_or_no_tool_is_told_in_short() -> None:
-    long = called(
-        "send", {"text": "x" * 9_000, "to": "A-11", "a": "B-12", "b": "C-13", "c": "D-14"}
-    )
-    odd = called("no tool!", {f"k{n}": f"A-{n}1" for n in range(9)})
-
-    assert full_action(long, short_action(long)) == short_action(long)
-    assert full_action(odd, short_action(odd)) == short_action(odd)
-
-
 @given(st.text(max_size=300).filter(lambda text: "```" not in text and text.strip()))
 @example('"ls\\nls"')
 def test_a_command_that_is_told_word_for_word_can_be_read_back(command: str) -> None:
@@ -268,18 +206,6 @@ def test_a_command_that_is_told_word_for_word_can_be_read_back(command: str) -> 
     assert told.text.isprintable()
     read = json.loads(told.text) if told.text.startswith('"') else told.text
     assert read == command.strip()
-
-
-def test_a_short_command_is_told_as_it_is_and_a_script_in_quotes() -> None:
-    texts = ["ls -l src", "ls  -l", "cat <<'E'\nx\nE", "cd /app && ls"]
-    told = [verbatim_action(spoken(f"Look.\n```bash\n{text}\n```")) for text in texts]
-
-    assert [one.text for one in told if one] == [
-        "ls -l src",
-        '"ls  -l"',
-        "\"cat <<'E'\\nx\\nE\"",
-        "cd /app && ls",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -297,22 +223,6 @@ def test_a_short_command_is_told_as_it_is_and_a_script_in_quotes() -> None:
 )
 def test_where_it_is_not_sure_which_the_command_is_none_is_told_word_for_word(action: str) -> None:
     assert verbatim_action(spoken(action)) is None
-
-
-def test_calls_are_not_told_word_for_word() -> None:
-    assert verbatim_action(called("bash", {"command": "ls\n-l"})) is None
-
-
-@pytest.mark.parametrize(
-    ("action", "command"),
-    [
-        ("```python\na\n```\nSo:\n```bash\nb\n```\n", "b"),
-        ("Thought.\n<code>\nls()\n</code>", "ls()"),
-        ("look around", "look around"),
-    ],
-)
-def test_the_command_is_the_last_block_with_a_tag_of_its_own(action: str, command: str) -> None:
-    assert only_command(action) == command
 
 
 @pytest.mark.parametrize(
@@ -341,10 +251,3 @@ def test_a_step_of_which_one_call_changes_something_is_a_change() -> None:
     ):
         step = Step(number=1, action="", observation="", tokens=9, calls=calls)
         assert changes(step) is changed
-
-
-def test_a_command_out_of_several_messages_is_not_given_word_for_word() -> None:
-    step = Step(number=1, action="echo a\necho b", observation="", tokens=9)
-
-    assert verbatim_action(step) is not None
-    assert verbatim_action(step._replace(joined=True)) is None

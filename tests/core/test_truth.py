@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
@@ -24,6 +25,7 @@ from agora.core.renditions.draft import Draft, Forms
 from agora.core.renditions.markers import FormMarkers
 from agora.core.renditions.rendition import Rendition
 from agora.core.renditions.short_action import full_action, short_action
+from agora.core.renditions.table import TABLE
 from agora.core.selection.plan import plan
 from agora.core.tokens import Characters
 from agora.core.trajectory import Call, Result, Step, Trajectory
@@ -174,14 +176,15 @@ def step_of(*came: Result, calls: Sequence[Call] = (), number: int = 1) -> Step:
 def planned(step: Step, task: str, spy: Spy) -> Sequence[Rendition]:
     newest = step_of(Result("done"), number=2)
     trajectory = Trajectory(task=task, preamble=task, preamble_tokens=2, steps=(step, newest))
-    found = plan(
-        Past.of(trajectory, 2, newest=True),
-        [StepWorth(0.5, 0.5, 1.0)] * 2,
-        held={2: "current observation"},
-        forms=Forms(more=(spy,)),
-        markers=FormMarkers(code="a7f3"),
-        counter=Characters(),
-    )
+    with patch("agora.core.selection.plan.TABLE", (*TABLE, spy)):
+        found = plan(
+            Past.of(trajectory, 2, newest=True),
+            [StepWorth(0.5, 0.5, 1.0)] * 2,
+            held={2: "current observation"},
+            forms=Forms(),
+            markers=FormMarkers(code="a7f3"),
+            counter=Characters(),
+        )
     return found.options[0]
 
 

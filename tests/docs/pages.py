@@ -27,13 +27,10 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Return every page that is written by hand or made for people."""
-    outside = [
-        ROOT / name
-        for name in ("README.md", "examples/README.md", "bundles/minilm/README.md", "lab/README.md")
-    ]
-    known = ("CONTRIBUTING", "SECURITY", "CHANGELOG", "CODE_OF_CONDUCT")
-    outside += [ROOT / f"{name}.md" for name in known]
+    """Return every page people read. The lab's notebook is frozen and not among them."""
+    names = ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG", "CODE_OF_CONDUCT")
+    outside = [ROOT / f"{name}.md" for name in (*names, "examples/README", "lab/README")]
+    outside += sorted((ROOT / "lab" / "docs").glob("*.md"))
     return [*(page for page in outside if page.exists()), *sorted(DOCS.rglob("*.md"))]
 
 
@@ -71,20 +68,6 @@ def blocks(page: Path) -> list[Block]:
         elif line.strip():
             before = line
     return found
-
-
-def words(text: str) -> list[str]:
-    """Return the words that a reader of a page reads, those in its code among them.
-
-    A word has a letter or a digit; addresses, pictures and marks in comments are not read.
-    """
-    text = re.sub(r"<!--.*?-->", " ", text, flags=re.DOTALL)
-    text = re.sub(r"!\[[^\[\]]*\]\([^()\s]*\)", " ", text)
-    text = re.sub(r"\[([^\[\]]*)\]\([^()\s]*\)", r"\1", text)
-    text = re.sub(r"</?[a-zA-Z][^<>]*>", " ", text)
-    text = re.sub(r"^```.*$", " ", text, flags=re.MULTILINE)
-    plain = re.sub(r"[*`|#]", " ", text)
-    return [word for word in plain.split() if any(c.isalnum() for c in word)]
 
 
 def navigation() -> list[str]:

@@ -2,7 +2,6 @@ import ast
 import importlib
 import shlex
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,6 @@ import agora
 from agora.errors import MissingExtraError
 from tests.docs.pages import Block, blocks, name_of, pages
 
-FIRST = ("docs/extend/first.md", "README.md")
-"""Their blocks are run by `test_first_contribution`, which writes them to files, and by
-`test_readme`."""
-
-
 EXCERPTS = "docs/integrations/"
 """Its blocks are parts of the programs in `examples/integrations`, which have tests of their own:
 here they have to be Python, and what they take from this package has to be there."""
@@ -27,8 +21,7 @@ def with_python(*, excerpts: bool) -> list[Path]:
     return [
         page
         for page in pages()
-        if name_of(page) not in FIRST
-        and name_of(page).startswith(EXCERPTS) == excerpts
+        if name_of(page).startswith(EXCERPTS) == excerpts
         and any(block.language == "python" for block in blocks(page))
     ]
 
@@ -135,7 +128,3 @@ def test_blocks_are_found_with_their_lines(tmp_path: Path) -> None:
         Block("python", "x = 1\n", 3, run=True),
         Block("sh", "ls\n", 8, run=False),
     ]
-
-
-def test_this_python_is_one_that_the_pages_promise() -> None:
-    assert sys.version_info >= (3, 11)

@@ -10,8 +10,7 @@ from tests.docs.pages import ROOT, name_of
 EXAMPLES = ROOT / "examples"
 SAID = {
     "agent_loop.py": "of 60 calls were shortened",
-    "check_messages.py": "with its result: legal",
-    "formats.py": "found as react",
+    "formats.py": "found as transcript",
     "own_prices.py": "first edit at step",
     "own_scorer.py": "kept by score: [6, 12, 18]",
     "pins_and_recall.py": "is floor: recalled",

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DOCS, ROOT, anchors, links, name_of, navigation, pages, words
+from tests.docs.pages import DOCS, anchors, links, name_of, navigation, pages
 
 
 def internal(page: Path) -> list[str]:
@@ -55,23 +55,3 @@ def test_every_page_is_reached_from_the_navigation() -> None:
     lost = [name_of(page) for page in DOCS.rglob("*.md") if page.resolve() not in reached]
 
     assert lost == [], "add them to nav in zensical.toml, or link to them"
-
-
-def test_the_readme_names_no_file_that_is_not_there() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-
-    for name in ("LICENSE", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"):
-        assert name in text
-        assert (ROOT / name).exists()
-
-
-def test_no_page_that_is_written_to_be_read_through_is_longer_than_1500_words() -> None:
-    looked_up = ("docs/log.md", "docs/reference/", "docs/results", "docs/cli/")
-    long = {
-        name_of(page): count
-        for page in DOCS.rglob("*.md")
-        if not name_of(page).startswith(looked_up)
-        and (count := len(words(page.read_text(encoding="utf-8")))) > 1_500
-    }
-
-    assert long == {}, "split it: what a reader needs first, and the rest on a page of its own"

@@ -9,7 +9,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.experiment.assignment import Arm, Draw, arm_of, is_id
+from agora.experiment.assignment import Arm, Draw, arm_of
 
 DRAW = Draw("ours", b"a secret of all replicas")
 MANY = [f"conversation {number}".encode() for number in range(10_000)]
@@ -83,9 +83,3 @@ def test_another_name_or_another_secret_draws_anew() -> None:
         )
 
         assert abs(alike - 5_000) < 200
-
-
-def test_what_is_no_id_is_known() -> None:
-    assert is_id(DRAW.id_of("t", b"x"))
-    assert not is_id("x" * 24)
-    assert not is_id("0" * 23)

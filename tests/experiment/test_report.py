@@ -1,227 +1,160 @@
-"""`agora experiment`: written into the file, planned, reported, stopped."""
+"""`agora experiment`: both arms compared, by the lines of logs."""
 
 import json
 import random
-import re
-import tomllib
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given
-from hypothesis import strategies as st
 
-pytest.importorskip("msgspec", reason="the extra gateway is not installed")
-
-from agora.cli.experiment import with_experiment
 from agora.cli.group import agora
-from agora.experiment.assignment import Arm, Draw, arm_of
-from agora.experiment.conversations import FIGURES, Conversation
-from agora.experiment.report import WIDTH, lines, report
-from agora.experiment.rules import parse_rule
-from agora.experiment.store import Account, Store, stopped
+from agora.experiment.assignment import Arm
+from agora.experiment.report import WIDTH
 
-UPSTREAM = '[[upstreams]]\nbase_url = "https://a.test"\nformats = ["openai"]\n'
+BEGAN = datetime(2026, 11, 19, 12, tzinfo=UTC)
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(agora, ["experiment", *map(str, arguments)])
+def line(minute: float, conversation: str, arm: Arm, **more: Any) -> dict[str, Any]:
+    """Return a line of a call, as the service writes it."""
+    when = (BEGAN + timedelta(minutes=minute)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    call: dict[str, Any] = {"time": when, "route": "chat"}
+    call |= {"experiment": "first", "arm": arm, "conversation": conversation, "status": 200}
+    return call | {"reason": "kept", "dollars": 0.01, **more}
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    file = tmp_path / "gateway.toml"
-    file.write_text(UPSTREAM)
-    return file
+def conversation(minute: float, name: str, arm: Arm, **more: Any) -> list[dict[str, Any]]:
+    """Return the lines of a conversation of two calls that can be compared."""
+    first = line(minute, name, arm, reason="too_short")
+    return [first, line(minute + 1, name, arm, **more)]
 
 
-def play(folder: Path, name: str, count: int, factor: float = 0.7) -> None:
-    chance, part = random.Random(1), {}
-    for at in range(count):
+LATER = line(1e6, "later", Arm.AGORA)
+"""Of a conversation that began so late that all others are over."""
+
+
+def run(*arguments: object, typed: str = "") -> Result:
+    return CliRunner().invoke(agora, ["experiment", *map(str, arguments)], input=typed or None)
+
+
+def written(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def reported(path: Path, rows: list[dict[str, Any]], *options: object) -> list[dict[str, Any]]:
+    ran = run(written(path, rows), "--json", "-", *options)
+    assert ran.exit_code == 0, ran.output
+    found: list[dict[str, Any]] = json.loads(ran.stdout)
+    return found
+
+
+def counts(path: Path, rows: list[dict[str, Any]], *options: object) -> tuple[int, int, int]:
+    (found,) = reported(path, rows, *options)
+    return found["conversations"]["agora"], found["conversations"]["everything"], found["open"]
+
+
+def test_the_effect_of_an_arm_is_within_its_interval(tmp_path: Path) -> None:
+    chance, rows = random.Random(1), []
+    for number in range(3_000):
         arm = chance.choice((Arm.AGORA, Arm.EVERYTHING))
         size = chance.lognormvariate(0, 0.7)
-        part[str(at)] = Conversation(
-            arm=arm,
-            model=chance.choice(("gpt-5", "claude-opus-5")),
-            born=True,
-            affected=True,
-            calls=round(3 + 10 * size),
-            answered=10,
-            dollars=size * (factor if arm is Arm.AGORA else 1),
-            prompt_tokens=int(1_000 * size),
-            output_tokens=100,
-            waited_ms=1_000 * size,
-            errors={"429": 1} if chance.random() < 0.05 else {},
+        rows += conversation(
+            number,
+            f"c{number}",
+            arm,
+            dollars=size * (0.7 if arm is Arm.AGORA else 1.0),
             outcome=chance.random(),
-            agent=chance.choice(("claude-code", "")),
-            elided={"line get_order": 4, "gone text": 1},
-            asked={"line get_order": 2} if arm is Arm.AGORA else {},
-            seen_at=1.0,
+            **({"status": 429} if chance.random() < 0.05 else {}),
         )
-    store = Store(folder, name)
-    store.hand_in(part)
-    store.add_up(10.0, 1.0)
-    store.close()
+    # Two replicas, each with a log of its own, neither in order.
+    chance.shuffle(rows)
+    one, other = (written(tmp_path / name, part) for name, part in
+                  (("a.log", rows[:2_000]), ("b.log", [*rows[2_000:], LATER])))  # fmt: skip
+    ran = run(one, other)
+    (found,) = json.loads(run(one, other, "--json", "-").stdout)
+    figures = {row["figure"]: row for row in found["figures"]}
+
+    assert ran.exit_code == 0, ran.output
+    assert max(map(len, ran.output.splitlines())) <= WIDTH
+    assert "errors, agora: 429" in ran.output
+    assert sum(found["conversations"].values()) == 3_000
+    assert list(figures) == ["dollars", "typical_dollars", "calls", "errors", "outcome"]
+    dollars = figures["dollars"]
+    assert dollars["ratio"]["low"] < 0.71 < dollars["ratio"]["high"] < 1
+    typical = figures["typical_dollars"]
+    assert dollars["ratio"]["low"] < typical["ratio"]["low"] < 0.71 < typical["ratio"]["high"] < 1
+    assert typical["agora"] < dollars["agora"]
+    for same in ("errors", "outcome"):
+        assert figures[same]["difference"]["low"] < 0 < figures[same]["difference"]["high"], same
+    assert figures["errors"]["agora"] == pytest.approx(0.025, abs=0.01)
 
 
-def test_an_experiment_goes_from_start_to_stop(config: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "figures"
-    begun = run("start", config, "--folder", folder, "--name", "first", "--per-day", "500")
-    assert begun.exit_code == 0, begun.output
-    assert "edits 5 % of the conversations" in begun.output
-    assert re.search(
-        r"about [\d,]+ conversations .* At 500 a day that is [\d,.]+ days", begun.output
+def test_only_conversations_that_can_be_compared_are_counted(tmp_path: Path) -> None:
+    rows = [
+        *conversation(0, "whole", Arm.AGORA),
+        line(0, "waited at first", Arm.WAITING),
+        line(1, "waited at first", Arm.AGORA),
+        line(0, "short", Arm.EVERYTHING, reason="too_short"),
+        *conversation(0, "other arm", Arm.EVERYTHING),
+        line(1e6 - 10, "still open", Arm.EVERYTHING),
+        LATER,
+    ]
+
+    assert counts(tmp_path / "log", rows) == (1, 1, 2)
+
+
+def test_what_comes_after_the_end_of_a_conversation_changes_nothing(tmp_path: Path) -> None:
+    rows = [*conversation(0, "a", Arm.AGORA), line(60, "a", Arm.AGORA, dollars=9.0), LATER]
+    (found,) = reported(tmp_path / "log", rows)
+    (patient,) = reported(tmp_path / "log", rows, "--idle-minutes", 90)
+
+    dollars, patient_dollars = (each["figures"][0]["agora"] for each in (found, patient))
+    assert (dollars, patient_dollars) == (pytest.approx(0.02), pytest.approx(9.02))
+
+
+def test_a_file_of_ones_own_says_how_conversations_ended(tmp_path: Path) -> None:
+    log = written(
+        tmp_path / "log",
+        [
+            *conversation(0, "a", Arm.AGORA, outcome=0.25),
+            *conversation(0, "b", Arm.EVERYTHING),
+            LATER,
+        ],
     )
-    assert tomllib.loads(config.read_text())["experiment"]["name"] == "first"
-    none_yet = run("report", config)
-    assert none_yet.exit_code == 1
-    assert "no experiment has run" in none_yet.output
+    own = [{"conversation": "a", "outcome": 1}, {"conversation": "b", "outcome": False}]
+    own += [{"conversation": "nobody", "outcome": 1}, {"conversation": "b", "outcome": "good"}]
+    (found,) = json.loads(run(log, written(tmp_path / "own.jsonl", own), "--json", "-").stdout)
 
-    play(folder, "first", 3_000)
-    told = run("report", config)
-    assert told.exit_code == 0, told.output
-    assert max(map(len, told.output.splitlines())) <= WIDTH
-    assert all(name in told.output for name in FIGURES)
-    assert "dollars > +5%                cleared" in told.output
-    assert "errors, agora: 429" in told.output
-    found = json.loads(
-        CliRunner().invoke(agora, ["experiment", "report", str(config), "--json", "-"]).stdout
+    outcome = found["figures"][-1]
+    assert (outcome["figure"], outcome["agora"], outcome["everything"]) == ("outcome", 1.0, 0.0)
+
+
+def test_each_experiment_of_a_log_is_reported_by_itself(tmp_path: Path) -> None:
+    rows = [*conversation(0, "a", Arm.AGORA), *conversation(0, "b", Arm.EVERYTHING)]
+    rows += [{**row, "experiment": "second"} for row in conversation(0, "c", Arm.AGORA)]
+
+    first, second = reported(tmp_path / "log", [*rows, LATER])
+    assert (first["experiment"], second["experiment"]) == ("first", "second")
+    assert second["conversations"] == {"agora": 1, "everything": 0}
+
+
+def test_other_lines_are_passed_over_and_what_a_collector_puts_before_them(tmp_path: Path) -> None:
+    rows = [*conversation(0, "a", Arm.AGORA), LATER]
+    typed = 'Traceback\n{ "conversation"\n[1]\n' + "".join(
+        f"2026-11-19T12:00:00Z stderr F {json.dumps(row)}\n" for row in rows
     )
-    dollars = next(row for row in found["figures"] if row["figure"] == "dollars")
-    assert dollars["ratio"]["low"] < 0.7 < dollars["ratio"]["high"] < 1
-    assert dollars["difference"]["high"] < 0
-    assert set(found["by_model"]) == {"gpt-5", "claude-opus-5"}
-    assert set(found["by_agent"]) == {"claude-code", "other"}
-    regret, calm = found["regret"]
-    ours = found["conversations"]["agora"]
-    assert (regret["tool"], regret["form"]) == ("get_order", "line")
-    assert regret["agora"] == {"elided": 4 * ours, "asked_again": 2 * ours}
-    assert calm["everything"]["asked_again"] == 0
-    assert f"get_order, line {2 * ours:,} of {4 * ours:,}".split() == next(
-        line.split()[:5] for line in told.output.splitlines() if "get_order" in line
-    )
+    ran = run("-", typed=typed)
 
-    page = tmp_path / "page.html"
-    assert run("report", config, "--html", page).exit_code == 0
-    inside = re.search(r'id="data">(.*?)</script>', page.read_text())
-    assert inside is not None
-    assert json.loads(inside[1]) == found
-    assert "http" not in page.read_text().replace("http://www.w3.org/2000/svg", "").replace(
-        "http-equiv", ""
-    )
-
-    assert "running; " in run("status", config).output
-    assert run("stop", config, "--reason", "enough seen").exit_code == 0
-    assert stopped(folder) == "enough seen"
-    now = run("status", config)
-    assert now.exit_code == 1
-    assert "stopped (enough seen)" in now.output
-    assert "STOPPED, nothing is edited: enough seen" in run("report", config).output
-    assert "it runs" in run("start", config).output
-    assert stopped(folder) == ""
+    assert ran.exit_code == 0, ran.output
+    assert "first: 1 conversations with AGORA, 0 with everything, 1 still open" in ran.output
+    assert "not known yet" in ran.output
 
 
-def test_replicas_with_folders_of_their_own_are_reported_together(
-    config: Path, tmp_path: Path
-) -> None:
-    run("start", config, "--folder", tmp_path / "a", "--name", "n")
-    play(tmp_path / "a", "n", 100)
-    play(tmp_path / "b", "n", 150)
-    found = run("report", config, "--folder", tmp_path / "b", "--json", tmp_path / "out.json")
+def test_without_a_line_of_an_experiment_it_is_said_what_writes_them(tmp_path: Path) -> None:
+    ran = run(written(tmp_path / "log", [{"route": "chat"}]))
 
-    assert found.exit_code == 0, found.output
-    told = json.loads((tmp_path / "out.json").read_text())
-    assert sum(told["conversations"].values()) == 250
-
-
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_outcomes_come_from_a_log_by_id_or_by_name(
-    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    run("start", config, "--folder", tmp_path / "a", "--name", "n", "--share", "50")
-    play(tmp_path / "a", "n", 100)
-    draw, rows = Draw("n", b"s"), []
-    for at in range(400):
-        name = f"task-{at}"
-        drawn = draw.id_of("anonymous", name.encode())
-        value = 1.0 if arm_of(drawn, 0.5) is Arm.AGORA else 0.5
-        rows.append({"conversation": drawn if at % 2 else name, "outcome": value + at % 3})
-    file = tmp_path / f"outcomes.{kind}"
-    if kind == "csv":
-        told = "".join(f"{row['conversation']},{row['outcome']}\n" for row in rows)
-        file.write_text("conversation,outcome\n" + told)
-    else:
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    unset = run("report", config, "--outcomes", file)
-    assert unset.exit_code == 1
-    assert "AGORA_TENANT_SECRET is unset" in unset.output
-    monkeypatch.setenv("AGORA_TENANT_SECRET", "s")
-    out = tmp_path / "out.json"
-    found = run("report", config, "--outcomes", file, "--json", out)
-
-    assert found.exit_code == 0, found.output
-    outcome = next(
-        row for row in json.loads(out.read_text())["figures"] if row["figure"] == "outcome"
-    )
-    assert outcome["agora"] - outcome["everything"] == pytest.approx(0.5, abs=0.3)
-    assert outcome["difference"]["low"] > 0
-    file.write_text("conversation,outcome\nx,much\n" if kind == "csv" else "[1]\n{")
-    assert "row 1 needs" in run("report", config, "--outcomes", file).output
-
-
-def test_rows_of_conversations_in_no_arm_are_left_out_and_counted(tmp_path: Path) -> None:
-    file = tmp_path / "outcomes.jsonl"
-    file.write_text('{"conversation": "%s", "outcome": 1}\n' % ("8" * 24))
-    play(tmp_path / "a", "n", 100)
-    account = json.loads((tmp_path / "a" / "tally.json").read_text())
-    (tmp_path / "a" / "tally.json").write_text(json.dumps(account | {"share": 0.05}))
-    told = run("report", tmp_path / "a", "--outcomes", file)
-
-    assert told.exit_code == 0, told.output
-    assert "1 rows of" in told.output
-
-
-def test_a_folder_stands_for_an_experiment_without_a_gateway(tmp_path: Path) -> None:
-    play(tmp_path, "n", 100)
-    assert "conversations with AGORA" in run("report", tmp_path).output
-    assert run("stop", tmp_path).exit_code == 0
-    assert run("status", tmp_path).exit_code == 1
-    assert "runs" in run("start", tmp_path).output
-    assert run("status", tmp_path).exit_code == 0
-
-
-def test_what_cannot_be_done_is_said_with_its_remedy(config: Path, tmp_path: Path) -> None:
-    assert "--folder is missing" in run("start", config).output
-    assert "has no experiment" in run("stop", config).output
-    assert "no such file" in run("status", tmp_path / "none.toml").output
-    config.write_text(f'{UPSTREAM}[experiment]\nfolder = "x"\n')
-    assert "remove the table" in run("start", config, "--folder", "x").output
-    config.write_text(f"{UPSTREAM}[compression]\nkeep_ratio = 0.5 # [x\n")
-    tiny = run("start", config, "--folder", "x", "--effect", "0.1", "--spread", "20")
-    assert "No number of conversations" in tiny.output
-
-
-@given(
-    st.sampled_from(["", "# mode = 1\n", "[compression]\n", "[compression]\nmode = 'shadow'\n"]),
-    st.sampled_from(["", "[log]\nlevel = 'info'\n", "[compression.x]\ny = 1\n"]),
-    st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1),
-)
-def test_the_file_keeps_everything_else(before: str, after: str, name: str) -> None:
-    text = UPSTREAM + before + after
-    was = tomllib.loads(text)
-    now = tomllib.loads(with_experiment(text, name=name, folder=Path("f"), share=0.25))
-
-    assert now.pop("experiment") == {"name": name, "folder": "f", "share": 0.25}
-    assert now["compression"].pop("mode") == "experiment"
-    was.setdefault("compression", {}).pop("mode", None)
-    assert now == was
-
-
-def test_a_report_of_nothing_says_so() -> None:
-    found = report([Account(name="n")], [parse_rule("calls > +5%")], "")
-
-    assert found["figures"] == []
-    assert any("more conversations are needed" in line for line in lines(found))
-    one = Account(name="n")
-    one.tally.add(Conversation(arm="agora", born=True, affected=True, calls=2), now=0.0)
-    assert any("not known yet" in line for line in lines(report([one], [], "")))
+    assert ran.exit_code == 1
+    assert 'mode = "experiment"' in ran.output
+    assert run(tmp_path / "none").exit_code == 2

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.experiment.planning import conversations_needed
-from agora.experiment.sequences import WARM_UP, Comparison, Interval, merged, threshold
+from agora.experiment.sequences import WARM_UP, Comparison, Interval, threshold
 
 figures = st.lists(st.tuples(st.floats(0, 1e6), st.booleans()), min_size=0, max_size=80)
 
@@ -94,35 +93,3 @@ def test_a_figure_that_never_differs_says_nothing_and_fails_nothing() -> None:
 
     assert same.ratio(0.05) is None
     assert same.difference(0.05) is None
-
-
-def test_what_several_processes_saw_gives_one_interval_with_the_truth_in_it() -> None:
-    parts = [compared(drawn(1_500, 0.8, seed=seed)) for seed in (1, 2, 3)]
-    for at, part in enumerate(parts):
-        part.scaled_at = 10.0 - at
-    whole = merged(parts)
-    found, alone = whole.ratio(0.05), parts[0].ratio(0.05)
-
-    assert whole.scale == parts[2].scale
-    assert whole.treated == sum(part.treated for part in parts)
-    assert found is not None
-    assert alone is not None
-    assert found.low < 0.8 < found.high
-    assert found.high - found.low < alone.high - alone.low
-    assert merged([]) == Comparison()
-
-
-@given(st.floats(0.02, 0.9), st.floats(0.3, 4), st.floats(0.001, 0.05))
-def test_a_smaller_effect_and_a_wider_spread_take_more_conversations(
-    effect: float, spread: float, alpha: float
-) -> None:
-    needed = conversations_needed(effect, spread, alpha)
-    smaller = conversations_needed(effect / 2, spread, alpha)
-    wider = conversations_needed(effect, spread * 2, alpha)
-
-    assert needed is not None
-    assert smaller is not None
-    assert wider is not None
-    assert needed < smaller
-    assert needed < wider
-    assert needed == conversations_needed(-effect, spread, alpha)

@@ -20,7 +20,7 @@ from agora.adapters import validate
 from agora.adapters.thoughts import is_thinking
 from agora.compressor import Compressor
 from agora.core.trajectory import Anchor, Step
-from agora.testing import EveryNth
+from harness.histories import EveryNth
 from harness.signing import Signer
 from tests.integrations.conformance import ANSWER, Case, Ran, note
 from tests.integrations.loopback import (

@@ -21,7 +21,6 @@ import pytest
 from agora.compressor import Compressor
 from agora.testing import FailingScorer
 from tests.integrations.loopback import Answer, Call, Loopback, Received, loopback
-from tests.integrations.start import START
 
 ROOT = Path(__file__).parents[2]
 MODEL = "self-hosted"
@@ -119,8 +118,6 @@ class Conformance:
     """What of the image has to arrive, if a framework rewrites it."""
     example: ClassVar[str] = ""
     """The program in examples/integrations."""
-    prelude: ClassVar[str] = ""
-    """What has to run before it in a test, in its own process."""
     middle: ClassVar[int] = 5_000
     """A size in tokens that a run reaches about half-way."""
     last: ClassVar[Answer | None] = None
@@ -224,11 +221,8 @@ class Conformance:
         with loopback(script(thinking=False, last=self.last)) as server:
             where = ["--base-url", f"{server.url}/v1", "--model", MODEL, "--folder", str(folder)]
             program = ROOT / "examples" / "integrations" / self.example
-            start = [str(program)]
-            if self.prelude:
-                start = ["-c", START.format(self.prelude), *start]
             ran = subprocess.run(
-                [sys.executable, *start, *where],
+                [sys.executable, str(program), *where],
                 capture_output=True,
                 text=True,
                 timeout=300,

@@ -13,9 +13,9 @@ import anthropic
 import agora
 from agora.compressor import Compressor
 from agora.core.budget import Budget
-from agora.testing import EveryNth
 from harness.gateway.loopback import serving
 from harness.gateway.signing_upstream import SigningUpstream
+from harness.histories import EveryNth
 
 MODEL = "claude-fable-5-1"
 TOOLS: Any = [{"name": "read", "input_schema": {"type": "object"}}]

@@ -17,7 +17,7 @@ import openai
 
 import agora
 from agora import Budget, Compressor
-from agora.errors import SettingError, UnknownClientError
+from agora.errors import SettingError
 from agora.integrations.clients import wrap
 from tests.integrations.conformance import (
     ANSWER,
@@ -135,7 +135,7 @@ def test_the_client_that_was_wrapped_stays_as_it_was(tmp_path: Path) -> None:
 
 
 def test_what_is_no_client_is_refused_with_a_reason() -> None:
-    with pytest.raises(UnknownClientError, match=r"a builtins\.dict cannot be wrapped"):
+    with pytest.raises(SettingError, match=r"client is a builtins\.dict"):
         wrap({})
 
 

@@ -16,7 +16,7 @@ from litellm.proxy import proxy_server
 
 from agora.compressor import Compressor
 from agora.integrations.litellm import AgoraLogger, agora_logger
-from tests.integrations.bound import Bound, thoughts
+from tests.integrations.bound import Bound
 from tests.integrations.conformance import (
     ANSWER,
     MODEL,
@@ -147,17 +147,10 @@ class TestProxy(Conformance):
 
 
 class TestBoundThinking(Bound):
-    """Claude behind each of the three APIs of the SDK, and behind the helper."""
+    """Claude behind chat completions and messages of the SDK, and behind the helper."""
 
-    ways: ClassVar[tuple[str, ...]] = ("openai", "responses", "anthropic", "helper")
-    loose: ClassVar[tuple[str, ...]] = ("openai", "responses", "helper")
-
-    def test_without_us_all_thinking_comes_back_and_holds(self, way: str, folder: Path) -> None:
-        if way == "responses" and not thoughts(
-            self.ran(way, folder, None)[1].received[-1].messages
-        ):
-            pytest.skip("reasoning items are sent back since later releases")
-        super().test_without_us_all_thinking_comes_back_and_holds(way, folder)
+    ways: ClassVar[tuple[str, ...]] = ("openai", "anthropic", "helper")
+    loose: ClassVar[tuple[str, ...]] = ("openai", "helper")
 
     def run(self, case: Case) -> Ran:
         history: list[Body] = []
@@ -170,12 +163,9 @@ class TestBoundThinking(Bound):
             "max_tokens": 2048,
             "num_retries": 0,
         }
-        if endpoint == "responses":
-            provider["max_output_tokens"] = provider.pop("max_tokens")
         agora = AgoraLogger(case.compressor) if case.compressor else None
         asks: dict[str, Any] = {
             "openai": litellm.acompletion,
-            "responses": litellm.aresponses,
             "anthropic": litellm.anthropic_messages,
         }
 

@@ -21,11 +21,9 @@ from agents import (
 from agents.models.chatcmpl_converter import Converter
 from agents.run import CallModelData, ModelInputData
 from openai import AsyncOpenAI
-from openai.types.shared import Reasoning
 
 from agora.compressor import Compressor
 from agora.integrations.openai_agents import AgoraFilter
-from tests.integrations.bound import Bound
 from tests.integrations.conformance import (
     ANSWER,
     MODEL,
@@ -135,59 +133,6 @@ class TestOpenAIAgents(Conformance):
             ],
         ).messages
         return [system, *Converter.items_to_messages(copy.deepcopy(edited))]
-
-
-class TestBoundThinking(Bound):
-    """Claude by way of LiteLLM, whose thinking the SDK keeps as reasoning items."""
-
-    ways: ClassVar[tuple[str, ...]] = ("async", "stream")
-    loose: ClassVar[tuple[str, ...]] = ways
-
-    def run(self, case: Case) -> Ran:
-        # The SDK's module turns a missing LiteLLM into an ImportError of its own.
-        models = pytest.importorskip(
-            "agents.extensions.models.litellm_model",
-            reason="LiteLLM is not installed",
-            exc_type=ImportError,
-        )
-
-        @function_tool
-        def read_file(name: str) -> str:
-            """Return the text of a file."""
-            return case.read_file(name)
-
-        # Thinking is sent back where an effort is set, which LiteLLM may not know of this model.
-        models.litellm.drop_params = True
-        model = models.LitellmModel(f"anthropic/{case.model}", base_url=case.url, api_key="key")
-        settings = ModelSettings(max_tokens=2048, reasoning=Reasoning(effort="high"))
-        agent = Agent(
-            name="reader",
-            instructions=SYSTEM,
-            model=model,
-            model_settings=settings,
-            tools=[read_file],
-        )
-        config = RunConfig(tracing_disabled=True)
-        if case.compressor:
-            config.call_model_input_filter = AgoraFilter(case.compressor)
-
-        async def watch() -> Any:
-            options: Any = {"run_config": config, "max_turns": 100}
-            if case.call == "async":
-                return await Runner.run(agent, TASK, **options)
-            result = Runner.run_streamed(agent, TASK, **options)
-            async for _ in result.stream_events():
-                pass
-            return result
-
-        result = asyncio.run(watch())
-        kept = json.loads(json.dumps(result.to_input_list(), default=str))
-        return Ran(result.final_output, [without_ids(item) for item in kept])
-
-
-def without_ids(item: dict[str, Any]) -> dict[str, Any]:
-    """Return an item without what the SDK makes up."""
-    return {k: v for k, v in item.items() if k not in ("id", "provider_data")}
 
 
 def test_a_conversation_that_the_provider_holds_is_sent_as_it_is(tmp_path: Path) -> None:

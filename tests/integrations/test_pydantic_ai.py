@@ -51,13 +51,9 @@ def plain(message: Any) -> Any:
 
 
 class Agents:
-    def capabilities(self, case: Case) -> list[Any]:
-        return [] if case.compressor is None else [Agora(case.compressor)]
-
     def run(self, case: Case) -> Ran:
-        agent = Agent(
-            model_of(case), instructions=SYSTEM, capabilities=self.capabilities(case), retries=0
-        )
+        capabilities = [] if case.compressor is None else [Agora(case.compressor)]
+        agent = Agent(model_of(case), instructions=SYSTEM, capabilities=capabilities, retries=0)
 
         @agent.tool_plain
         def read_file(name: str) -> str:
@@ -110,23 +106,6 @@ class TestPydanticAI(Agents, Conformance):
         "anthropic/async",
         "anthropic/stream",
     )
-
-
-class TestAsCompactionStrategy(TestPydanticAI):
-    """A tier of pydantic-ai-harness, which decides when."""
-
-    example: ClassVar = ""
-    ways: ClassVar[tuple[str, ...]] = ("openai/sync", "openai/stream")
-    rich: ClassVar[tuple[str, ...]] = ("openai/async",)
-
-    def capabilities(self, case: Case) -> list[Any]:
-        compaction = pytest.importorskip(
-            "pydantic_ai_harness.compaction", reason="pydantic-ai-harness is not installed"
-        )
-        if case.compressor is None:
-            return []
-        tiers = [Agora(case.compressor)]
-        return [compaction.TieredCompaction(tiers=tiers, target_tokens=1)]
 
 
 class TestBoundThinking(Agents, Bound):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tarfile
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from agora.logs import Recording, Tally, read_logs
 from agora.logs.moments import moments_of
 from agora.replay.report import billed_dollars
 from agora.replay.simulate import Policy, replay_by
-from harness.recordings import CLAUDE_CODE, unpacked
 
 DATA = Path(os.environ.get("AGORA_DATA", Path(__file__).parents[3] / "shared" / "data"))
 Line = dict[str, Any]
@@ -118,7 +118,7 @@ def test_an_error_that_the_client_wrote_was_never_sent(tmp_path: Path) -> None:
     assert one.messages[2]["content"][1] == text("Go on.")
     assert len(one.calls) == len(one.usage) == 2
     assert one.model == "claude-opus-4-6"
-    assert tally.skipped == {"an error that the client wrote in place of an answer": 1}
+    assert tally.skipped == {"errors that the client wrote in place of an answer": 1}
 
 
 def test_what_the_client_hides_from_the_user_is_sent_all_the_same(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_what_the_client_hides_from_the_user_is_sent_all_the_same(tmp_path: Path
         "<command-name>/cost</command-name>",
         "And the types.",
     ]
-    assert tally.skipped == {"the line is no message that was sent": 3}
+    assert list(tally.skipped.values()) == [3]
 
 
 def test_a_compaction_ends_a_trajectory_and_its_summary_begins_the_next(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_fork_pays_for_its_own_calls_only(tmp_path: Path) -> None:
 
     assert (len(first.calls), first.earlier_calls) == (3, 0)
     assert (len(fork.calls), fork.earlier_calls) == (2, 2)
-    [was] = replay_by(fork, [sheet_for("claude-opus-4-6")], [Policy.AS_IT_WAS])
+    [was] = replay_by(fork, [sheet_for("claude-opus-4-6")])
     assert len(was.bills[Policy.AS_IT_WAS].calls) == 2
 
 
@@ -257,18 +257,19 @@ def test_tokens_kept_for_an_hour_are_read_apart(tmp_path: Path) -> None:
     assert billed_dollars(usage, sheet) == pytest.approx((1 + 30 + 2 * 599) * 5e-6)
 
 
-def test_the_bill_of_real_sessions_is_that_of_the_provider() -> None:
-    packed = DATA / CLAUDE_CODE
+def test_the_bill_of_real_sessions_is_that_of_the_provider(tmp_path: Path) -> None:
+    packed = DATA / "claude-code" / "sessions.tar.xz"
     if not packed.exists():
         pytest.skip("there is no claude-code in the data folder; set AGORA_DATA to where it lies")
-    with unpacked(packed) as folder:
-        recordings = list(read_logs([folder], Tally()))
+    with tarfile.open(packed) as archive:
+        archive.extractall(tmp_path, filter="data")
+    recordings = list(read_logs([tmp_path], Tally()))
 
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     calls = refused = 0
     for one in recordings:
         sheet = sheet_for(one.model or "")
-        [was] = replay_by(one, [sheet], [Policy.AS_IT_WAS])
+        [was] = replay_by(one, [sheet])
         refused += bool(was.illegal)
         assert not was.shortened
         assert len(was.usage) == len(one.calls)

@@ -1,7 +1,6 @@
 """What each kind of log gives, and how calls become trajectories."""
 
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agora.adapters import validate
-from agora.logs import Recording, Tally, calls, ordered, read_logs, source
+from agora.logs import Recording, Tally, calls, read_logs
+from agora.logs.kinds import otel
 from agora.logs.values import as_count, as_json, as_seconds, as_text
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -300,7 +300,7 @@ def test_a_call_that_was_broken_off_is_given_a_result_that_says_so(tmp_path: Pat
     given_back = recording.messages[2]["content"]
     assert given_back[0]["is_error"]
     assert given_back[1] == {"type": "text", "text": "Stop."}
-    assert tally.skipped["the line stands in the file twice"] == 1
+    assert tally.skipped["lines that stand in the file twice"] == 1
     assert tally.bad == 1
 
 
@@ -364,25 +364,18 @@ def _as_indexed(prefix: str, messages: list[Message], style: str) -> dict[str, A
     return out
 
 
-@pytest.mark.parametrize("style", ["gen_ai", "openinference", "events"])
+@pytest.mark.parametrize("style", ["gen_ai", "openinference"])
 def test_older_ways_of_writing_spans_give_the_same_messages(style: str, tmp_path: Path) -> None:
     whole = chat("key", 12)
     log = []
     for sent in range(1, len(whole) + 1, 2):
         attributes: dict[str, Any] = {"gen_ai.request.model": "m"}
-        events: list[Message] = []
         if style == "gen_ai":
             attributes |= _as_indexed("gen_ai.prompt", whole[:sent], style)
-        elif style == "openinference":
+        else:
             attributes |= _as_indexed("llm.input_messages", whole[:sent], style)
             attributes |= {"openinference.span.kind": "LLM", "llm.token_count.completion": 5}
-        else:
-            for message in whole[:sent]:
-                name = f"gen_ai.{message['role']}.message"
-                fields = {key: value for key, value in message.items() if key != "role"}
-                fields = {k: json.dumps(v) if k == "tool_calls" else v for k, v in fields.items()}
-                events.append({"name": name, "attributes": fields})
-        span = {"name": "chat", "start_time": f"2026-01-01T00:00:{sent:02d}Z", "events": events}
+        span = {"name": "chat", "start_time": f"2026-01-01T00:00:{sent:02d}Z"}
         context = {"trace_id": "0x1", "span_id": f"0x{sent}"}
         log.append({**span, "context": context, "attributes": attributes})
 
@@ -448,7 +441,7 @@ def test_only_so_many_calls_of_traces_are_held(
         for trace in range(3)
     ]
     expected, _ = read_lines(tmp_path, log)
-    monkeypatch.setattr(ordered, "MAX_HELD_BYTES", 1_500)
+    monkeypatch.setattr(otel, "MAX_HELD_BYTES", 1_500)
 
     found, _ = read_lines(tmp_path, log)
 
@@ -484,103 +477,6 @@ def test_times_counts_and_texts_are_taken_from_what_can_be_one() -> None:
     tally = Tally()
     assert not list(calls.Grouping("log", tally).add(call, "log:1"))
     assert tally.examples[0].problem == "is nested too deeply"
-
-
-def test_inspect_samples_are_read_from_json_and_from_the_archive(tmp_path: Path) -> None:
-    (first, second), _ = read(FIXTURES / "inspect.json")
-    log = json.loads((FIXTURES / "inspect.json").read_text())
-    path = tmp_path / "log.eval"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("_journal/start.json", "{}")
-        for sample in log["samples"]:
-            archive.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps(sample))
-        archive.writestr("samples/broken_epoch_1.json", "{")
-        archive.writestr("header.json", json.dumps({**log, "samples": None}))
-
-    packed, tally = read(path)
-
-    assert packed == [first, second]
-    assert tally.bad == 1
-    assert tally.examples[0].where == "log.eval/samples/broken_epoch_1.json"
-    assert first.model == "mockllm/model"
-    assert first.calls == (1, 3, 5)
-    assert first.output_tokens == (23, 23, 15)
-    assert first.messages[1]["tool_calls"][0]["function"] == {
-        "name": "look",
-        "arguments": '{"where": "drawer 1"}',
-    }
-
-
-def test_an_archive_that_cannot_be_unpacked_says_what_would_help(tmp_path: Path) -> None:
-    path = tmp_path / "log.eval"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("samples/a.json", "{}")
-    data = bytearray(path.read_bytes())
-    # The method in the local header and in the directory: 93 is zstd.
-    data[8] = data[data.index(b"PK\x01\x02") + 10] = 93
-    path.write_bytes(data)
-    _, tally = read(path)
-    assert "zstd" in tally.examples[0].problem
-    assert "inspect log convert" in tally.examples[0].problem
-
-    path.write_bytes(data[:-10])
-    _, tally = read(path)
-    assert "the archive is damaged" in tally.examples[0].problem
-
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("notes.txt", "")
-    _, tally = read(path)
-    assert "not an Inspect log" in tally.examples[0].problem
-
-
-def test_a_sample_too_large_to_hold_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(source, "MAX_RECORD_BYTES", 100)
-    path = tmp_path / "log.eval"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("samples/a.json", json.dumps({"text": "x" * 200}))
-
-    _, tally = read(path)
-
-    assert "more than" in tally.examples[0].problem
-
-
-def test_moved_out_texts_and_parts_of_inspect_messages_come_back(tmp_path: Path) -> None:
-    content = [
-        {"type": "reasoning", "reasoning": "Think."},
-        {"type": "text", "text": "attachment://1"},
-        {"type": "image", "image": "attachment://2"},
-        {"type": "data", "data": {}},
-    ]
-    sample = {
-        "id": 7,
-        "epoch": 2,
-        "target": "",
-        "attachments": {"1": "long text", "2": "data:image/png;base64,AA=="},
-        "messages": [
-            {"role": "user", "content": "Look."},
-            {"role": "assistant", "content": content, "tool_calls": []},
-            {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "function": "f"}]},
-        ],
-    }
-    early = {**sample, "messages": [{"role": "user", "content": "Look."}]}
-
-    (recording,), tally = read_lines(tmp_path, [sample, early, {"epoch": 1}])
-
-    assert recording.id == "log.jsonl/7/2"
-    assert recording.calls == (1, 2)
-    assert recording.messages[1] == {
-        "role": "assistant",
-        "content": [
-            {"type": "text", "text": "long text"},
-            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
-            {"type": "text", "text": '{"type": "data", "data": {}}'},
-        ],
-        "reasoning_content": "Think.",
-    }
-    assert tally.bad == 1
-    assert tally.skipped == {"the sample ended before the model was called": 1}
 
 
 def test_calls_of_gemini_and_bedrock_are_read_with_their_answers_and_bills(tmp_path: Path) -> None:

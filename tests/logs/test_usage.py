@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agora.adapters.usage import read_usage
 from agora.logs import Tally, Usage, read_logs
-from agora.logs.usage import read_usage
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -19,17 +19,17 @@ JSON = st.recursive(
 @pytest.mark.parametrize(
     ("said", "usage"),
     [
-        ({"prompt_tokens": 900, "completion_tokens": 5}, Usage(900)),
-        ({"prompt_tokens": 900, "prompt_tokens_details": {"cached_tokens": 768}}, Usage(900, 768)),
-        ({"prompt_tokens": 900, "cached_tokens": 768, "cost": 0.5}, Usage(900, 768, 0, 0.5)),
-        ({"input_tokens": 900, "input_tokens_details": {"cached_tokens": 512}}, Usage(900, 512)),
+        ({"prompt_tokens": 900, "completion_tokens": 5}, Usage(900, output=5)),
+        ({"prompt_tokens": 900, "prompt_tokens_details": {"cached_tokens": 768}}, Usage(132, 768)),
+        ({"prompt_tokens": 900, "cached_tokens": 768, "cost": 0.5}, Usage(132, 768, dollars=0.5)),
+        ({"input_tokens": 900, "input_tokens_details": {"cached_tokens": 512}}, Usage(388, 512)),
         (
             {
                 "input_tokens": 10,
                 "cache_read_input_tokens": 800,
                 "cache_creation_input_tokens": 90,
             },
-            Usage(900, 800, 90),
+            Usage(10, 800, 90),
         ),
         (
             {
@@ -41,7 +41,7 @@ JSON = st.recursive(
                     "ephemeral_1h_input_tokens": 70,
                 },
             },
-            Usage(100, 0, 90, written_1h=70),
+            Usage(10, 0, 90, written_1h=70),
         ),
         (
             {
@@ -50,7 +50,7 @@ JSON = st.recursive(
                 "cache_creation_input_tokens": 90,
                 "cache_creation": {"ephemeral_1h_input_tokens": 900},
             },
-            Usage(100, 0, 90, written_1h=90),
+            Usage(10, 0, 90, written_1h=90),
         ),
         (
             {
@@ -61,11 +61,23 @@ JSON = st.recursive(
                     {"ttl": "1h", "inputTokens": -1},
                 ],
             },
-            Usage(100, 0, 90, written_1h=90),
+            Usage(10, 0, 90, written_1h=90),
         ),
         ({"input_tokens": 9, "cache_creation": {"ephemeral_1h_input_tokens": True}}, Usage(9)),
-        ({"promptTokenCount": 900, "cachedContentTokenCount": 600}, Usage(900, 600)),
-        ({"prompt_tokens": 9, "cached_tokens": 12}, Usage(9, 9)),
+        ({"promptTokenCount": 900, "cachedContentTokenCount": 600}, Usage(300, 600)),
+        ({"prompt_tokens": 9, "cached_tokens": 12}, Usage(0, 9)),
+        ({"prompt_tokens": 1_000, "prompt_cache_hit_tokens": 900}, Usage(100, 900)),
+        (
+            {
+                "prompt_tokens": 1_000,
+                "prompt_tokens_details": {"cached_tokens": 500, "cache_write_tokens": 300},
+            },
+            Usage(200, 500, 300),
+        ),
+        (
+            {"promptTokenCount": 9, "candidatesTokenCount": 3, "thoughtsTokenCount": 4},
+            Usage(9, output=7),
+        ),
         ({"prompt_tokens": 9, "cost": True}, Usage(9)),
         ({"completion_tokens": 5}, None),
         ("nothing", None),
@@ -99,7 +111,7 @@ def test_usage_beside_a_finished_conversation_is_that_of_its_calls(tmp_path: Pat
 
     [recording] = read_logs([tmp_path], Tally())
 
-    assert recording.usage == (Usage(10, 0), Usage(11, 1), Usage(12, 2))
+    assert recording.usage == (Usage(10), Usage(10, 1), Usage(10, 2))
     assert recording.task == "task-1"
 
 

@@ -33,9 +33,7 @@ def usage_of(steps: int, unseen: int, scale: float) -> list[Usage]:
     """Return what a provider reports that counts so, whose cache always holds the call before."""
     was = measure(logged(steps, []), EstimatedTokens())
     sizes = [unseen + round(scale * size) for size in prompt_tokens(was.shown, was.moments)]
-    return [
-        Usage(now, before, now - before) for before, now in zip([0, *sizes], sizes, strict=False)
-    ]
+    return [Usage(0, before, now - before) for before, now in zip([0, *sizes], sizes, strict=False)]
 
 
 def test_what_the_log_lacks_is_a_prefix_of_every_call_under_every_policy() -> None:
@@ -58,7 +56,7 @@ def test_what_the_log_lacks_is_a_prefix_of_every_call_under_every_policy() -> No
 def test_what_other_sessions_left_in_the_cache_is_read_by_the_first_call() -> None:
     cold = usage_of(10, 24_000, 1.2)
     first = cold[0]
-    warm = [Usage(first.prompt, 17_000, first.prompt - 17_000), *cold[1:]]
+    warm = [Usage(0, 17_000, first.prompt - 17_000), *cold[1:]]
 
     [before, after] = [
         replay(logged(10, usage), SHEET).bills[Policy.AS_IT_WAS].calls for usage in (cold, warm)
@@ -72,7 +70,7 @@ def test_what_other_sessions_left_in_the_cache_is_read_by_the_first_call() -> No
 def test_a_cache_that_was_lost_in_time_is_lost_under_every_policy() -> None:
     usage = usage_of(12, 24_000, 1.2)
     lost = usage[6]
-    usage[6] = Usage(lost.prompt, 20_000, lost.prompt - 20_000)
+    usage[6] = Usage(0, 20_000, lost.prompt - 20_000)
     times = tuple(10.0 * n for n in range(12))
 
     replayed = replay(logged(12, usage, at_seconds=times), SHEET)
@@ -88,9 +86,9 @@ def test_what_is_kept_for_an_hour_costs_more_and_outlives_a_pause() -> None:
     usage = [replace(one, written_1h=one.written) for one in usage_of(6, 24_000, 1.2)]
     times = (0.0, 10.0, 2_000.0, 2_010.0, 2_020.0, 2_030.0)
 
-    [hour] = replay_by(logged(6, usage, at_seconds=times), [SHEET], [Policy.AS_IT_WAS])
+    [hour] = replay_by(logged(6, usage, at_seconds=times), [SHEET])
     short = [replace(one, written_1h=0) for one in usage]
-    [minutes] = replay_by(logged(6, short, at_seconds=times), [SHEET], [Policy.AS_IT_WAS])
+    [minutes] = replay_by(logged(6, short, at_seconds=times), [SHEET])
 
     kept, gone = (one.bills[Policy.AS_IT_WAS] for one in (hour, minutes))
     assert kept.calls[2].read > 24_000
@@ -114,7 +112,7 @@ def test_a_log_that_shows_everything_is_only_scaled() -> None:
 
 def test_a_session_whose_prompts_were_shortened_on_their_way_is_billed_as_it_was() -> None:
     usage = usage_of(30, 8_000, 1.2)
-    usage[20:] = [Usage(one.prompt // 3, one.read // 3, one.written // 3) for one in usage[20:]]
+    usage[20:] = [Usage(one.uncached // 3, one.read // 3, one.written // 3) for one in usage[20:]]
 
     replayed = replay(logged(30, usage), SHEET)
 
@@ -128,7 +126,7 @@ def test_a_session_whose_prompts_were_shortened_on_their_way_is_billed_as_it_was
     value = report.value(Tally())
     assert value["shortened"]["count"] == 1
     assert value["billed"]["calls"] == 0
-    assert value["compared"]["own"]["same"] == 1
+    assert value["compared"]["same"] == 1
 
 
 def shortened_call() -> list[dict[str, Any]]:

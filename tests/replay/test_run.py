@@ -1,7 +1,5 @@
-import os
 from collections.abc import Generator, Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,29 +11,17 @@ from agora.core.renditions.markers import FormMarkers
 from agora.core.renditions.rendition import Place, Rendition
 from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Call, Step, Trajectory, Utterance
-from agora.errors import TooManyCallsError
+from agora.errors import AgoraError
 from agora.logs import Recording, Usage
 from agora.logs.moments import Moment
 from agora.replay.prompts import Writer
-from agora.replay.run import OWN, Pricing, ReplayOutcome, run, weight
+from agora.replay.run import OWN, Pricing, ReplayOutcome, run
 from agora.replay.simulate import MOST_CALLS, Policy, replay_by
 from tests.replay.recordings import recording, replay
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-)
-
-
-class Deadly:
-    """Ends the process that unpickles it."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os._exit, (3,)
-
 
 def test_outcomes_come_in_order_and_are_the_same_with_more_workers() -> None:
-    recordings = [recording(f"r{n}", n % 5, words=20) for n in range(70)]
+    recordings = [recording(f"r{n}", n % 5, words=20) for n in range(20)]
 
     alone = list(run(recordings, Pricing()))
     together = list(run(recordings, Pricing(), workers=2))
@@ -44,7 +30,7 @@ def test_outcomes_come_in_order_and_are_the_same_with_more_workers() -> None:
     assert together == alone
 
 
-def test_a_recording_that_fails_is_put_down_and_the_next_one_comes() -> None:
+def test_a_recording_that_fails_is_reported_and_the_next_one_is_replayed() -> None:
     bad = Recording(id="bad", format="openai", messages=[{"role": "tool", "content": 7}])
     strange = Recording(id="strange", format="no such format", messages=[])
 
@@ -55,36 +41,25 @@ def test_a_recording_that_fails_is_put_down_and_the_next_one_comes() -> None:
     assert list(outcomes[2].by_sheet) == [OWN]
 
 
-def test_a_recording_that_kills_its_worker_takes_no_other_with_it() -> None:
-    deadly = Recording(id="deadly", format="openai", messages=[Deadly()])
-    recordings = [recording("a", 1), deadly, recording("b", 1)]
-
-    outcomes = list(run(iter(recordings), Pricing(), workers=2))
-
-    assert [outcome.id for outcome in outcomes] == ["a", "deadly", "b"]
-    assert [bool(outcome.by_sheet) for outcome in outcomes] == [True, False, True]
-    assert "was killed" in outcomes[1].error
-
-
 def test_no_more_is_read_ahead_than_the_workers_need() -> None:
     taken = 0
     ahead = []
 
     def recordings() -> Iterator[Recording]:
         nonlocal taken
-        for n in range(400):
+        for n in range(60):
             taken += 1
             yield recording(f"r{n}", 0)
 
-    for done, _ in enumerate(run(recordings(), Pricing(), workers=2, in_flight_bytes=1)):
+    for done, _ in enumerate(run(recordings(), Pricing(), workers=2)):
         ahead.append(taken - done)
 
-    assert len(ahead) == 400
-    assert max(ahead) <= 5 * 32
+    assert len(ahead) == 60
+    assert max(ahead) <= 8
 
 
 def test_the_workers_end_when_nobody_wants_the_rest() -> None:
-    outcomes = run((recording(f"r{n}", 1) for n in range(200)), Pricing(), workers=2)
+    outcomes = run((recording(f"r{n}", 1) for n in range(40)), Pricing(), workers=2)
 
     assert isinstance(next(outcomes), ReplayOutcome)
     assert isinstance(outcomes, Generator)
@@ -94,20 +69,8 @@ def test_the_workers_end_when_nobody_wants_the_rest() -> None:
 def test_a_trajectory_too_long_to_replay_says_so() -> None:
     endless = recording("endless", MOST_CALLS + 1, words=0)
 
-    with pytest.raises(TooManyCallsError, match=r"it has 4,001 calls"):
+    with pytest.raises(AgoraError, match=r"it has 4,001 calls"):
         replay(endless, sheet_for("gpt-4o"))
-
-
-@given(value=JSON)
-def test_a_value_weighs_at_least_its_texts(value: Any) -> None:
-    def texts(item: Any) -> int:
-        if isinstance(item, str):
-            return len(item)
-        if isinstance(item, dict):
-            return sum(map(texts, item.values()))
-        return sum(map(texts, item)) if isinstance(item, list) else 0
-
-    assert weight(value) >= texts(value)
 
 
 @settings(max_examples=20, deadline=None)
@@ -181,8 +144,8 @@ def test_a_sheet_is_named_for_all_or_found_by_the_model() -> None:
 
 def test_a_recording_is_billed_for_the_time_to_live_it_was_written_for() -> None:
     one = recording("one", 40, model="claude-opus-5")
-    hours = Usage(1_000, written=900, written_1h=900)
-    short = Usage(1_000, written=900, written_1h=0)
+    hours = Usage(100, written=900, written_1h=900)
+    short = Usage(100, written=900, written_1h=0)
     mark = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
     asking = replace(one, tools=[{"type": "function", "function": {"name": "read_file"}, **mark}])
 
@@ -261,15 +224,3 @@ def test_a_marker_stands_behind_the_last_result_though_the_user_spoke_since() ->
     marker = f"\n\n{markers.run(elided)}"
     assert keys == [("preamble", 0), 1, marker, ("said", 0), ("said", 1), 4]
     assert early == keys[:-1]
-
-
-def test_tools_whose_steps_stay_are_kept_in_a_replay_too() -> None:
-    recorded = recording("long", 60, words=400)
-
-    def elided(**tools: tuple[str, ...]) -> bool:
-        (outcome,) = run([recorded], Pricing(fixed=sheet_for("gpt-5")), tools=tools)
-        (replayed,) = outcome.by_sheet.values()
-        return bool(replayed.elided)
-
-    assert elided()
-    assert not elided(keep_tools=("read_file",))

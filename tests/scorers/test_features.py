@@ -8,16 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora import Budget, Compressor, Rung
-from agora.core.reading.counted import shape
-from agora.core.trajectory import Anchor, Call, Step
+from agora import Compressor, Rung
+from agora.core.trajectory import Anchor, Step
 from agora.errors import BundleError
-from agora.scorers import load_scorer, structure
+from agora.scorers import load_scorer
 from agora.scorers.bundle import FORMAT, MANIFEST, Bundle, read_bundle
 from agora.scorers.features import SHIPPED, SHIPPED_SHA256, FeaturesScorer
 from agora.scorers.lexical import LexicalScorer
 from agora.scorers.recency import RecencyScorer
-from agora.scorers.structure import FEATURES, VALUES, features
 from agora.scorers.tables import Table, Tables, read, write
 from agora.testing import check_scorer
 
@@ -41,117 +39,8 @@ def make_steps(*texts: tuple[str, str]) -> list[Step]:
 texts = st.text() | st.sampled_from(["HAT136 2024-05-20", "error: no such file", "apple 1", ""])
 
 
-@given(st.lists(st.tuples(texts, texts), max_size=12), texts, texts)
-def test_every_feature_of_every_step_is_a_small_whole_number(
-    parts: list[tuple[str, str]], task: str, now: str
-) -> None:
-    rows = features(Anchor(task, now), make_steps(*parts))
-
-    assert len(rows) == len(parts)
-    for row in rows:
-        assert len(row) == len(FEATURES)
-        assert all(type(value) is int and 0 <= value < VALUES for value in row)
-
-
-@given(st.lists(st.tuples(texts, texts), max_size=12), texts, texts)
-def test_scores_lie_between_0_and_1(parts: list[tuple[str, str]], task: str, now: str) -> None:
-    scores = FeaturesScorer().score(Anchor(task, now), make_steps(*parts))
-
-    assert len(scores) == len(parts)
-    assert all(0 <= score <= 1 for score in scores)
-
-
 def test_the_shipped_scorer_passes_the_check_of_all_scorers() -> None:
     check_scorer(load_scorer("features"))
-
-
-def test_what_one_step_alone_brought_counts_for_it() -> None:
-    steps = make_steps(
-        ("look", "HAT136 HAT200"), ("look", "HAT200"), ("go", ""), ("take HAT200", "")
-    )
-
-    first = dict(zip(FEATURES, features(Anchor("", ""), steps)[0], strict=True))
-
-    assert first["only_ids"] == 1
-    assert first["ids"] == 2
-    assert first["used_later"] == 1
-
-
-def test_what_an_observation_repeats_of_its_own_action_it_did_not_bring() -> None:
-    steps = make_steps(("look for HAT136", "no HAT136 here but HAT200"), ("go", ""), ("go", ""))
-
-    first = dict(zip(FEATURES, features(Anchor("", ""), steps)[0], strict=True))
-
-    assert first["ids"] == 2
-    assert first["only_ids"] == 1
-
-
-def test_a_word_of_the_anchor_counts_for_the_one_step_outside_the_floor_that_has_it() -> None:
-    steps = make_steps(
-        ("look", "kettle on a shelf"), ("look", "shelf"), ("look", "lamp"), ("look", "lamp")
-    )
-
-    rows = features(Anchor("", "bring the kettle from the shelf by the lamp"), steps)
-
-    at = FEATURES.index("only_anchor_words")
-    assert [row[at] for row in rows] == [1, 0, 0, 0]
-
-
-histories = st.lists(st.tuples(texts, texts), max_size=12)
-
-
-@given(histories, st.lists(st.tuples(histories, st.integers(0, 12))), texts)
-def test_features_do_not_depend_on_what_was_asked_before(
-    parts: list[tuple[str, str]], others: list[tuple[list[tuple[str, str]], int]], now: str
-) -> None:
-    anchor = Anchor("", now)
-    _forget()
-    alone = features(anchor, make_steps(*parts))
-
-    for other, size in others:
-        features(anchor, make_steps(*other))
-        features(anchor, make_steps(*parts[:size]))
-
-    assert features(anchor, make_steps(*parts)) == alone
-
-
-def test_features_are_the_same_when_there_is_no_room_to_remember_anything(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    steps = make_steps(*((f"get {n}", f"HAT{n % 7} key {n} " * 9) for n in range(40)))
-    growing = [features(Anchor("", ""), steps[:size]) for size in range(41)]
-
-    for room in (0, 30, 300):
-        monkeypatch.setattr(structure, "_steps", structure._Steps(10 * room))
-        monkeypatch.setattr(structure, "_tallies", structure._Tallies(room))
-        assert [features(Anchor("", ""), steps[:size]) for size in range(41)] == growing
-
-
-def _forget() -> None:
-    structure._steps = structure._Steps(4_000_000)
-    structure._tallies = structure._Tallies(200_000)
-
-
-def test_calls_are_told_apart_by_their_tool() -> None:
-    steps = [
-        step._replace(calls=tuple(Call(name, "{}") for name in names))
-        for step, names in zip(
-            make_steps(("a", ""), ("b", ""), ("a", "")),
-            (("get_x",), ("put_y", "put_z"), ("get_x",)),
-            strict=True,
-        )
-    ]
-
-    rows = [dict(zip(FEATURES, row, strict=True)) for row in features(Anchor("", ""), steps)]
-
-    assert [row["kind"] for row in rows] == [1, 2, 1]
-    assert [row["same_call_later"] for row in rows] == [1, 0, 0]
-    assert [row["first_of_tool"] for row in rows] == [1, 1, 0]
-
-
-def test_a_shape_is_how_a_name_is_built() -> None:
-    assert shape("HAT136") == shape("ABC9")
-    assert shape("HAT136") != shape("hat136")
 
 
 def test_scores_are_the_same_in_another_process_with_other_hashes() -> None:
@@ -335,22 +224,3 @@ def test_the_shipped_weights_are_small_and_pinned_through_their_manifest(tmp_pat
         shipped.read(name)
     with pytest.raises(BundleError, match="pinned"):
         read_bundle(SHIPPED, sha256="0" * 64)
-
-
-words = st.sampled_from(["HAT136", "credit_card_123", "2024-05-20", "error", "/a/b.py", "key 7"])
-
-
-@given(st.integers(1, 10), st.lists(words, max_size=60))
-def test_no_observation_can_have_the_floor_elided(at: int, stuffed: list[str]) -> None:
-    messages = long_chat()
-    messages[2 * at]["content"] = " ".join(stuffed)
-    compressor = Compressor(
-        scorer=load_scorer("features"), budget=Budget(keep_ratio=0.2), schedule="every_call"
-    )
-
-    compression = compressor.compress(messages)
-
-    kept = [d.number for d in compression.decisions if d.outcome != "elided"]
-    assert {11, 12} <= set(kept)
-    assert compression.messages[0]["content"].startswith("find the key")
-    assert compression.messages[-4:] == messages[-4:]

@@ -17,7 +17,7 @@ from agora.core.worth import Worth, worth_of
 from agora.errors import BundleError
 from agora.scorers import load_scorer, parts
 from agora.scorers.bundle import MANIFEST, read_bundle, write_bundle
-from agora.scorers.parts import FEATURES, VALUES, columns, verb_of
+from agora.scorers.parts import FEATURES, VALUES, columns
 from agora.scorers.tables import Table, Tables, read, write
 from agora.scorers.worth import (
     ACTION,
@@ -49,12 +49,6 @@ def make_past(steps: tuple[Step, ...], *, preamble: str = "", said: str = "") ->
     observation = steps[-1].observation if steps else ""
     utterances = (Utterance(after=1, text=said, tokens=1, by_user=True),) if said else ()
     return Past(preamble, steps, utterances, Anchor("", observation), 0)
-
-
-def features_of(past: Past, held: set[int], step: int) -> dict[str, int]:
-    return {
-        name: column[step - 1] for name, column in zip(FEATURES, columns(past, held), strict=True)
-    }
 
 
 texts = st.text() | st.sampled_from(
@@ -145,85 +139,6 @@ def test_the_shipped_weights_are_small_and_are_those_that_are_pinned() -> None:
     assert sum(len(bundle.read(name)) for name in bundle.files) <= MOST_BYTES
     for name in (ACTION, OBSERVATION, NAMED):
         assert read(bundle.read(name).decode(), features=FEATURES, values=VALUES).tables
-
-
-def test_names_that_the_floor_the_preamble_or_the_user_repeat_are_not_only_the_steps() -> None:
-    steps = make_steps(("look", "HAT136 HAT200 HAT300 HAT400"), ("look", ""), ("go", "HAT136"))
-
-    first = features_of(make_past(steps, preamble="HAT200", said="HAT300"), {3}, 1)
-
-    assert first["observation_names"] == 3
-    assert first["only_observation"] == 1
-
-
-def test_what_a_newer_part_repeats_is_fresh_there_and_only_in_neither() -> None:
-    past = make_past(make_steps(("look", "HAT136"), ("look", "HAT136"), ("go", "")))
-
-    older, newer = features_of(past, {3}, 1), features_of(past, {3}, 2)
-
-    assert (older["fresh_observation"], newer["fresh_observation"]) == (0, 1)
-    assert (older["only_observation"], newer["only_observation"]) == (0, 0)
-
-
-def test_what_action_and_observation_both_have_the_action_has() -> None:
-    first = features_of(make_past(make_steps(("get HAT136", "HAT136"), ("go", ""))), {2}, 1)
-
-    assert (first["fresh_action"], first["fresh_observation"]) == (1, 0)
-
-
-def test_a_part_that_later_actions_used_counts_its_uses() -> None:
-    past = make_past(make_steps(("look", "HAT136"), ("get HAT136", ""), ("get HAT136", "")))
-
-    assert features_of(past, {3}, 1)["observation_used"] == 2
-    assert features_of(past, {3}, 1)["action_used"] == 0
-
-
-def test_files_that_later_actions_name_and_read_again_are_noted() -> None:
-    past = make_past(
-        make_steps(("cat src/a.py", "x"), ("cat b.py", "x"), ("cat /repo/src/a.py", "x"))
-    )
-
-    rows = [features_of(past, {3}, n) for n in (1, 2, 3)]
-
-    assert [row["file_touched"] for row in rows] == [1, 0, 0]
-    assert [row["file_seen_again"] for row in rows] == [1, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("tool", "command", "verb"),
-    [
-        ("get_user_details", "", 1),
-        ("update_reservation_flights", "", 2),
-        ("think", "", 3),
-        ("grep", "grep -rn x .", 4),
-        ("python", "python repro.py", 5),
-        ("git", "git diff", 6),
-        ("cat", "cat <<'EOF' > a.py", 2),
-        ("sed", "sed -i s/a/b/ a.py", 2),
-        ("python", "python a.py 2>&1", 5),
-        ("frobnicate", "", 0),
-    ],
-)
-def test_actions_are_told_apart_by_their_verb(tool: str, command: str, verb: int) -> None:
-    assert verb_of(tool, command) == verb
-
-
-@pytest.mark.parametrize(
-    ("calls", "observation", "agent"),
-    [(True, '{"a": 1}', 2), (True, "text", 3), (False, "text", 0)],
-)
-def test_kinds_of_agents_are_told_apart(calls: bool, observation: str, agent: int) -> None:
-    steps = make_steps(("look", observation), ("look", observation))
-    if calls:
-        steps = tuple(one._replace(calls=(Call("a", "{}"), Call("b", "{}"))) for one in steps)
-
-    assert features_of(make_past(steps), {2}, 1)["agent"] == agent
-
-
-def test_a_shell_agent_is_told_by_its_fences() -> None:
-    steps = make_steps(*[("Let me see.\n```bash\nls\n```", "a.py")] * 2)
-
-    assert features_of(make_past(steps), {2}, 1)["agent"] == 1
 
 
 def test_an_old_part_with_a_name_of_its_own_is_worth_more_than_one_that_is_repeated() -> None:

@@ -1,12 +1,11 @@
 """A chat of an agent that acts by text, read as a task and the steps taken since."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from agora.core.budget import Budget
-from agora.core.reading.repeats import REFERENCE, Shown, expanding
 from agora.core.renditions.gone import gone
 from agora.core.renditions.markers import PaperMarkers
 from agora.core.renditions.rendition import Rendition
@@ -53,17 +52,6 @@ class Chat:
         """The first user message."""
         return next((text_of(m) for m in self.preamble if m.get("role") == "user"), "")
 
-    @property
-    def past(self) -> tuple[Message, ...]:
-        """The messages that text-level methods may change: all but preamble and `pending`."""
-        messages = [message for step in self.steps for message in step.messages]
-        return tuple(messages[: len(messages) - len(self.pending)])
-
-    @property
-    def pending(self) -> tuple[Message, ...]:
-        """What the agent has to act on: the last message, unless it is the agent's own."""
-        return self.steps[-1].messages[1:][-1:] if self.steps else ()
-
     def floor(self, k_recent: int = K_RECENT) -> range:
         """Return the numbers of the newest steps, which are kept; always at least one."""
         return range(max(1, len(self.steps) - max(k_recent, 1) + 1), len(self.steps) + 1)
@@ -78,20 +66,6 @@ class Chat:
         """
         floor = self.preamble_tokens + sum(self.steps[n - 1].tokens for n in self.floor(k_recent))
         return Budget(keep_ratio=keep_ratio).of(self.tokens, floor=floor)
-
-    def rate(self, keep_ratio: float, counter: TokenCounter = COUNTER) -> float:
-        """Return the share of the past's text to keep so that the prompt fits its budget.
-
-        For methods that shorten each message separately: message framing comes on top,
-        so they slightly exceed the budget.
-        """
-        past = tokens_of(self.past, counter)
-        room = self.room(keep_ratio) - self.preamble_tokens - tokens_of(self.pending, counter)
-        return min(max(room / past, 0.01), 1.0) if past else 1.0
-
-    def after(self, number: int) -> "Chat":
-        """Return the chat after its first `number` steps."""
-        return replace(self, steps=self.steps[:number])
 
     def keep(self, numbers: Collection[int]) -> list[Message]:
         """Return the messages with only these steps, and the paper's marker in place of others.
@@ -184,24 +158,3 @@ def _step(number: int, messages: Sequence[Message], counter: TokenCounter) -> Ch
         observation="\n".join(text_of(message) for message in messages[1:]),
         tokens=tokens_of(messages, counter),
     )
-
-
-def looked_up(messages: Messages) -> Messages:
-    """Return messages with the lines that references stand for; as they are where there are none.
-
-    A language model looks further up without being taught; for readers, which are programs, that is
-    done here, by the rule that a reference states. Results are the tools' messages, or for an agent
-    that acts by text the user's but for the first.
-    """
-    roles = [message["role"] for message in messages]
-    said = [at for at, role in enumerate(roles) if role == "user"][1:]
-    results = [at for at, role in enumerate(roles) if role == "tool"] or said
-    lines = (line for at in results for line in text_of(messages[at]).split("\n"))
-    found = next(filter(None, map(REFERENCE.fullmatch, lines)), None)
-    if found is None:
-        return messages
-    expand = expanding(Shown(), (found["code"] or "").strip(" #"))
-    read = list(messages)
-    for at in results:
-        read[at] = with_text(read[at], expand(text_of(read[at])))
-    return read

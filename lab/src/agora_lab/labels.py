@@ -16,11 +16,23 @@ from pathlib import Path
 from typing import Any, Self
 
 from agora.core.trajectory import Call, Step, Trajectory, Utterance
-from agora.errors import LabelsError
+from agora.errors import AgoraError
 
 OF_WORTH = {"action": "worth/action", "observation": "worth/observation", "named": "worth/named"}
 """The kinds of labels of worth: both parts of a step, and how much of an observation's label its
 names make up."""
+
+
+class LabelsError(AgoraError):
+    """A file without labels, or labels that nothing can be learned from."""
+
+    def __init__(self, file: str, problem: str) -> None:
+        super().__init__(file, problem)
+        self.file = file
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.file!r} {self.problem}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,10 +177,6 @@ def read_trajectories(labels: Path) -> Iterator[tuple[str, Trajectory]]:
 
 def _step(row: dict[str, Any]) -> Step:
     row["calls"] = tuple(Call(**call) for call in row["calls"])
-    if "form" in row:
-        # Files of 0.2 and before.
-        row["removable"] = row.pop("form") == "drop"
-        row["action_tokens"] = row.pop("residue_tokens")
     return Step(**row)
 
 

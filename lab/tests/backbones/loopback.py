@@ -22,9 +22,6 @@ KNOWN = {
     "max_tokens",
     "stop",
     "n",
-    "tools",
-    "grammar",
-    "logprobs",
 }
 
 
@@ -119,7 +116,6 @@ class Loopback:
             return _refusal(400, "parse error")
         answer = {
             "/v1/chat/completions": self._chat,
-            "/v1/completions": self._echo,
             "/apply-template": self._template,
             "/tokenize": self._tokenize,
             "/completion": self._forced,
@@ -148,17 +144,6 @@ class Loopback:
             "finish_reason": "length" if len(tokens) < 3 else "stop",
             "message": {"role": "assistant", "content": text},
         }
-        if asked.get("grammar"):
-            # Enough of the language for what `one_of` writes: the first line allowed.
-            first = asked["grammar"].removeprefix("root ::= ").split(" | ")[0]
-            choice["message"]["content"] = json.loads(first)
-        if asked.get("logprobs"):
-            choice["logprobs"] = {
-                "content": [
-                    {"id": n, "token": token, "bytes": list(token.encode()), "logprob": -0.5}
-                    for n, token in enumerate(tokens)
-                ]
-            }
         return _json(
             {
                 "choices": [choice | {"index": n} for n in range(samples)],
@@ -201,20 +186,6 @@ class Loopback:
         if len(probabilities) < asked["n_predict"]:
             probabilities.append({"id": 2, "bytes": [], "logprob": -9.0})
         return _json({"completion_probabilities": probabilities})
-
-    def _echo(self, asked: dict[str, Any]) -> tuple[int, bytes]:
-        """Echo by words, as the older OpenAI interface documents it; llama.cpp has none."""
-        offsets, tokens, start = [], [], 0
-        for word in asked["prompt"].split(" "):
-            tokens.append(word if start == 0 else " " + word)
-            offsets.append(start)
-            start += len(tokens[-1])
-        given = {
-            "tokens": [*tokens, "!"],
-            "text_offset": [*offsets, start],
-            "token_logprobs": [None, *(-float(len(token)) for token in tokens[1:]), -0.1],
-        }
-        return _json({"choices": [{"text": asked["prompt"] + "!", "logprobs": given}]})
 
 
 class _Quiet(ThreadingHTTPServer):

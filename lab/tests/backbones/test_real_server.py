@@ -1,6 +1,6 @@
 """The same questions to a real llama.cpp server and to its double."""
 
-import math
+import asyncio
 import os
 import signal
 import subprocess
@@ -19,22 +19,25 @@ from lab.tests.backbones.loopback import SLOTS, Loopback
 
 from agora_lab.backbones.answers import Answers
 from agora_lab.backbones.base import Messages
-from agora_lab.backbones.grammar import one_of
 from agora_lab.backbones.llama_server import (
     LlamaServer,
     ServerSettings,
     fetch_model,
     find_model,
 )
-from agora_lab.backbones.openai_compatible import OpenAICompatible, Sampling
+from agora_lab.backbones.openai_compatible import (
+    AsyncOpenAICompatible,
+    OpenAICompatible,
+    Sampling,
+)
 from agora_lab.backbones.retries import BackboneError
+from agora_lab.backbones.scoring import TokenScore
 
 MODEL = "smollm2-135m"
 PROMPT: Messages = [
     {"role": "system", "content": "You walk through a house. Answer with one action."},
     {"role": "user", "content": "You see a desk 1 and a door 1."},
 ]
-ACTIONS = ["go to desk 1", "open door 1", "look"]
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +74,6 @@ def test_an_answer_is_the_same_twice_and_the_second_time_the_prompt_was_known(ad
     assert again.cached_tokens == first.input_tokens - 1
 
 
-def test_an_answer_stays_inside_its_grammar(address: str) -> None:
-    with connect(address) as backbone:
-        assert backbone.answer(PROMPT, grammar=one_of(ACTIONS)).text in ACTIONS
-
-
 def test_more_samples_than_slots_are_refused_in_these_words(address: str) -> None:
     with (
         connect(address) as backbone,
@@ -86,27 +84,13 @@ def test_more_samples_than_slots_are_refused_in_these_words(address: str) -> Non
         backbone.chat(PROMPT, samples=SLOTS + 1)
 
 
-def test_messages_that_are_none_are_refused_in_these_words(address: str) -> None:
-    with (
-        connect(address, extra={"messages": "look"}) as backbone,
-        pytest.raises(BackboneError, match="400: Expected 'messages' to be an array"),
-    ):
-        backbone.answer(PROMPT)
-
-
-def test_samples_come_together_with_their_tokens(address: str) -> None:
-    with connect(address, temperature=1.0, seed=7) as backbone:
-        reply = backbone.chat(PROMPT, samples=SLOTS, logprobs=True)
-
-    assert len(reply.choices) == SLOTS
-    assert reply.output_tokens == sum(len(choice.tokens) for choice in reply.choices)
-    assert all(token.logprob <= 0 for choice in reply.choices for token in choice.tokens)
-
-
 @pytest.mark.parametrize("text", ["open door 1", " mug 2, é und 🦄.", "a\n\nb"])
 def test_a_text_is_scored_token_by_token(address: str, text: str) -> None:
-    with connect(address) as backbone:
-        scores = backbone.score(PROMPT, text)
+    async def score() -> tuple[TokenScore, ...]:
+        async with AsyncOpenAICompatible(address, MODEL) as backbone:
+            return await backbone.score(PROMPT, text)
+
+    scores = asyncio.run(score())
 
     assert "".join(score.text for score in scores) == text
     assert all(score.logprob < 0 for score in scores)
@@ -114,89 +98,6 @@ def test_a_text_is_scored_token_by_token(address: str, text: str) -> None:
 
 def post(address: str, path: str, body: Any) -> Any:
     return httpx2.post(address.removesuffix("/v1") + path, json=body, timeout=60).json()
-
-
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        (
-            "/v1/chat/completions",
-            {
-                "model": MODEL,
-                "messages": PROMPT,
-                "max_tokens": 3,
-                "temperature": 0.0,
-                "logprobs": True,
-            },
-        ),
-        ("/apply-template", {"messages": PROMPT}),
-        ("/tokenize", {"content": "a 🦄", "with_pieces": True}),
-        (
-            "/completion",
-            {
-                "prompt": [97],
-                "n_predict": 2,
-                "grammar": "root ::= <[98]>",
-                "n_probs": 1,
-                "response_fields": ["completion_probabilities"],
-            },
-        ),
-    ],
-)
-def test_the_double_answers_in_the_shape_of_the_real_one(
-    real: LlamaServer, server: Loopback, path: str, body: Any
-) -> None:
-    lacking = _not_in(post(server.base_url, path, body), post(real.base_url, path, body))
-
-    assert lacking == []
-
-
-def _not_in(mine: Any, theirs: Any, at: str = "") -> list[str]:
-    """Return what one value has and another of the same shape would not."""
-    if isinstance(mine, dict) and isinstance(theirs, dict):
-        return [
-            lacking
-            for key, value in mine.items()
-            for lacking in (
-                _not_in(value, theirs[key], f"{at}.{key}") if key in theirs else [f"{at}.{key}"]
-            )
-        ]
-    if isinstance(mine, list) and isinstance(theirs, list):
-        return _not_in(mine[0], theirs[0], f"{at}[]") if mine and theirs else []
-    number = (int, float)
-    same = isinstance(mine, type(theirs)) or (
-        isinstance(mine, number) and isinstance(theirs, number)
-    )
-    return [] if same else [f"{at} is {type(theirs).__name__}"]
-
-
-def test_a_score_is_what_the_backbone_thought_when_it_said_the_same(real: LlamaServer) -> None:
-    with connect(real.base_url) as backbone:
-        said = backbone.chat(PROMPT, logprobs=True).choices[0]
-        scores = backbone.score(PROMPT, said.text)
-
-    together = [(token.logprob, score.logprob) for token, score in zip(said.tokens, scores)]  # noqa: B905
-    assert len(together) >= 3
-    assert all(math.isclose(one, other, abs_tol=0.1) for one, other in together)
-
-
-def test_a_text_that_was_read_before_is_less_surprising(real: LlamaServer) -> None:
-    with connect(real.base_url) as backbone:
-        first = backbone.score_text("The brass kettle hums in Yorkshire.", after="Note: ")
-        again = backbone.score_text(
-            "The brass kettle hums in Yorkshire.",
-            after="Note: The brass kettle hums in Yorkshire.\nNote: ",
-        )
-
-    assert sum(score.logprob for score in again) > sum(score.logprob for score in first) / 2
-
-
-def test_this_server_does_not_echo(real: LlamaServer) -> None:
-    with (
-        OpenAICompatible(real.base_url, MODEL, scoring="echo") as backbone,
-        pytest.raises(BackboneError, match="does not support echo"),
-    ):
-        backbone.score_text("the mug")
 
 
 def test_a_prompt_that_is_too_long_is_refused_with_its_length(real: LlamaServer) -> None:

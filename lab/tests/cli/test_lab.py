@@ -11,7 +11,7 @@ pytest.importorskip("rapidfuzz", reason="WebShop needs the extra `environments`"
 from agora_lab.cli.lab import lab
 from agora_lab.cli.label import label
 from agora_lab.environments.data import DataError, data_file
-from agora_lab.episodes.played_cells import cells_of
+from agora_lab.episodes.episode import Cell
 from agora_lab.episodes.run import read_episodes
 
 
@@ -109,10 +109,12 @@ def test_what_is_played_on_the_test_split_is_not_trained_on_and_on_the_train_spl
 def test_a_played_cell_is_a_grid_of_one_and_is_reported_as_one(tmp_path: Path) -> None:
     assert play(tmp_path).exit_code == 0
 
-    [cell] = cells_of(tmp_path)
+    episodes = list(read_episodes(tmp_path))
 
-    assert (cell.environment, cell.backbone, cell.method) == ("webshop", "reader", "none")
-    assert len(cell.tasks) == 4
+    assert {one.cell for one in episodes} == {
+        Cell(environment="webshop", backbone="reader", method="none")
+    }
+    assert len(episodes) == 4
     reported = run("report", tmp_path)
     assert reported.exit_code == 0, reported.output
     assert "webshop" in reported.output

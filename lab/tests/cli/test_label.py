@@ -177,11 +177,9 @@ def test_a_played_run_is_planned_with_the_examples_of_its_world(
     played: Path, tmp_path: Path
 ) -> None:
     plan = make_plan(played, tmp_path / "plan")
-    other = make_plan(played, tmp_path / "other", "--examples", "none")
 
-    with_examples, bare = (next(iter(read_plan(one).cases())) for one in (plan, other))
-    assert len(with_examples.messages) > len(bare.messages) == 14
-    assert with_examples.data == bare.data
+    # Without its examples the conversation has 14 messages.
+    assert len(next(iter(read_plan(plan).cases())).messages) > 14
 
 
 @pytest.mark.parametrize("methods", [("none",), ("none", "floor")], ids=["play", "grid"])
@@ -198,17 +196,6 @@ def test_tasks_of_the_test_split_are_not_labelled_unless_it_is_said(
     assert said.exit_code == 0, said.output
 
 
-def test_a_run_that_does_not_say_what_was_played_in_it_is_not_labelled(
-    played: Path, tmp_path: Path
-) -> None:
-    (played / "settings.json").write_text('{"environment": "webshop", "split": "test"}')
-
-    said = run("plan", "--backbone", "b", played, "--out", tmp_path / "out", "--any-split")
-
-    assert said.exit_code == 1
-    assert "play it again" in said.output
-
-
 def test_one_trajectory_of_a_log_is_labelled_by_its_place(log: Path, tmp_path: Path) -> None:
     whole, one = tmp_path / "whole.parquet", tmp_path / "one.parquet"
     assert run("hindsight", log, "--out", whole).exit_code == 0
@@ -221,42 +208,3 @@ def test_one_trajectory_of_a_log_is_labelled_by_its_place(log: Path, tmp_path: P
     assert names == {list(dict.fromkeys(label.trajectory for label in read_labels(whole)))[3]}
     planned = run("plan", log, "--out", tmp_path / "plan", "--backbone", "gpt-4o", "--index", 3)
     assert planned.exit_code == 0, planned.output
-
-
-def test_prompts_that_a_gateway_kept_are_labelled_like_any_log(log: Path, tmp_path: Path) -> None:
-    pytest.importorskip("msgspec", reason="the extra gateway is not installed")
-    from agora.gateway.config import Journal as Settings
-    from agora.gateway.watching.exchange import Exchange
-    from agora.gateway.watching.journal import Journal
-
-    kept = tmp_path / "kept"
-    lost: list[str] = []
-    journal = Journal(Settings(folder=str(kept)), lost.append)
-    conversations = [record["traj"] for record in json.loads(log.read_text())][:3]
-    longest = max(map(len, conversations))
-    exchange = Exchange(route="chat", tenant="t-1", reason="shadow", started_ns=1_700_000_000 << 30)
-    # Three agents at a time, each call with all that was said before it.
-    for at in range(2, longest + 1):
-        for said in conversations:
-            if at <= len(said) and said[at - 1]["role"] == "tool":
-                body = {"model": "gpt-4o", "messages": said[:at]}
-                journal.add(exchange, json.dumps(body).encode())
-    journal.close()
-    out, whole = tmp_path / "kept.parquet", tmp_path / "whole.parquet"
-
-    said = run("hindsight", kept, "--out", out)
-
-    assert said.exit_code == 0, said.output
-    assert run("hindsight", log, "--out", whole).exit_code == 0
-
-    def by_trajectory(file: Path) -> list[set[tuple[int, int, float]]]:
-        found: dict[str, set[tuple[int, int, float]]] = {}
-        for one in read_labels(file):
-            pair = (one.anchor, one.candidate, one.label)
-            found.setdefault(one.trajectory, set()).add(pair)
-        return list(found.values())
-
-    kept_labels, log_labels = by_trajectory(out), by_trajectory(whole)
-    assert len(kept_labels) == 3
-    assert all(labels in log_labels for labels in kept_labels)
-    assert any(label > 0 for labels in kept_labels for _, _, label in labels)

@@ -55,12 +55,12 @@ def test_an_action_outside_the_grammar_is_not_valid_and_changes_nothing(
     environment: AlfWorld,
 ) -> None:
     environment.reset(BOWL)
-    before = environment.allowed().actions
+    before = environment._player.commands()
 
     for action in ("", "fly to desk 1", "Go to desk 1", "go to desk", "go to desk 99"):
         outcome = environment.step(action)
         assert (outcome.valid, outcome.observation) == (False, NOTHING)
-    assert environment.allowed().actions == before
+    assert environment._player.commands() == before
 
 
 def test_the_same_actions_bring_the_same_texts_whatever_was_played_before(
@@ -68,7 +68,7 @@ def test_the_same_actions_bring_the_same_texts_whatever_was_played_before(
 ) -> None:
     first = play(environment, PLAN)
     environment.reset(splits()["train"][5])
-    environment.step(environment.allowed().actions[0])
+    environment.step(environment._player.commands()[0])
 
     assert play(environment, PLAN) == first
     assert play(environment, PLAN[:2])[1] == first[1][:2]

@@ -30,7 +30,6 @@ from agora_lab.environments.chains import (
 )
 from agora_lab.episodes.episode import Cell, Episode
 from agora_lab.evaluation.episode_player import Player
-from agora_lab.labelling.needs import carries_of, stands_in
 from agora_lab.methods import MethodSettings, method
 
 TASK = "validation-000"
@@ -130,17 +129,6 @@ def test_the_reader_does_everything_when_everything_is_sent(house: Chains) -> No
     assert all(move.valid for move in episode.moves)
     assert episode.reward == 1.0
     assert episode.moves[-1].tokens_whole > 10_000
-
-    house.reset(TASK)
-    needs = list(carries_of(episode, house))
-
-    assert [one.request for one in needs] == list(range(len(house.requests)))
-    old = [one for one in needs if one.old]
-    assert len(old) > len(needs) / 4
-    for one in old:
-        step = episode.moves[one.step - 1 - one.steps_ago]
-        assert any(stands_in(name, f"{step.action} {step.observation}") for name in one.old)
-    assert all(one.lost == one.old for one in needs if one.kind == "back")
 
 
 def test_a_shortened_conversation_goes_on(house: Chains) -> None:

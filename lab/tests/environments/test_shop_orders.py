@@ -10,7 +10,6 @@ pytest.importorskip("bm25s", reason="the search engine is in the extra `environm
 pytest.importorskip("Stemmer", reason="the stemmer is in the extra `environments`")
 pytest.importorskip("rapidfuzz", reason="the comparison of words is in the extra `environments`")
 
-from agora_lab.backbones.base import prompt_text
 from agora_lab.backbones.readers import reader
 from agora_lab.backbones.readers.shop_orders import BOUGHT, LOOKED
 from agora_lab.environments import world
@@ -18,7 +17,6 @@ from agora_lab.environments.shop_orders import WORLD, Order, ShopOrders
 from agora_lab.environments.webshop import Catalogue, Search
 from agora_lab.environments.webshop.products import Goal, made_goals, product_of
 from agora_lab.episodes.episode import Cell, Episode, Move
-from agora_lab.labelling.needs import floor_text, orders_of, stands_in
 
 
 def line(asin: str, title: str, price: float, **given: Any) -> dict[str, Any]:
@@ -162,23 +160,6 @@ def test_the_reader_does_everything_when_everything_is_sent() -> None:
     assert said == [BOUGHT, LOOKED, BOUGHT, BOUGHT]
     assert all(move.valid for move in episode.moves)
     assert episode.reward == pytest.approx(1.0)
-
-
-def test_what_an_order_that_points_back_needs_is_known() -> None:
-    episode, again = played(), shop()
-    again.begin(orders())
-
-    found = list(orders_of(episode, again))
-
-    assert [(one.kind, one.request, one.needed) for one in found] == [
-        ("again", 2, ("B0000LAMP1", "black")),
-        ("cheaper", 3, ("B000KETTL2",)),
-    ]
-    for one in found:
-        messages = episode.conversation(one.step - 1)
-        assert "B0000LAMP1" in prompt_text(messages)
-        assert one.old
-        assert not any(stands_in(value, floor_text(messages)) for value in one.old)
 
 
 def test_its_tasks_are_apart() -> None:

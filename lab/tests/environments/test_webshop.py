@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("bm25s", reason="the search engine is in the extra `environments`")
@@ -234,6 +234,7 @@ def test_a_title_without_words_leaves_the_kind_to_query_and_category() -> None:
 words = st.text(st.sampled_from("ab e"), max_size=9)
 
 
+@settings(deadline=None)
 @given(
     title=words,
     wanted=words,
@@ -497,16 +498,3 @@ def test_a_goal_without_its_product_is_refused(
 def test_products_are_values() -> None:
     assert product_of(LAMP) == product_of(LAMP)
     assert isinstance(product_of(LAMP), Product)
-
-
-def test_everything_that_a_page_allows_can_be_done_there() -> None:
-    env = shop()
-    env.reset(next(iter(env._catalogue.goals)))
-    env.step("search[lamp]")
-    assert "click[Back to Search]" in env.allowed().actions
-    for action in env.allowed().actions:
-        env.reset(next(iter(env._catalogue.goals)))
-        assert env.allowed().verbs == ("search",)
-        assert env.step("search[lamp]").valid
-        assert not env.allowed().verbs
-        assert env.step(action).valid, action

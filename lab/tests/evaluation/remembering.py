@@ -76,9 +76,9 @@ name = "remembering"
 environments = ["{HERE}:WORLD"]
 tasks = 12
 methods = [
-    "none", "floor", "random_step", "agora_paper", "agora_every_call", "agora",
-    {{ name = "agora_k1", method = "agora_every_call", options = {{ k_recent = 1 }} }},
-    {{ name = "agora_k3", method = "agora_every_call", options = {{ k_recent = 3 }} }},
+    "none", "floor", "random_step", "floor_matched", "agora_paper", "agora",
+    {{ name = "newest_k1", method = "floor_matched", options = {{ k_recent = 1 }} }},
+    {{ name = "newest_k3", method = "floor_matched", options = {{ k_recent = 3 }} }},
     {{ name = "agora_elsewhere", method = "agora", scorer = "no/such/bundle" }},
 ]
 

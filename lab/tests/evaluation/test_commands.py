@@ -21,7 +21,7 @@ def test_a_report_is_written_beside_the_run_and_its_figures_are_printed(tmp_path
     said = lab_output("report", str(run))
 
     assert "agora_paper" in said
-    assert (run / "report" / "report.html").is_file()
+    assert (run / "report" / "report.md").is_file()
     sheets = json.loads((run / "report" / "report.json").read_text())["sheets"]
     assert {"gpt-5-mini", "claude-sonnet-4-5", "no cache"} <= sheets.keys()
 

@@ -48,7 +48,6 @@ def test_a_sweep_is_a_method_for_each_value() -> None:
         (LEAST + '[[backbones]]\nname = "llm"', "not a reader and has no url"),
         (LEAST + '[[backbones]]\nurl = "http://x"', "lacks part of a backbone"),
         (LEAST + '[[backbones]]\nname = "reader"\nmethods = ["floor"]', "does not list: floor"),
-        (LEAST + '[[backbones]]\nname = "q"\nurl = "u"\ngrammar = true', r"q\+grammar"),
         (LEAST + '[[sweeps]]\nmethod = "agora"', "without method, parameter and values"),
     ],
 )

@@ -6,7 +6,6 @@ import pytest
 import torch
 from lab.harness.tiny_judge import tiny_model, tiny_tokenizer
 
-from agora_lab.fidelity import attention
 from agora_lab.fidelity.int8 import to_int8
 from agora_lab.fidelity.likelihood import Likelihood, arithmetic, load
 from agora_lab.fidelity.weights import WeightsError, prepare
@@ -65,14 +64,6 @@ def test_what_is_remembered_is_bounded_and_the_least_used_goes() -> None:
     assert judge.score(first, [5]).read_tokens == len(first)
     judge.forget()
     assert judge.score(first, [5]).read_tokens == len(first)
-
-
-def test_grouped_attention_is_the_usual_one() -> None:
-    prompt, said = token_ids(300), token_ids(10, 1)
-    usual = Likelihood(tiny_model("sdpa"), chunk_tokens=200).score(prompt, said)
-    grouped = Likelihood(tiny_model(attention.NAME), chunk_tokens=200).score(prompt, said)
-
-    assert grouped.nats == pytest.approx(usual.nats, abs=1e-3)
 
 
 def test_eight_bits_are_near_float32_and_do_not_depend_on_chunks() -> None:

@@ -70,14 +70,14 @@ def row(own: DrawnAnchor, method: str, keep: float | None, lost: float) -> Measu
 
 
 def made(values: list[tuple[str, float, float, float, float]], passed: bool = True) -> Judged:
-    """Return a run of anchors: task, then nats of everything, the floor, newest and default."""
+    """Return a run of anchors: task, then nats of everything, the floor, newest and forms_now."""
     anchors, rows = {}, []
     for number, (task, *values_of) in enumerate(values):
         own = anchor(f"made|{number}", task=task, passed=passed)
         anchors[own.anchor] = own
-        settings = ((EVERYTHING, None), (FLOOR, None), ("newest", 0.25), ("default", 0.25))
+        settings = ((EVERYTHING, None), (FLOOR, None), ("newest", 0.25), ("forms_now", 0.25))
         rows += [row(own, m, k, n) for (m, k), n in zip(settings, values_of, strict=True)]
-    return Judged(Path(), {"methods": ["newest", "default"]}, anchors, tuple(rows), ())
+    return Judged(Path(), {"methods": ["newest", "forms_now"]}, anchors, tuple(rows))
 
 
 NATS = st.floats(0, 30)
@@ -95,7 +95,7 @@ def test_a_share_is_the_ratio_of_what_was_won_back_to_all_gaps(
 ) -> None:
     found = recovered.shares(Table(made(values)), "action")
 
-    own = next(one for one in found if one.method == "default" and one.group == "made")
+    own = next(one for one in found if one.method == "forms_now" and one.group == "made")
     gap = sum(floor - everything for _, everything, floor, _, _ in values)
     won = sum(floor - default for _, _, floor, _, default in values)
     assert own.share.value == pytest.approx(won / gap, abs=1e-5)
@@ -111,7 +111,7 @@ def test_no_method_recovers_more_than_the_best_at_each_anchor(
     found = recovered.shares(Table(made(values)), "action")
 
     by_name = {one.method: one.share.value for one in found if one.group == "made"}
-    assert by_name[ORACLE] >= max(by_name["default"], by_name["newest"]) - 1e-5
+    assert by_name[ORACLE] >= max(by_name["forms_now"], by_name["newest"]) - 1e-5
 
 
 @settings(deadline=None)
@@ -139,7 +139,7 @@ def test_an_anchor_without_a_row_of_the_headline_is_not_compared() -> None:
 
 
 def test_the_target_of_needed_identifiers_counts_them_alone_and_the_message_everything() -> None:
-    own = row(anchor("k", task="t"), "default", 0.25, 4.0)
+    own = row(anchor("k", task="t"), "forms_now", 0.25, 4.0)
     pieces = (("a", 1.0, ""), ("b", 2.0, "action"), ("c", 4.0, "needed"))
     found = replace(own, pieces=pieces)
 
@@ -153,9 +153,9 @@ def test_a_run_says_what_it_was_made_to_say(table: Table) -> None:
     for source in SOURCES:
         own = {(one.method, one.keep): one for one in found if one.group == source}
         # Markers name what the newest steps lose; masked results lose it too.
-        assert own["default", 0.5].share.value > own["newest", 0.5].share.value
+        assert own["forms_now", 0.5].share.value > own["newest", 0.5].share.value
         assert own["masking", MAIN_KEEP].share.value < 0.6
-        assert own["default", 0.5].ahead is not None
+        assert own["forms_now", 0.5].ahead is not None
         assert own["newest", 0.15].ahead is None
         assert own["newest", 0.15].sent_outside < own["newest", 0.5].sent_outside <= 0.5
 
@@ -180,13 +180,13 @@ def test_only_the_comparisons_named_before_are_corrected_for_being_so_many(folde
     assert max(one.p_holm for one in everywhere) >= alone.p_holm
 
 
-def test_without_a_named_headline_the_default_stands_against_the_newest(folder: Path) -> None:
+def test_without_a_named_headline_ours_stands_against_the_newest(folder: Path) -> None:
     run = read_run(folder)
     plain = replace(run, plan={"model": "m"})
     named = replace(run, plan={"sources": ["retail", "coding"]})
 
     assert [(one.source, one.ours, one.theirs) for one in plain.headline] == [
-        (source, "default", "newest") for source in SOURCES
+        (source, "forms_now", "newest") for source in SOURCES
     ]
     assert [one.source for one in named.headline] == ["retail", "coding"]
     assert named.sources == ("retail", "coding", "airline", "intercode", "scienceworld")
@@ -205,18 +205,9 @@ def test_two_halves_share_no_task_and_their_sums_are_the_whole(
             assert min(first, second) - 1e-5 <= whole <= max(first, second) + 1e-5
 
 
-def test_a_judge_agrees_with_itself_and_probes_with_what_made_them(table: Table) -> None:
+def test_a_judge_agrees_with_itself(table: Table) -> None:
     for one in recovered.judges_agree(table, table):
         assert one.rank_correlation == 1.0
-    found = recovered.shares(table, "action")
-    asked = recovered.answered(table.run.probes, SOURCES)
-    agreed = recovered.probes_agree(found, asked)
-
-    assert {one.group for one in agreed} == {*SOURCES, *(f"kind:{k}" for k in SOURCES.values())}
-    assert all(one.rank_correlation and one.rank_correlation > 0.8 for one in agreed)
-    right = {(one.method, one.group): one.correct.value for one in asked}
-    assert right[EVERYTHING, "all"] == 1.0
-    assert right[FLOOR, "all"] < 0.1
 
 
 def test_a_method_that_has_just_begun_does_not_take_the_others_anchors_away(folder: Path) -> None:
@@ -259,11 +250,11 @@ def test_what_hangs_on_one_anchor_is_said() -> None:
     found = recovered.without_heaviest(Table(made(values)))
 
     own = {one.method: one for one in found if one.group == "made"}
-    assert own["default"].weight == pytest.approx(0.9)
-    assert own["default"].anchors == 2
-    assert own["default"].share.value == pytest.approx(0.9)
+    assert own["forms_now"].weight == pytest.approx(0.9)
+    assert own["forms_now"].anchors == 2
+    assert own["forms_now"].share.value == pytest.approx(0.9)
     assert own["newest"].share.value == pytest.approx(0.5)
-    assert own["default"].median == pytest.approx(0.8)
+    assert own["forms_now"].median == pytest.approx(0.8)
 
 
 def test_where_one_anchor_is_all_there_is_nothing_hangs_on_it() -> None:

@@ -12,9 +12,9 @@ def test_a_report_is_written_by_one_command_next_to_the_run(tmp_path: Path) -> N
     shown = CliRunner().invoke(lab, ["fidelity", "report", str(run)])
 
     assert shown.exit_code == 0, shown.output
-    page = run / "report" / "fidelity.html"
-    assert page.is_file()
-    assert f"Report: {page}" in shown.output
+    written = run / "report" / "fidelity.md"
+    assert written.is_file()
+    assert f"Report: {written}" in shown.output
     assert "Coding agents: with 25 % of the tokens outside the floor" in shown.output
 
 

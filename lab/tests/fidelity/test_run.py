@@ -94,9 +94,8 @@ def test_every_method_keeps_to_its_share_of_what_is_outside_the_floor(
         assert one.tokens_whole == found["everything", None].tokens_sent
         assert one.tokens_floor == found["floor", None].tokens_sent
         if keep is not None:
-            # Markers and the frame of messages come on top. Actions all stay under masking, and
-            # where there are no lines those of tools that are not known to read.
-            room = 1.0 if method in ("masking", "forms_notes") else keep
+            # Markers and the frame of messages come on top. Actions all stay under masking.
+            room = 1.0 if method == "masking" else keep
             assert one.tokens_sent <= one.tokens_floor + room * outside + 120, (method, keep)
         text = "".join(piece[0] for piece in one.pieces)
         assert text == own.prompts.read(anchor.key)["target"]  # type: ignore[index]
@@ -110,7 +109,7 @@ def test_prompts_are_there_to_look_into(tmp_path: Path) -> None:
     value = own.prompts.read(anchor.key)
 
     assert value is not None
-    assert set(value["sent"]) == {"everything", "floor", "newest@0.25", "default@0.25"}
+    assert set(value["sent"]) == {"everything", "floor", "newest@0.25", "forms_now@0.25"}
     assert value["sent"]["everything"] == value["whole"] == anchor.messages
     assert own.prompts.read("another") is None
 
@@ -211,9 +210,9 @@ def test_a_method_that_cannot_run_is_skipped_and_one_that_fails_is_written_down(
     from agora_lab.methods import SkipMethod
 
     def failing(row: Row, **_: Any) -> Any:
-        if row.method == "default":
+        if row.method == "forms_now":
             raise SkipMethod("no such package")
-        if row.method == "forms":
+        if row.method == "commands_first":
             raise AgoraError("it broke")
         return made(row, **_)
 
@@ -222,9 +221,9 @@ def test_a_method_that_cannot_run_is_skipped_and_one_that_fails_is_written_down(
     go(own, Schedule({"made": anchors(1)}, first=FIRST[:3], second=()))
     lines = (tmp_path / "fidelity.jsonl").read_text().splitlines()
 
-    assert own.skipped == {"default": "no such package"}
+    assert own.skipped == {"forms_now": "no such package"}
     assert {v["method"]: v["error"] for v in map(json.loads, lines) if v["error"]} == {
-        "forms": "it broke"
+        "commands_first": "it broke"
     }
 
 
@@ -232,21 +231,11 @@ def test_the_table_names_lab_methods_and_the_order_is_the_most_telling_first() -
     from agora_lab.methods import NAMES
 
     assert set(LAB_METHODS.values()) <= set(NAMES)
-    assert [row.method for row in FIRST] == [
-        "newest",
-        "default",
-        "forms",
-        "forms_now",
-        "commands_first",
-        "features",
-        "masking",
-    ]
-    assert [row.label for row in SECOND[-6:]] == [
+    assert [row.method for row in FIRST] == ["newest", "forms_now", "commands_first", "masking"]
+    assert [row.label for row in SECOND[-4:]] == [
         "newest@0.15",
-        "default@0.15",
         "forms_now@0.15",
         "newest@0.5",
-        "default@0.5",
         "forms_now@0.5",
     ]
     assert GATE[0].method == table.EVERYTHING
@@ -255,12 +244,12 @@ def test_the_table_names_lab_methods_and_the_order_is_the_most_telling_first() -
 def test_methods_are_compared_by_what_is_sent(tmp_path: Path) -> None:
     own = judging(tmp_path)
     [anchor] = anchors(1)
-    rows = [Row(name, 0.5) for name in ("newest", "default", "forms_now")]
+    rows = [Row(name, 0.5) for name in ("newest", "forms_now")]
     own.measure(anchor, (*GATE, *rows))
 
     found = {one.method: one for one in own.run.measured.values()}
     whole, floor = found["everything"].tokens_sent, found["floor"].tokens_sent
-    for name in ("newest", "default", "forms_now"):
+    for name in ("newest", "forms_now"):
         assert floor <= found[name].tokens_sent <= floor + 0.5 * (whole - floor), name
 
 
@@ -294,16 +283,6 @@ def test_named_shares_are_measured_instead_of_the_usual_ones() -> None:
         "commands_first@0.4",
     ]
     assert second == []
-
-
-def test_a_variant_is_measured_only_where_it_is_named() -> None:
-    first, second = chosen(None)
-
-    assert (tuple(first), tuple(second)) == (FIRST, SECOND)
-    first, second = chosen(["newest", "forms_views"])
-    assert [row.label for row in first] == ["newest@0.25", "forms_views@0.25"]
-    assert "forms_views@0.15" in [row.label for row in second]
-    assert chosen(["forms_views"], only_first=True)[1] == []
 
 
 def test_a_method_of_any_name_is_measured_where_its_prompts_are_given() -> None:

@@ -81,20 +81,6 @@ def test_a_played_episode_is_shown_with_its_examples_as_messages() -> None:
     assert case.actions == ("look", "look")
 
 
-def test_examples_in_the_other_order_are_another_form_of_the_same_case() -> None:
-    played = episode(["dust", "a key"])
-    case = from_episode(played, examples=EXAMPLES)
-    other = from_episode(played, examples=EXAMPLES, order="reversed")
-    bare = from_episode(played, examples=EXAMPLES, order="none")
-
-    assert case is not None
-    assert other is not None
-    assert bare is not None
-    assert other.messages[1]["content"] == "Find the pen."
-    assert (other.data, other.steps) == (case.data, case.steps)
-    assert bare.messages == tuple(played.conversation(2))
-
-
 def test_an_episode_without_moves_is_no_case() -> None:
     assert from_episode(episode([])) is None
 

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lab.tests.labelling.making import cases, plain_case
 
-from agora.errors import LabelsError
 from agora_lab.labelling import likelihood as by_likelihood
 from agora_lab.labelling.answered_pairs import by_key, match_answers
 from agora_lab.labelling.answers import Answered, answer_schema, read_answers
@@ -16,6 +15,7 @@ from agora_lab.labelling.cases import Case
 from agora_lab.labelling.counterfactual import canonical, counterfactual, disagreement
 from agora_lab.labelling.likelihood import likelihood
 from agora_lab.labelling.plan import PlanSettings, asks, pairs
+from agora_lab.labels import LabelsError
 
 BOTH = PlanSettings(backbone="b", kinds=("counterfactual", "likelihood"), samples=4)
 

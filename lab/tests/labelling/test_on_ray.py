@@ -1,14 +1,11 @@
 import logging
-import os
-import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 import ray
-from lab.harness.labelling import Driver, answers_hash
+from lab.harness.labelling import answers_hash
 from lab.tests.labelling.serving import backbone, fail_next, made_plan, serving, tally
 
 from agora_lab.labelling.answers import read_answers
@@ -121,40 +118,3 @@ def test_the_asks_of_a_trajectory_come_in_the_plans_order(
     files = sorted((tmp_path / "out" / "answers").glob("*.parquet"))
     orders = [order for file in files for order in pq.read_table(file)["order"].to_pylist()]
     assert orders == list(range(len(orders)))
-
-
-@pytest.mark.long
-def test_killed_and_stopped_runs_end_with_what_an_undisturbed_one_writes(tmp_path: Path) -> None:
-    plan = made_plan(tmp_path / "plan", pairs=600)
-    concurrency = 4
-    with serving(latency_ms=40) as address:
-        calm = Driver(plan.folder, tmp_path / "calm", address, "--spare-mib", "0")
-        assert calm.child.wait() == 0
-        before = tally(address)["calls"]
-        options = ("--spare-mib", "0", "--concurrency", str(concurrency))
-        kinds = ["asker", "driver", "writer", "raylet", "asker"]
-        killed = 0
-        while True:
-            driver = Driver(plan.folder, tmp_path / "out", address, *options)
-            asked = tally(address)["calls"]
-            while driver.child.poll() is None and tally(address)["calls"] < asked + 30:
-                time.sleep(0.05)
-            while kinds and driver.child.poll() is None:
-                victim = driver.pick(kinds[-1])
-                if victim is None:
-                    continue
-                os.kill(victim, signal.SIGKILL)
-                killed += 1
-                if kinds.pop() in {"driver", "raylet"}:
-                    break
-            else:
-                if driver.child.poll() is None and killed < 6:
-                    driver.child.send_signal(signal.SIGTERM)
-                    killed = 6
-            if driver.child.wait() == 0:
-                break
-        again = tally(address)["calls"] - before - plan.summary.calls
-
-    assert answers_hash(tmp_path / "out") == answers_hash(tmp_path / "calm")
-    assert answers_hash(tmp_path / "out")[:2] == (plan.summary.calls, plan.summary.calls)
-    assert again <= 5 * concurrency

@@ -67,7 +67,6 @@ def test_after_its_first_use_a_name_stands_in_a_newer_step() -> None:
     assert at(past, 6, 1).observation == 0.0
     assert at(again, 6, 1).observation == 0.0
     assert at(again, 6, 4).action == 0.0
-    assert at(again, 6, 4, holder="newest").action == 1.0
 
 
 @pytest.mark.parametrize(
@@ -87,17 +86,12 @@ def test_what_the_preamble_or_the_user_says_no_part_is_needed_for(
     assert at(past, 3, 1).observation == 0.0
 
 
-@pytest.mark.parametrize(("holder", "needed"), [("only", 0), ("newest", 2), ("cheapest", 1)])
-def test_of_two_parts_with_the_same_name_the_setting_says_which_is_needed(
-    holder: str, needed: int
-) -> None:
+def test_of_two_parts_with_the_same_name_none_is_needed() -> None:
     past = make_trajectory(
         ("open", "key_77"), ("open", f"key_77 {'and ' * 99}"), IDLE, IDLE, ("take key_77", "")
     )
 
-    found = {n for n in (1, 2) if at(past, 4, n, holder=holder).observation}
-
-    assert found == ({needed} if needed else set())
+    assert not any(at(past, 4, number).observation for number in (1, 2))
 
 
 def test_eight_copied_tokens_make_a_part_needed_and_seven_do_not() -> None:

@@ -1,5 +1,6 @@
 """The reader for the desk: whole conversations, and prompts that are made up here."""
 
+import json
 from functools import cache
 
 import pytest
@@ -13,7 +14,7 @@ from agora_lab.environments.desk import WORLD, Desk
 from agora_lab.environments.desk.script import Script
 from agora_lab.episodes.episode import Cell, Episode
 from agora_lab.evaluation.episode_player import Player
-from agora_lab.labelling.needs import floor_text, needs_of, stands_in
+from agora_lab.labelling.hindsight import stands_in
 from agora_lab.methods import MethodSettings, method
 
 SHORT = "validation-001"
@@ -120,15 +121,19 @@ def test_what_stands_in_the_prompt_in_any_form_is_not_given_up() -> None:
     forms = method("agora_forms_worth", settings)
     asked = 0
 
-    for one in needs_of(episode, script):
-        if not one.points_back:
+    request = 0
+    for at, move in enumerate(episode.moves):
+        wish = script.wishes[request]
+        request += not move.called
+        name, _, arguments = move.action.partition(" ")
+        if not wish.needs or not move.called or wish.deed != (name, json.loads(arguments)):
             continue
-        sent = prompt_text(forms.shorten(episode.conversation(one.step - 1)).messages)
-        if all(stands_in(value, sent) for value in one.needed):
+        sent = prompt_text(forms.shorten(episode.conversation(at)).messages)
+        if all(stands_in(need.value, sent) for need in wish.needs):
             asked += 1
             answer = READER.act(sent)
             looks_up = answer.startswith(("get_", "find_", "list_", "search_"))
-            assert looks_up or answer == episode.moves[one.step - 1].answer
+            assert looks_up or answer == move.answer
 
     assert asked > 10
 
@@ -158,34 +163,6 @@ def test_to_any_text_there_is_an_answer(text: str, after: bool) -> None:
     assert READER.act(prompt)
 
 
-def test_a_value_that_is_said_to_be_old_is_in_the_prompt_and_not_in_its_floor() -> None:
-    episode, script = played()
-    calls = list(needs_of(episode, script))
-
-    old = [one for one in calls if one.old]
-    assert len(calls) == sum(move.called for move in episode.moves)
-    assert 0 < len(old) < len(calls)
-    for one in old:
-        messages = episode.conversation(one.step - 1)
-        for value in one.old:
-            assert stands_in(value, prompt_text(messages))
-            assert not stands_in(value, floor_text(messages))
-        assert one.steps_ago > 2
-    for one in calls:
-        fresh = set(one.needed) - set(one.old)
-        messages = episode.conversation(one.step - 1)
-        whole, floor = prompt_text(messages), floor_text(messages)
-        assert all(stands_in(value, floor) or not stands_in(value, whole) for value in fresh)
-
-
-def test_every_deed_of_the_script_is_among_the_calls() -> None:
-    episode, script = played()
-
-    deeds = [one.request for one in needs_of(episode, script) if one.deed]
-
-    assert deeds == list(script.counted)
-
-
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -194,7 +171,7 @@ def test_every_deed_of_the_script_is_among_the_calls() -> None:
         ("observation_mask_matched", {}),
         ("floor_matched", {"share": 0.25}),
         ("mask_results", {"share": 0.25}),
-        ("agora_forms", {"share": 0.25}),
+        ("agora_forms_worth", {"share": 0.25}),
         ("agora_paper", {}),
     ],
 )

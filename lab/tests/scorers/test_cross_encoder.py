@@ -19,11 +19,12 @@ from lab.tests.tiny_encoder import THINGS, make_encoder, make_questions
 
 from agora import Budget, Compressor, Rung
 from agora.core.trajectory import Anchor, Step
-from agora.errors import BundleError, LabelsError, MissingExtraError
+from agora.errors import BundleError, MissingExtraError
 from agora.scorers.bundle import MANIFEST, read_bundle, write_bundle
 from agora.scorers.cross_encoder import CrossEncoderScorer, pair_texts
 from agora.scorers.encoder import Encoder, encoder_of, sealed, tokenizer_of
 from agora.testing import check_scorer
+from agora_lab.labels import LabelsError
 from agora_lab.training.cross_encoder import Result, train_cross_encoder
 from agora_lab.training.lpft import Recipe
 

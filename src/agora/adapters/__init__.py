@@ -6,16 +6,15 @@ from typing import Final
 from agora.adapters.annotations import annotated_tools, tools_of
 from agora.adapters.base import Adapter, Parsed, Rendered
 from agora.adapters.detect import detect
-from agora.adapters.format import BodyFields, Format, Recall
-from agora.adapters.formats import FORMATS
+from agora.adapters.format import BodyFields, Format
 from agora.adapters.recall import recall_tool
 from agora.adapters.registry import (
-    ADAPTERS,
+    FORMATS,
+    KNOWN,
+    find_format,
     format_named,
     format_names,
     known_format,
-    register,
-    unregister,
 )
 from agora.adapters.request import make_request, read_request
 from agora.adapters.rules import Broken
@@ -34,10 +33,10 @@ def parse(request: Request, counter: TokenCounter = _ESTIMATED) -> Parsed:
         ParseError: the messages do not read as a trajectory.
         UnknownFormatError: no adapter reads the request's format.
     """
-    adapter = ADAPTERS.get(request.format)
-    if adapter is None:
+    format = find_format(request.format)
+    if format is None:
         raise UnknownFormatError(f"no adapter reads the format {request.format!r}", format_names())
-    parsed = adapter.parse(request, counter)
+    parsed = format.adapter.parse(request, counter)
     tools = tools_of(request)
     if not tools.reading and not tools.changing:
         return parsed
@@ -50,14 +49,13 @@ def parse(request: Request, counter: TokenCounter = _ESTIMATED) -> Parsed:
 
 
 __all__ = [
-    "ADAPTERS",
     "FORMATS",
+    "KNOWN",
     "Adapter",
     "BodyFields",
     "Broken",
     "Format",
     "Parsed",
-    "Recall",
     "Rendered",
     "annotated_tools",
     "broken_rules",
@@ -69,7 +67,5 @@ __all__ = [
     "parse",
     "read_request",
     "recall_tool",
-    "register",
-    "unregister",
     "validate",
 ]

@@ -7,13 +7,7 @@ from dataclasses import replace
 
 from agora.adapters.assembly import Kind, Reading, is_text, texts_of
 from agora.adapters.base import Message, Parsed, Rendered
-from agora.adapters.rendering import (
-    append_text,
-    bare_blocks,
-    bare_text,
-    render_messages,
-    spares,
-)
+from agora.adapters.rendering import append_text, render_messages
 from agora.adapters.thinking import assembled
 from agora.core.renditions.markers import Markers
 from agora.core.renditions.rendition import Rendition
@@ -56,7 +50,7 @@ class AnthropicMessages:
         self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
         """Return the messages without the elided steps, the caller's cache breakpoints moved up."""
-        rendered = render_messages(parsed, renditions, markers, self, bare=self.bare)
+        rendered = render_messages(parsed, renditions, markers, self)
         return _move_breakpoints(rendered, _lost_breakpoints(parsed, renditions))
 
     def holds(self, message: Message) -> bool:
@@ -80,12 +74,6 @@ class AnthropicMessages:
                 blocks[at] = {**blocks[at], "content": _with(blocks[at].get("content"), text)}
                 return {**message, "content": blocks}
         return {**message, "content": append_text(content, text, "text")}
-
-    def bare(self, message: Message) -> Message:
-        """Return the agent's message without its thought."""
-        content = message["content"]
-        whole = isinstance(content, str)
-        return {**message, "content": bare_text(content) if whole else bare_blocks(content)}
 
     def results(self, message: Message) -> int:
         """Return how many results a user message carries; 1 where all of it is one."""
@@ -131,8 +119,7 @@ def _read(message: Message, counter: TokenCounter) -> Reading:
     role = message["role"]
     if type(content) is str:
         tokens = MESSAGE_TOKENS + counter.count(content)
-        spare = role == "assistant"
-        return Reading(_KINDS.get(role, Kind.PLACED), tokens, content, spare=spare)
+        return Reading(_KINDS.get(role, Kind.PLACED), tokens, content)
     if role == "assistant":
         return _read_agent(content, counter)
     reading = _read_user(content, counter)
@@ -181,7 +168,6 @@ def _read_agent(content: list[Message], counter: TokenCounter) -> Reading:
         tuple(calls),
         opaque=opaque,
         thinking_tokens=thinking,
-        spare=spares(content, len(calls)),
     )
 
 

@@ -52,8 +52,6 @@ class Reading:
     """Whether there is more in it than text."""
     thinking_tokens: int = 0
     """What its thinking blocks cost, which is part of `tokens`."""
-    spare: bool = False
-    """Whether the text of a message of the agent's may be left out, or what of it is no command."""
 
 
 @dataclass(slots=True)
@@ -75,7 +73,6 @@ class _OpenStep:
     thinking_tokens: int = 0
     acts: bool = False
     masked: bool = False
-    spare: bool = False
     opaque: str = ""
 
     def step(self, number: int, *, mask: bool) -> Step:
@@ -88,7 +85,6 @@ class _OpenStep:
         action_tokens = self.agent_tokens + MESSAGE_TOKENS * len(self.results)
         removable = not (mask or self.masked)
         failed = len(self.came) == 1 and self.came[0][2]
-        spare = self.spare and len(self.agent) == 1 and not mask
         several = tuple(map(Result._make, self.came)) if len(self.came) > 1 else ()
         joined = not self.calls and len(self.texts) > 1
         # In the order of the fields: so many by name take twice as long.
@@ -104,7 +100,6 @@ class _OpenStep:
             action_tokens,
             failed,
             self.thinking_tokens,
-            spare,
             several,
             joined,
         )
@@ -181,7 +176,6 @@ class Assembly:
             step = self._open = _OpenStep()
         step.agent.append(position)
         step.agent_tokens += reading.tokens
-        step.spare = reading.spare
         step.thinking_tokens += reading.thinking_tokens
         if reading.text:
             step.texts.append(reading.text)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agora.adapters.assembly import Kind, Reading, is_text, texts_of
 from agora.adapters.base import Message, Parsed, Rendered
-from agora.adapters.rendering import bare_blocks, render_messages, spares
+from agora.adapters.rendering import render_messages
 from agora.adapters.thinking import assembled
 from agora.core.renditions.markers import Markers
 from agora.core.renditions.rendition import Rendition
@@ -54,7 +54,7 @@ class BedrockConverse:
         self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
         """Return the messages without the elided steps, the caller's cache points moved up."""
-        rendered = render_messages(parsed, renditions, markers, self, bare=self.bare)
+        rendered = render_messages(parsed, renditions, markers, self)
         return _move_points(rendered, _lost_points(parsed, renditions))
 
     def holds(self, message: Message) -> bool:
@@ -79,10 +79,6 @@ class BedrockConverse:
                 blocks[at] = {**blocks[at], "toolResult": result}
                 return {**message, "content": blocks}
         return {**message, "content": [*blocks, note]}
-
-    def bare(self, message: Message) -> Message:
-        """Return the agent's message without its thought."""
-        return {**message, "content": bare_blocks(message["content"])}
 
     def results(self, message: Message) -> int:
         """Return how many results a user message carries; 1 where all of it is one."""
@@ -143,7 +139,6 @@ def _read_agent(content: list[Message], counter: TokenCounter) -> Reading:
         tuple(calls),
         opaque=opaque,
         thinking_tokens=thinking,
-        spare=spares(content, len(calls)),
     )
 
 

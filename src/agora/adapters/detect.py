@@ -2,11 +2,9 @@
 
 from typing import Any
 
-from agora.adapters.formats import FORMATS
-from agora.adapters.registry import format_named, format_names, formats, known_format
+from agora.adapters.registry import format_names, formats
 from agora.errors import UnknownFormatError
 
-__all__ = ["FORMATS", "detect", "known_format"]
 PLAIN = "openai"
 """What plain role and text messages are taken for."""
 PLAIN_WITH_SYSTEM = "anthropic"
@@ -40,16 +38,10 @@ def detect(messages: Any, *, system: object = None) -> str:
 
 
 def _of_text(text: str) -> str:
-    marked = ((name, format_named(name).mark) for name in format_names())
-    found = [
-        (match.start(), name)
-        for name, mark in marked
-        if mark is not None and (match := mark.search(text))
-    ]
-    if not found:
-        raise UnknownFormatError("the text has neither role marks nor ReAct lines", format_names())
-    # Whichever comes first: what is observed comes later, and may hold marks of any kind.
-    return min(found, key=lambda pair: pair[0])[1]
+    for format in formats():
+        if format.mark is not None and format.mark.search(text):
+            return format.name
+    raise UnknownFormatError("the text has no role marks", format_names())
 
 
 def _telling(message: object) -> str:

@@ -1,7 +1,7 @@
 """One wire format, one object: everything that is known of it hangs here."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,8 +57,6 @@ class BodyFields:
     model: str = "model"
     server_side: tuple[str, ...] = ()
     """Fields by which the provider is told to take a history that it holds itself."""
-    no_tools: object = None
-    """What a body that names no tools is known to have."""
     thinks: Callable[[Mapping[str, Any]], bool | None] = _not_said
     """Says whether a body asks for thinking; None if it does not say."""
     drops_thinking: bool = False
@@ -78,22 +76,10 @@ class BodyFields:
             body=body,
             model=body.get(self.model),
             system=_first(body, self.system),
-            tools=self.no_tools if (tools := _first(body, self.tools)) is None else tools,
+            tools=_first(body, self.tools),
             thinking=self.thinks(body),
             server_side=any(body.get(name) for name in self.server_side),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recall:
-    """The recall tool in one format."""
-
-    tool: dict[str, Any]
-    """Its definition, as it stands among a request's tools."""
-    asked: Callable[[Message], Iterable[tuple[str, object]]] | None = None
-    """Yields the id of each call of it in a message, and which step is asked for."""
-    answer: Callable[[Message, Mapping[str, str]], Message] | None = None
-    """Returns a message with the answers to such calls replaced, by the call's id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +95,6 @@ class Format:
     check: Check = _no_rules
     fields: BodyFields | None = None
     """None for prompts that are one text and come in no body."""
-    aliases: tuple[str, ...] = ()
     tells_message: Callable[[Message], bool] = _never
     """Says whether only this format could hold such a message."""
     tells_part: Callable[[Message], bool] = _never
@@ -126,7 +111,8 @@ class Format:
     """Returns a message in which the user says a text."""
     answer: Callable[[Mapping[str, Any]], list[Any] | None] = _no_answer
     """Returns the messages that a response adds to the history; None if it is of another format."""
-    recall: Recall | None = None
+    recall: Mapping[str, Any] | None = None
+    """The definition of the recall tool, as it stands among a request's tools."""
     signs_thinking: bool = False
     """Whether its messages may hold a model's signed thinking."""
 

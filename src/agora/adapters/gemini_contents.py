@@ -6,7 +6,7 @@ from typing import Any
 
 from agora.adapters.assembly import Assembly, Kind, Reading, is_text, texts_of
 from agora.adapters.base import Message, Parsed, Rendered
-from agora.adapters.rendering import GAP, bare_blocks, render_messages, spares
+from agora.adapters.rendering import GAP, render_messages
 from agora.adapters.spoken import mark_observations
 from agora.core.renditions.markers import Markers
 from agora.core.renditions.rendition import Rendition
@@ -65,7 +65,7 @@ class GeminiContents:
         self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
         """Return the contents without the elided steps."""
-        return render_messages(parsed, renditions, markers, self, bare=self.bare)
+        return render_messages(parsed, renditions, markers, self)
 
     def holds(self, message: Message) -> bool:
         """Tell whether a marker can be attached to this content."""
@@ -95,10 +95,6 @@ class GeminiContents:
         said = {**said, field: f"{before}{GAP}{text}" if before else text}
         parts[at] = {**parts[at], _spelled(parts[at], *RESPONSE): {**response, "response": said}}
         return {**message, "parts": parts}
-
-    def bare(self, message: Message) -> Message:
-        """Return the agent's content without its thought."""
-        return {**message, "parts": bare_blocks(message["parts"])}
 
     def results(self, message: Message) -> int:
         """Return how many function responses a content carries; 1 where all of it is a result."""
@@ -178,7 +174,6 @@ def _read_model(n: int, parts: list[Message], counter: TokenCounter) -> Reading:
         else:
             tokens += _other_tokens(part, counter)
             opaque = opaque or _unknown(part)
-    signed = any(_either(part, *_SIGNATURE) for part in parts)
     return Reading(
         Kind.AGENT,
         tokens,
@@ -186,7 +181,6 @@ def _read_model(n: int, parts: list[Message], counter: TokenCounter) -> Reading:
         "\n".join(thoughts),
         tuple(calls),
         opaque=opaque,
-        spare=not signed and spares(parts, len(calls)),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from agora.adapters.assembly import Assembly, Kind, Reading, is_text, texts_of
 from agora.adapters.base import Message, Parsed, Rendered
-from agora.adapters.rendering import append_text, bare_text, render_messages
+from agora.adapters.rendering import append_text, render_messages
 from agora.adapters.spoken import mark_observations
 from agora.core.renditions.markers import Markers
 from agora.core.renditions.rendition import Rendition
@@ -45,7 +45,7 @@ class OpenAIChat:
         self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
     ) -> Rendered:
         """Return the messages without the elided steps."""
-        return render_messages(parsed, renditions, markers, self, bare=self.bare)
+        return render_messages(parsed, renditions, markers, self)
 
     def holds(self, message: Message) -> bool:
         """Tell whether a marker can be attached to this message."""
@@ -58,11 +58,6 @@ class OpenAIChat:
     def attach(self, message: Message, text: str) -> Message:
         """Return the message with `text` after its own content."""
         return {**message, "content": append_text(message["content"], text, "text")}
-
-    def bare(self, message: Message) -> Message:
-        """Return the agent's message without its thought: beside calls it has no text at all."""
-        acts = message.get("tool_calls") or message.get("function_call")
-        return {**message, "content": None if acts else bare_text(message["content"])}
 
     def results(self, message: Message) -> int:  # noqa: ARG002
         """Return how many results a message carries: all of it is one."""
@@ -77,7 +72,6 @@ class OpenAIChat:
 
 _HOLDERS = frozenset({"user", "tool", "function"})
 _FIXED = frozenset({"system", "developer"})
-_PLAIN = frozenset({"role", "content", "name", "tool_calls", "function_call"})
 _FUNCTION = "function:"
 """Before `tool_calls` a call had no id: its name stands for one."""
 
@@ -127,13 +121,7 @@ def _read_agent(message: Message, text: str, tokens: int, counter: TokenCounter)
         tokens += sum(map(_sealed_tokens, details))
     if thought:
         tokens += counter.count(thought)
-    spare = bool(text) and type(message["content"]) is str and _is_plain(message)
-    return Reading(_AGENT, tokens, text, thought, tuple(calls), spare=spare)
-
-
-def _is_plain(message: Message) -> bool:
-    """Tell whether a message has nothing but text and calls: no reasoning that belongs to them."""
-    return message.keys() <= _PLAIN or not any(message[key] for key in message.keys() - _PLAIN)
+    return Reading(_AGENT, tokens, text, thought, tuple(calls))
 
 
 def _sealed_tokens(detail: object) -> int:

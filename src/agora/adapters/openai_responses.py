@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from agora.adapters.assembly import Assembly, Kind, Reading, is_text, texts_of
 from agora.adapters.base import Message, Parsed, Rendered
-from agora.adapters.rendering import append_text, bare_text, render_messages
+from agora.adapters.rendering import append_text, render_messages
 from agora.adapters.spoken import mark_observations
 from agora.core.renditions.markers import Markers
 from agora.core.renditions.rendition import Rendition
@@ -24,8 +24,6 @@ _MEDIA_TOKENS = {
     "computer_screenshot": IMAGE_TOKENS,
     "input_file": FILE_TOKENS,
 }
-_WRITTEN = frozenset({"type", "role", "content"})
-"""What an assistant's message has that the caller wrote and no model."""
 _CALLS = {
     "function_call": "arguments",
     "custom_tool_call": "input",
@@ -71,7 +69,7 @@ class OpenAIResponses:
         """Return the items without the elided steps."""
         if isinstance(parsed.messages, str):
             return Rendered(parsed.messages, ())
-        return render_messages(parsed, renditions, markers, self, bare=self.bare)
+        return render_messages(parsed, renditions, markers, self)
 
     def holds(self, message: Message) -> bool:
         """Tell whether a marker can be attached to this item."""
@@ -85,10 +83,6 @@ class OpenAIResponses:
         """Return the item with `text` after its own content."""
         field = _content_field(message)
         return {**message, field: append_text(message[field], text, "input_text")}
-
-    def bare(self, message: Message) -> Message:
-        """Return what an agent said that acts by text, from its command on."""
-        return {**message, "content": bare_text(message["content"])}
 
     def results(self, message: Message) -> int:  # noqa: ARG002
         """Return how many results a message carries: all of it is one."""
@@ -138,9 +132,7 @@ def _read_message(item: Message, counter: TokenCounter) -> Reading:
     tokens += MESSAGE_TOKENS
     role = item.get("role")
     if role == "assistant":
-        # An item with an id belongs to the reasoning before it, and comes back as it was.
-        spare = isinstance(content, str) and item.keys() <= _WRITTEN
-        return Reading(Kind.AGENT, tokens, text, spare=spare)
+        return Reading(Kind.AGENT, tokens, text)
     mixed = isinstance(content, list) and not all(map(is_text, content))
     return Reading(_KINDS.get(str(role), Kind.PLACED), tokens, text, mixed=mixed)
 

@@ -19,7 +19,7 @@ def recall_tool(format: str) -> dict[str, Any]:
     if found.recall is None:
         with_tools = tuple(one for one in format_names() if format_named(one).recall is not None)
         raise UnknownFormatError(f"the format {found.name!r} has no tools", with_tools)
-    return dict(found.recall.tool)
+    return dict(found.recall)
 
 
 def offers_recall(tools: object) -> bool:

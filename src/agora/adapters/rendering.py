@@ -1,13 +1,11 @@
 """Messages written back with each step as its rendition says, markers inside those that stay."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Protocol
 
 from agora.adapters.base import Message, Parsed, Rendered
 from agora.adapters.frames import framed
-from agora.core.reading.actions import command_at
-from agora.core.renditions.command import thought_tokens
 from agora.core.renditions.markers import Markers
 from agora.core.renditions.rendition import Rendition
 from agora.core.tokens import TokenCounter
@@ -47,17 +45,12 @@ def render_messages(
     renditions: Mapping[int, Rendition],
     markers: Markers,
     wire: Wire,
-    *,
-    bare: Callable[[Message], Message] | None = None,
 ) -> Rendered:
     """Write the messages: steps that are not in place go, their markers into what stays.
 
     A marker stands in the last result before its steps, and among a user's words only where no
     result stays. A run of steps goes on through what is said between them, as long as nothing
     nearer could hold its marker.
-
-    `bare` returns a message of the agent's without the thought before its command or its calls. It
-    is asked only of messages that `Reading.spare` says may lose it.
     """
     steps = parsed.trajectory.steps
     written = _Written(markers, wire)
@@ -71,8 +64,6 @@ def render_messages(
         if rendition is not None and not rendition.in_place:
             written.leave_out(rendition)
             continue
-        if bare is not None and rendition is not None and rendition.bare and owner > 0:
-            message = bare(message)
         if rendition is not None and owner < 0:
             if number not in notes:
                 notes[number] = _notes(steps[number - 1], rendition, markers)
@@ -140,7 +131,7 @@ class _Written:
 def _notes(step: Step, rendition: Rendition, markers: Markers) -> Iterator[str]:
     """Yield the notes of a step, in the order of its results; a bare one where it has no more."""
     first, *others = [place.result or "" for place in rendition.places]
-    note = markers.note(step.number, first, thought=rendition.bare)
+    note = markers.note(step.number, first)
     by_text = markers.framed and not step.calls
     yield framed(note, step.observation) if by_text else note
     for said in others:
@@ -160,29 +151,9 @@ def tokens_after(
     for number, rendition in renditions.items():
         step = trajectory.steps[number - 1]
         removed += step.tokens - (step.action_tokens if rendition.in_place else 0)
-        removed += thought_tokens(step, counter) if rendition.bare else 0
     # One token more for each text that was added, for the gap before it.
     added = sum(counter.count(text) + 1 for text in rendered.added)
     return trajectory.tokens - removed + added
-
-
-def spares(content: list[Message], calls: int) -> bool:
-    """Tell whether a message of blocks may lose its thought: one plain text and calls."""
-    return len(content) == 1 + calls and sum(b.keys() <= _PLAIN_TEXT for b in content) == 1
-
-
-def bare_blocks(content: list[Message]) -> list[Message]:
-    """Return the blocks of such a message without its thought."""
-    acts = [block for block in content if "text" not in block]
-    return acts or [{**block, "text": bare_text(block["text"])} for block in content]
-
-
-def bare_text(said: str) -> str:
-    """Return what an agent said that acts by text from its command on."""
-    return said[command_at(said) :]
-
-
-_PLAIN_TEXT = frozenset({"type", "text"})
 
 
 def append_text(content: object, text: str, part_type: str) -> object:

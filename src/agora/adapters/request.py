@@ -4,9 +4,8 @@ from typing import Any
 
 from agora.adapters.detect import PLAIN_WITH_SYSTEM, detect
 from agora.adapters.format import BodyFields
-from agora.adapters.formats import FORMATS
 from agora.adapters.formats.settings import thinking_setting
-from agora.adapters.registry import body_formats, find_format, formats, known_format
+from agora.adapters.registry import FORMATS, body_formats, find_format, formats, known_format
 from agora.core.request import Observations, Request
 from agora.errors import UnknownFormatError
 
@@ -61,9 +60,9 @@ _PLAIN_FIELDS = BodyFields(
     messages="messages",
     system=("system",),
     thinking=("thinking",),
-    thinks=thinking_setting("thinking"),
+    thinks=thinking_setting,
 )
-"""Of a format without fields of its own: a text in a body, or a provider with rules alone."""
+"""Of a format without fields of its own: a text in a body."""
 _ROLES = frozenset(FORMATS) - {"bedrock"}
 """What messages with roles may be taken for though system text next to them says Anthropic's."""
 

@@ -1,21 +1,13 @@
 """Requests held against the rules of their format: the guard behind every compression."""
 
-from collections.abc import Mapping
 from operator import attrgetter
-from types import MappingProxyType
 
-from agora.adapters.format import Check
 from agora.adapters.objects import plain
 from agora.adapters.registry import find_format, format_names
-from agora.adapters.rules import deepseek, mistral
 from agora.adapters.rules.catalogue import Broken
 from agora.core.request import Request
 from agora.errors import UnknownFormatError
 
-_ONLY_RULES: Mapping[str, Check] = MappingProxyType(
-    {"mistral": mistral.check, "deepseek": deepseek.check}
-)
-"""Providers that read chat completions and have rules of their own."""
 _POSITION = attrgetter("position")
 
 
@@ -38,8 +30,8 @@ def validate(
     older endpoints keep. What else is said of the request lets more be
     checked: `before`, the messages as they were before editing, rules A14, R4
     and R5; with a `model` that binds thinking A22 instead of A14, `edited_at`
-    being how many there were when they were edited; `thinking` rules A15, A16
-    and DeepSeek's; `tools` rules A18 and A19; `system` its share of A11 to A13.
+    being how many there were when they were edited; `thinking` rule A15;
+    `tools` and `system` their share of A11 to A13.
 
     >>> call = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     >>> asked = [{"role": "user", "content": "Go."}, {"role": "assistant", "tool_calls": [call]}]
@@ -72,11 +64,11 @@ def broken_rules(request: Request, *, strict: bool = False, before: object = Non
         UnknownFormatError: the request's format is not one that has rules here.
     """
     format = find_format(request.format)
-    check = _ONLY_RULES.get(request.format) if format is None else format.check
-    if check is None:
-        known = (*format_names(), *_ONLY_RULES)
-        raise UnknownFormatError(f"there are no rules for format {request.format!r}", known)
-    found = check(request, before)
+    if format is None:
+        raise UnknownFormatError(
+            f"there are no rules for format {request.format!r}", format_names()
+        )
+    found = format.check(request, before)
     kept = [broken for broken in found if strict or not broken.strict]
     kept.sort(key=_POSITION)
     return kept

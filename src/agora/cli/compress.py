@@ -24,7 +24,7 @@ def compress(
     """Print the messages in SOURCE, compressed.
 
     SOURCE is a file or - for standard input: a JSON list of messages, a whole
-    request body, a transcript, ReAct text, or any log that `agora replay` reads.
+    request body, a transcript, or any log that `agora replay` reads.
     The output has the same shape, and a summary of what was kept goes to
     standard error. If nothing is elided, the input comes out byte for byte.
     """

@@ -10,21 +10,14 @@ from agora.cli.options import Setup, compressor_options, source_options
 from agora.cli.source import read_source
 from agora.core.reading.cutting import printable
 
+_MOST_ROWS = 40
+"""How many steps are shown without `--all`, from the start and from the end."""
+
 
 @click.command()
 @source_options()
 @compressor_options
 @click.option("--all", "show_all", is_flag=True, help="Show every step, however many there are.")
-@click.option(
-    "--rows",
-    type=click.IntRange(min=2),
-    default=40,
-    show_default=True,
-    metavar="N",
-    help="How many steps to show, from the start and from the end.",
-)
-@click.option("--plain", is_flag=True, help="No colour, ASCII bars; also with NO_COLOR or a pipe.")
-@click.option("--width", type=click.IntRange(min=60), metavar="COLUMNS", help="Width to draw in.")
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -38,9 +31,6 @@ def explain(
     log_index: int | None,
     setup: Setup,
     show_all: bool,
-    rows: int,
-    plain: bool,
-    width: int | None,
     html: Path | None,
     json_out: str | None,
 ) -> None:
@@ -50,10 +40,6 @@ def explain(
     (always kept) or elided, and for elided steps the line that replaces them.
     Nothing is written except what --html and --json ask for.
     """
-    from rich.console import Console
-
-    from agora.cli.picture import LEAST_WIDTH, Look, Picture
-
     read = read_source(source, format=format, log_index=log_index)
     for note in read.notes:
         click.echo(note, err=True)
@@ -69,29 +55,17 @@ def explain(
         return
     if taken:
         return
-    console = Console(highlight=False)
-    plain = (
-        plain
-        or bool(os.environ.get("NO_COLOR"))
-        or not console.is_terminal
-        or console.is_dumb_terminal
-        or not console.encoding.startswith("utf")
-    )
-    look = Look(
-        width=max(LEAST_WIDTH, width or console.width),
-        plain=plain,
-        rows=None if show_all else rows,
-    )
+    from rich.console import Console
+
+    from agora.cli.picture import show
+
     log = setup.logged(read)
-    picture = Picture(
-        compression=compression,
+    show(
+        compression,
+        Console(highlight=False, markup=False, emoji=False),
         name=os.path.basename(read.name),
         place=read.place,
         budget=setup.compressor.budget,
         unseen_tokens=0 if log is None else log.unseen_tokens,
+        most_rows=None if show_all else _MOST_ROWS,
     )
-    for line in picture.lines(look):
-        if plain:
-            click.echo(line.plain.rstrip())
-        else:
-            console.print(line, soft_wrap=True)

@@ -13,16 +13,14 @@ _COMMANDS = {
     "compress": "Print messages or a request body, compressed.",
     "demo": "Write a recorded session with its report pages, to try AGORA on.",
     "doctor": "Check this machine for `agora wrap`; every problem comes with its remedy.",
-    "experiment": "Compare AGORA with sending everything, on your own traffic.",
-    "extproc": "Run AGORA as an external processor for Envoy.",
+    "experiment": "Compare AGORA with sending everything, from the log.",
+    "proxy": "Run a proxy on this machine that shortens your agents' prompts.",
+    "filter": "Run AGORA as an external processor for Envoy.",
     "explain": "Show what happens to every step, and why.",
-    "prices": "List price sheets, or measure one on your own server.",
+    "prices": "List price sheets, each figure with its source and age.",
     "replay": "Show what AGORA would have elided and saved on your logs.",
-    "report": "Write a report about this installation for an issue; no prompts, no keys.",
-    "serve": "Run the gateway: one base URL for every agent.",
+    "serve": "Run Envoy with the filter on this machine: one base URL for every agent.",
     "statusline": "Print the savings so far, for Claude Code's status line.",
-    "top": "Watch a running gateway.",
-    "validate": "List the provider's rules that messages break.",
     "wrap": "Run a coding agent through AGORA.",
 }
 
@@ -117,8 +115,7 @@ def agora() -> None:
     """Cut the input bill of LLM agents by shortening old steps of the prompt.
 
     SOURCE is a file, or - for standard input: chat messages or a whole request
-    body as JSON, a role-marker transcript, or ReAct text. The format is
-    detected.
+    body as JSON, or a role-marker transcript. The format is detected.
     """
     # What the library would log, the commands say themselves.
     logging.getLogger("agora").addHandler(logging.NullHandler())

@@ -168,11 +168,9 @@ def min_tokens_option() -> Callable[[Command], Command]:
     """Return the option `--min-tokens`."""
     return click.option(
         "--min-tokens",
-        # Its name before 0.3; it goes with 0.4.
-        "--least-tokens",
         type=click.IntRange(min=0),
         metavar="TOKENS",
-        help=f"Leave smaller prompts alone (schedule by-price).  [default: {MIN_TOKENS}]",
+        help=f"Leave smaller prompts alone (schedule by_price).  [default: {MIN_TOKENS}]",
     )
 
 
@@ -183,7 +181,7 @@ def ceiling_option() -> Callable[[Command], Command]:
         type=click.FloatRange(min=1),
         metavar="RATIO",
         help="Highest input bill at any call, as a ratio to never editing; inf for no limit "
-        f"(schedule by-price).  [default: {CEILING}]",
+        f"(schedule by_price).  [default: {CEILING}]",
     )
 
 
@@ -221,7 +219,7 @@ _TOOL_OPTIONS = {
 
 def _known_scorers(ctx: click.Context, param: click.Parameter, given: Any) -> Any:
     """Return what was given if there is a scorer of each name, or in each folder."""
-    for name in given if isinstance(given, tuple) else (given,):
+    for name in given if isinstance(given, tuple) else (given,) if given else ():
         try:
             load_scorer(name)
         except BundleError as error:
@@ -242,20 +240,12 @@ def complete_model(
     ]
 
 
-def _no_skeletons(_context: click.Context, _option: click.Parameter, given: str | None) -> None:
-    if given is not None:
-        raise click.UsageError(
-            "--skeleton-share was removed: what a step leaves behind is now chosen by worth. Leave"
-            " the option out, or use --paper to keep or drop whole steps."
-        )
-
-
 _OPTIONS = (
     click.option(
         "--schedule",
-        type=click.Choice(("by-price", "every-call", "never")),
+        type=click.Choice(("by_price", "every_call", "never")),
         help="When to edit: when it pays at the model's prices, at every call, or never."
-        "  [default: by-price; with --paper every-call]",
+        "  [default: by_price; with --paper every_call]",
     ),
     click.option(
         "--model",
@@ -281,16 +271,15 @@ _OPTIONS = (
         metavar="N",
         help="Always keep this many of the newest steps.  [default: 2]",
     ),
-    scorer_option(),
+    scorer_option(
+        default=None,
+        show_default=False,
+        help=f"Scorer of the steps: {', '.join(NAMES)}, or the folder of a trained one."
+        f"  [default: {DEFAULT}; with --paper lexical]",
+    ),
     min_tokens_option(),
     ceiling_option(),
     tool_options,
-    click.option(
-        "--repeats",
-        is_flag=True,
-        help="Write lines that an earlier result shows as a reference to it.",
-    ),
-    click.option("--skeleton-share", hidden=True, expose_value=False, callback=_no_skeletons),
     click.option(
         "--pin",
         "pins",
@@ -322,7 +311,6 @@ _NAMES = (
     "min_tokens",
     "ceiling",
     "tools",
-    "repeats",
     "pins",
     "observations",
     "paper",
@@ -337,25 +325,24 @@ def _setup(
     keep_ratio: float | None,
     limit: int | None,
     k_recent: int | None,
-    scorer: str,
+    scorer: str | None,
     min_tokens: int | None,
     ceiling: float | None,
     tools: Mapping[str, tuple[str, ...]],
-    repeats: bool,
     pins: tuple[int, ...],
     observations: Observations | None,
     paper: bool,
     strict: bool,
 ) -> Setup:
     base = Compressor.paper() if paper else Compressor()
-    changes: dict[str, Any] = {"scorer": load_scorer(scorer), "strict": strict, **tools}
-    if repeats:
-        changes["repeats"] = True
+    changes: dict[str, Any] = {"strict": strict, **tools}
+    if scorer is not None:
+        changes["scorer"] = load_scorer(scorer)
     if keep_ratio is not None or limit is not None:
         try:
             changes["budget"] = replace(base.budget, keep_ratio=keep_ratio, limit=limit)
         except AgoraError as error:
-            raise click.UsageError(f"the {error}") from error
+            raise click.UsageError(str(error)) from error
     if k_recent is not None:
         changes["k_recent"] = k_recent
     if min_tokens is not None:

@@ -16,13 +16,12 @@ from agora.adapters.rules.shape import kind_of
 from agora.core.reading.cutting import printable
 from agora.core.request import Request
 from agora.errors import AgoraError
-from agora.logs import Recording, Tally, read_one
-from agora.logs.sniff import sniff
+from agora.logs import Recording, Tally, detect_kind, read_one
 
 _KEYS_SHOWN = 8
 _OF_A_MESSAGE = frozenset(("role", "type", "content", "parts"))
 """What a message or an item has one of, and a request none."""
-_PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"\xfd7zX", b"SQLite format 3")
+_PACKED = (b"\x1f\x8b", b"\xfd7zX")
 """How files begin that are no text, but may be logs."""
 _PLACED = re.compile(r"(.+)#(\d{1,9})")
 """A log's path, and which of its trajectories."""
@@ -143,7 +142,7 @@ def _one_request(text: str) -> _One | None:
 
 
 def _opens_with_json(text: str) -> bool:
-    """Tell whether the first line is a JSON object or list: then the others should be, too."""
+    """Return True if the first line is a JSON object or list, as in JSON Lines."""
     # Not `splitlines`: a JSON string may hold other line separators as they are.
     first = text.lstrip().partition("\n")[0]
     try:
@@ -153,25 +152,25 @@ def _opens_with_json(text: str) -> bool:
 
 
 def _is_log(value: Any) -> bool:
-    """Tell whether `value` is a log rather than messages or the body of a request."""
+    """Return True if `value` is a log rather than messages or the body of a request."""
     if isinstance(value, list) and value:
         first = value[0]
         if isinstance(first, list):
             return True
         plain = not isinstance(first, dict) or bool(first.keys() & _OF_A_MESSAGE)
-        kind = sniff([first])
+        kind = detect_kind(first)
         return kind not in (None, "requests") if plain else True
     if not isinstance(value, dict):
         return False
     body = value.keys() & {"messages", "input", "contents"}
-    kind = sniff([value])
+    kind = detect_kind(value)
     return kind is not None and not (kind == "requests" and body)
 
 
 def _of_log_bytes(
     path: str, data: bytes, name: str, format: str | None, log_index: int | None
 ) -> Source:
-    """Read a log; one that was piped in is put into a file, which is what the reader reads."""
+    """Read a log; one that was piped in goes through a temporary file."""
     if path != "-":
         return _of_log(Path(path), name, format, log_index)
     with tempfile.TemporaryDirectory() as folder:

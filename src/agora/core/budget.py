@@ -1,14 +1,14 @@
 """How much of a prompt may stay: a ratio or a number, in tokens or in characters."""
 
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
-from agora.errors import BudgetError, renamed
+from agora.errors import SettingError
 
 KEEP_RATIO = 0.25
 """The paper's."""
 MIN_RATIO = 0.2
-"""Chosen by `just bench-coverage` and `just bench-bill`; see docs/decisions."""
+"""Chosen by `just bench coverage` and `just bench bill`; see docs/decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +31,20 @@ class Budget:
     limit: int | None = None
     unit: Literal["tokens", "characters"] = "tokens"
     min_ratio: float = MIN_RATIO
-    least_ratio: InitVar[float | None] = None
-    """The name of `min_ratio` before 0.3; it goes with 0.4."""
 
-    def __post_init__(self, least_ratio: float | None) -> None:
-        if least_ratio is not None:
-            renamed("Budget", "least_ratio", "min_ratio")
-            object.__setattr__(self, "min_ratio", least_ratio)
+    def __post_init__(self) -> None:
         if self.keep_ratio is not None and self.limit is not None:
-            raise BudgetError("has both a keep_ratio and a limit; give one of the two")
+            raise SettingError("budget", "both a keep_ratio and a limit", "one of the two")
         if self.keep_ratio is None and self.limit is None:
             object.__setattr__(self, "keep_ratio", KEEP_RATIO)
         for name, ratio in (("keep_ratio", self.keep_ratio), ("min_ratio", self.min_ratio)):
             if ratio is not None and not (isinstance(ratio, int | float) and 0 <= ratio <= 1):
-                raise BudgetError(f"has {name} {ratio!r}; it must be a share from 0 to 1")
+                raise SettingError(name, repr(ratio), "a share from 0 to 1")
         if self.unit not in ("tokens", "characters"):
-            raise BudgetError(f"has unit {self.unit!r}; it must be tokens or characters")
+            raise SettingError("unit", repr(self.unit), "tokens or characters")
         if self.limit is not None:
             if not isinstance(self.limit, int) or self.limit < 0:
-                raise BudgetError(f"has limit {self.limit!r}; it must be a whole number, 0 or more")
+                raise SettingError("limit", repr(self.limit), "a whole number, 0 or more")
             object.__setattr__(self, "min_ratio", 0.0)
 
     def of(self, total: int, *, floor: int = 0) -> int:

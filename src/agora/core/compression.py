@@ -6,7 +6,7 @@ from enum import IntEnum, StrEnum
 from typing import Any, Literal, NamedTuple
 
 from agora.core.renditions.rendition import Rendition
-from agora.core.trajectory import Step, Trajectory
+from agora.core.trajectory import Trajectory
 from agora.errors import RecallError
 
 
@@ -37,16 +37,13 @@ class Reason(StrEnum):
     THINKING_REMOVED = "thinking_removed"
     """Nothing was elided, but thinking that the model would no longer accept was taken out;
     `detail` has the reason why nothing was."""
-    SHORTENED_AT_ARRIVAL = "shortened_at_arrival"
-    """Nothing was elided, but results came without noise or repeats; `detail` has the reason why
-    nothing was."""
 
 
 class Rung(IntEnum):
     """How far down the ladder this compression went."""
 
     SCORED = 0
-    """The configured scorer, or nothing but what results repeat or carry as noise was left out."""
+    """The configured scorer."""
     RULE = 1
     """The fallback rule, because the scorer failed; or nothing but thinking was taken out."""
     UNTOUCHED = 2
@@ -92,18 +89,7 @@ class Thinking:
 NO_THINKING = Thinking()
 
 
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """What was left out of results as soon as they arrived."""
-
-    results: int = 0
-    tokens: int = 0
-
-
-NOTHING_ARRIVED = Arrived()
-
-
-_CHANGED = frozenset({Reason.COMPRESSED, Reason.THINKING_REMOVED, Reason.SHORTENED_AT_ARRIVAL})
+_CHANGED = frozenset({Reason.COMPRESSED, Reason.THINKING_REMOVED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +111,9 @@ class Compression:
     """The details behind the reason, in words."""
     rule: str = ""
     """The code of the first rule that illegal input breaks, such as A7."""
+    edited_at: int = 0
+    """How many of the caller's messages there were at the last edit, on a model that binds thinking
+    to the prefix; 0 if no call was edited so far."""
     positions: tuple[int, ...] = ()
     """The position of each of `messages` among the caller's own, in message formats."""
     trajectory: Trajectory | None = None
@@ -136,8 +125,6 @@ class Compression:
     """In text formats: where what was observed begins in each block."""
     thinking: Thinking = NO_THINKING
     """What was taken out of the model's own thinking, where it is bound to the prefix."""
-    arrived: Arrived = NOTHING_ARRIVED
-    """What was left out of results as noise and repeats; it is part of `tokens_before`."""
 
     @property
     def changed(self) -> bool:
@@ -162,12 +149,6 @@ class Compression:
             return (
                 f"{count} thinking {'block' if count == 1 else 'blocks'} taken out, "
                 f"nothing elided: {self.tokens_after:,} tokens ({self.detail})"
-            )
-        if self.reason is Reason.SHORTENED_AT_ARRIVAL:
-            count = self.arrived.results
-            return (
-                f"{count} {'result' if count == 1 else 'results'} shortened at arrival, nothing "
-                f"elided: {self.tokens_before:,} -> {self.tokens_after:,} tokens ({self.detail})"
             )
         if not self.changed:
             why = str(self.reason).replace("_", " ")
@@ -198,50 +179,6 @@ class Compression:
             raise RecallError(number, 0)
         return self.trajectory.recall(number)
 
-    def context(self) -> str:
-        """Return the steps as the paper's appendix B writes them, for one-text prompts.
-
-        Kept steps are numbered and verbatim, runs of elided ones one line each.
-        """
-        return paper_context(self._steps(), {d.number for d in self.decisions if _stays(d)})
-
-    def _steps(self) -> tuple[Step, ...]:
-        return self.trajectory.steps if self.trajectory else ()
-
-
-def paper_context(steps: Sequence[Step], kept: set[int]) -> str:
-    """Return numbered steps with one line per elided run, after the paper's appendix B.
-
-    >>> steps = [Step(number=n, action=f"go {n}", observation="ok", tokens=2) for n in (1, 2, 3)]
-    >>> print(paper_context(steps, {3}))
-    [Steps 1–2] (2 step(s) elided)
-    [Step 3] Action: go 3
-             Obs: ok
-    """
-    lines: list[str] = []
-    run: list[int] = []
-    for step in steps:
-        if step.number not in kept:
-            run.append(step.number)
-            continue
-        lines += _elided_line(run)
-        run = []
-        head = f"[Step {step.number}] "
-        lines += [f"{head}Action: {step.action}", f"{' ' * len(head)}Obs: {step.observation}"]
-    return "\n".join(lines + _elided_line(run))
-
-
-def _elided_line(run: Sequence[int]) -> list[str]:
-    if not run:
-        return []
-    if len(run) == 1:
-        return [f"[Step {run[0]}] (elided)"]
-    return [f"[Steps {run[0]}–{run[-1]}] ({len(run)} step(s) elided)"]
-
-
-def _stays(decision: Decision) -> bool:
-    return decision.outcome != "elided"
-
 
 def all_kept(trajectory: Trajectory, reason: Reason) -> tuple[Decision, ...]:
     """Return the decisions where nothing was elided, all for one reason."""
@@ -265,6 +202,6 @@ def untouched(messages: Any, reason: Reason, *, format: str, detail: str = "") -
 
 def in_shadow(compression: Compression, messages: Any) -> Compression:
     """Return the caller's own messages with the account of the edit that was not made."""
-    if not compression.changed and not compression.arrived.results:
+    if not compression.changed:
         return compression
     return replace(compression, messages=messages, reason=Reason.SHADOW, positions=())

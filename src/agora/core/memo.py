@@ -2,8 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -148,20 +147,3 @@ def share_out(most: int) -> None:
     total = sum(_defaults.values())
     for name, store in _named.items():
         store.resize(most * _defaults[name] // total)
-
-
-@contextmanager
-def room_for(weight: int) -> Iterator[None]:
-    """Let every named store hold at least `weight` while the block runs.
-
-    Texts that are read in turn, again and again, and do not all fit, are each forgotten just
-    before they are needed: then a store does nothing but cost time.
-    """
-    before = {name: store.occupancy().most for name, store in _named.items()}
-    for name, most in before.items():
-        _named[name].resize(max(most, weight))
-    try:
-        yield
-    finally:
-        for name, most in before.items():
-            _named[name].resize(most)

@@ -20,7 +20,7 @@ class Request:
     messages: Any
     """Messages, input items, contents or one text: whatever the format calls its history."""
     format: str
-    """The wire format's own name, never an alias."""
+    """The wire format's name."""
     system: object = None
     """System text that the format keeps outside the messages."""
     tools: object = None

@@ -4,22 +4,16 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from agora.core.reading.actions import Tools
-from agora.core.reading.noise import KINDS as NOISE_KINDS
-from agora.core.reading.noise import NoiseKind
 from agora.errors import SettingError
 
 SCHEDULES = ("by_price", "every_call", "never")
 
 
-def known_schedule(schedule: Any) -> Any:
-    """Return a schedule, or the name of one as it is written here."""
-    if callable(getattr(schedule, "edit", None)):
-        return schedule
-    name = str(schedule).replace("-", "_")
-    if name not in SCHEDULES:
+def check_schedule(schedule: Any) -> None:
+    """Refuse what is neither the name of a schedule nor one."""
+    if schedule not in SCHEDULES and not callable(getattr(schedule, "edit", None)):
         needed = "by_price, every_call or never, or an object with an edit method"
         raise SettingError("schedule", repr(schedule), needed, SCHEDULES)
-    return name
 
 
 def check_count(setting: str, value: object) -> None:
@@ -48,15 +42,6 @@ def step_numbers(pins: Any) -> frozenset[int]:
         shown = repr(pins if pinned is None or isinstance(pins, str) else list(pinned))
         raise SettingError("pins", shown, "numbers of steps, counted from 1, such as [3, 7]")
     return frozenset(pinned)
-
-
-def noise_kinds(value: Any) -> tuple[NoiseKind, ...]:
-    """Return kinds of noise; refuse what is none."""
-    listed = isinstance(value, Collection) and not isinstance(value, str)
-    if not listed or any(kind not in NOISE_KINDS for kind in value):
-        needed = f"some of {', '.join(NOISE_KINDS)}"
-        raise SettingError("noise", repr(value), needed, NOISE_KINDS)
-    return tuple(value)
 
 
 def check_apart(tools: Tools) -> None:

@@ -45,8 +45,7 @@ class Characters:
 # Python's long integers do this for a whole block at once, where a loop over characters or a
 # regular expression would cost far more than reading the JSON did.
 #
-# Codes and coefficients were fitted to o200k_base by `benchmarks/tokens.py`; docs/log.md has what
-# they reach.
+# Codes and coefficients were fitted to o200k_base.
 
 
 def _table(*rows: tuple[int, Iterable[int]]) -> bytes:

@@ -56,9 +56,6 @@ class Step(NamedTuple):
     """Whether the wire format says that its only result is an error."""
     thinking_tokens: int = 0
     """What its signed thinking costs, which is part of `tokens` and of `action_tokens`."""
-    spare: bool = False
-    """Whether what it says before its command, or beside its calls, may be left out: the plain text
-    of one message, with nothing signed beside it."""
     several: tuple[Result, ...] = ()
     """Its results, in their order, where they are more than one."""
     joined: bool = False

@@ -1,5 +1,6 @@
 """A fair experiment on one's own traffic: some conversations with AGORA, as many with everything.
 
-Standard library only. `openings` looks at prompts, for what a conversation is known by; all else is
-ids and figures.
+The service draws the arm of a conversation and writes it into its log lines; `report` reads them.
+Nothing is stored, and nothing stops by itself: guard rails are alerts over the service's metrics.
+Standard library only.
 """

@@ -6,18 +6,14 @@ and are not counted. Both arms always have the same share, so that a conversatio
 had the same chance of either.
 
 Raising the share moves conversations out of the waiting ones only: none ever goes from one arm to
-the other. One that is alive then gets AGORA from its next call on; it is not counted, since its
-first call was not seen in its arm. Lowering the share sends those beyond it back to wait.
+the other. Lowering it sends those beyond it back to wait.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import blake2b
-from typing import NamedTuple
 
-MOST_SHARE = 0.5
-"""Of each arm; with this nobody waits."""
 ANONYMOUS = "anonymous"
 """Whose conversations are that come without a key."""
 _DIGEST_BYTES = 12
@@ -30,17 +26,6 @@ class Arm(StrEnum):
     AGORA = "agora"
     EVERYTHING = "everything"
     WAITING = "waiting"
-
-
-class Seat(NamedTuple):
-    """Where a call sits."""
-
-    conversation_id: str
-    arm: Arm
-    first: bool
-    """Whether it is the first call of its conversation."""
-    agent: str = ""
-    """Which kind of agent asks, by its User-Agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +64,6 @@ def arm_of(conversation_id: str, share: float) -> Arm:
         return Arm.AGORA
     # Counted from the other end, so that the two arms grow towards each other.
     return Arm.EVERYTHING if _STEPS - 1 - number < share * _STEPS else Arm.WAITING
-
-
-def is_id(text: str) -> bool:
-    """Tell whether a text can be the id of a conversation."""
-    return len(text) == 2 * _DIGEST_BYTES and all(c in "0123456789abcdef" for c in text)
 
 
 def owner(kind: bytes, value: bytes, secret: bytes) -> str:

@@ -1,160 +1,169 @@
-"""What an experiment found, as values to write down and as lines to read."""
+"""What an experiment found, read from the log lines of `agora.calls`, of one process or of several.
 
+A line of a call has the experiment's name, the arm, the name of the conversation and what the call
+cost. A conversation is counted when it is over and can be compared: it was in one arm all along,
+and its prompt became long enough to be shortened. A line with nothing but a conversation and an
+outcome, from a log of one's own, says how that conversation ended.
+"""
+
+import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from textwrap import wrap
 from typing import Any
 
 from agora.experiment.assignment import Arm
-from agora.experiment.conversations import FIGURES, NAMES, POSITIVE, TYPICAL
-from agora.experiment.rules import ALPHA, Rule, alpha_each, effect
 from agora.experiment.sequences import Comparison, Interval
-from agora.experiment.store import Account
-from agora.experiment.tally import ARMS, Tally, together
 
+ALPHA = 0.05
+ARMS = (Arm.AGORA, Arm.EVERYTHING)
+IDLE_SECONDS = 1_800.0
+"""A conversation without a call for so long is over; calls that come later are not counted."""
+FIGURES = {
+    "dollars": "dollars",
+    "typical_dollars": "dollars, typical",
+    "calls": "calls",
+    "errors": "share of failed calls",
+    "outcome": "outcome",
+}
+"""What arms are compared in, for each conversation, and how it is called in the report. A few huge
+conversations do not drown the typical one, the geometric mean: it shows after far fewer of them."""
+_RATIOS = ("dollars", "calls")
+"""Figures whose effect is a ratio; that of the others is a difference."""
 METHOD = (
-    "design-based confidence sequences with a normal mixture: each interval holds at 95 % however "
-    "often one looks; the bounds together are wrong at most 5 % of the time"
+    "Design-based confidence sequences with a normal mixture: each interval holds at 95 % however "
+    "often one looks."
 )
 WIDTH = 80
-_REGRETS = 8
-"""Lines of what was done again."""
+_TOO_SHORT = "too_short"
+"""The reason of a prompt that is not shortened in either arm."""
+_SCALES = {"errors": 0.01}
+"""Of figures whose range is known, so that one that is always 0 says something too: any scale that
+is fixed beforehand is right, and this is that of one call in a hundred failing."""
 
 
-def report(
-    accounts: Sequence[Account], rules: Sequence[Rule], stopped: str, tally: Tally | None = None
+@dataclass(slots=True)
+class Conversation:
+    """Sums over the calls of one conversation."""
+
+    arms: set[str] = field(default_factory=set)
+    calls: int = 0
+    dollars: float = 0.0
+    errors: Counter[str] = field(default_factory=Counter)
+    """Failed calls, by the log's word for what went wrong or by status."""
+    long: bool = False
+    """Whether its prompt was ever long enough to be shortened: until then both arms are alike."""
+    ended: float = 0.0
+    """When its last call was over, in seconds since 1970."""
+
+    def add(self, when: float, row: Mapping[str, Any]) -> None:
+        """Add what a line says of a call."""
+        status, error = row.get("status", 0), row.get("error", "")
+        self.arms.add(row["arm"])
+        self.calls += 1
+        self.dollars += row.get("dollars", 0.0)
+        if error or not 200 <= status < 400:
+            self.errors[error or str(status)] += 1
+        self.long = self.long or row.get("reason") != _TOO_SHORT
+        self.ended = when
+
+    def figures(self, outcome: float | None) -> dict[str, float]:
+        """Return its value in each figure that it has one in."""
+        errors = self.errors.total() / self.calls
+        values = {"dollars": self.dollars, "calls": self.calls, "errors": errors}
+        if self.dollars > 0:
+            values["typical_dollars"] = math.log(self.dollars)
+        return values if outcome is None else {**values, "outcome": outcome}
+
+
+def read_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Yield the lines that are about a conversation; whatever else a log has is passed over."""
+    for line in lines:
+        # A collector may have put something of its own before the line.
+        start = line.find("{")
+        if start < 0 or '"conversation"' not in line:
+            continue
+        try:
+            row = json.loads(line[start:])
+        except ValueError:
+            continue
+        if isinstance(row, dict) and isinstance(row.get("conversation"), str):
+            yield row
+
+
+def reports(
+    rows: Iterable[Mapping[str, Any]], idle_seconds: float = IDLE_SECONDS
+) -> list[dict[str, Any]]:
+    """Return how the arms compare in each experiment that the rows are about, by its name."""
+    calls: list[tuple[float, Mapping[str, Any]]] = []
+    outcomes: dict[str, float] = {}
+    for row in rows:
+        outcome = row.get("outcome")
+        if isinstance(outcome, int | float) and math.isfinite(outcome):
+            outcomes[row["conversation"]] = float(outcome)
+        if "arm" in row and "experiment" in row and "time" in row:
+            calls.append((datetime.fromisoformat(row["time"]).timestamp(), row))
+    calls.sort(key=lambda call: call[0])
+    found: dict[str, dict[str, Conversation]] = {}
+    for when, row in calls:
+        talks = found.setdefault(row["experiment"], {})
+        known = talks.setdefault(row["conversation"], Conversation(ended=when))
+        if when <= known.ended + idle_seconds:
+            known.add(when, row)
+    over = calls[-1][0] - idle_seconds if calls else 0.0
+    return [_report(name, talks, outcomes, over) for name, talks in sorted(found.items())]
+
+
+def _report(
+    name: str, talks: Mapping[str, Conversation], outcomes: Mapping[str, float], over: float
 ) -> dict[str, Any]:
-    """Return everything that is known of an experiment, from one gateway or from several.
-
-    `tally` is what they come to together, if something was added to it.
-    """
-    tally = tally or together(account.tally for account in accounts)
-    alpha = alpha_each(len(rules))
+    pairs = {figure: Comparison(scale=_SCALES.get(figure, 0.0)) for figure in FIGURES}
+    values: dict[str, dict[str, list[float]]] = {arm: {} for arm in ARMS}
+    errors: dict[str, Counter[str]] = {arm: Counter() for arm in ARMS}
+    counts = dict.fromkeys(ARMS, 0)
+    compared = [(key, one) for key, one in talks.items() if len(one.arms) == 1 and one.long]
+    for key, talk in sorted(compared, key=lambda each: each[1].ended):
+        [arm] = talk.arms
+        if arm not in ARMS or talk.ended >= over:
+            continue
+        counts[Arm(arm)] += 1
+        errors[arm].update(talk.errors)
+        for figure, value in talk.figures(outcomes.get(key)).items():
+            values[arm].setdefault(figure, []).append(value)
+            pairs[figure].observe(value, treated=arm == Arm.AGORA)
     return {
-        "name": accounts[0].name if accounts else "",
-        "stopped": stopped,
-        "conversations": {arm: tally.arms[arm].conversations for arm in ARMS},
-        "open": sum(len(account.open) for account in accounts),
-        "bounds": [
-            {"bound": rule.text, "verdict": rule.verdict(tally.compared.get(rule.figure), alpha)}
-            for rule in rules
+        "experiment": name,
+        "conversations": counts,
+        "open": sum(talk.ended >= over and talk.arms <= set(ARMS) for talk in talks.values()),
+        "figures": [
+            _figure(figure, pair, {arm: values[arm].get(figure, []) for arm in ARMS})
+            for figure, pair in pairs.items()
+            if any(figure in each for each in values.values())
         ],
-        "figures": _figures(tally),
-        "by_model": _sliced(tally.by_model),
-        "by_agent": _sliced(tally.by_agent),
-        "regret": _regret(tally),
-        "errors": {arm: tally.arms[arm].errors for arm in ARMS},
+        "errors": {arm: dict(errors[arm]) for arm in ARMS},
         "method": METHOD,
     }
 
 
-def lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a report as lines of at most `WIDTH` columns."""
-    counts = found["conversations"]
-    yield (
-        f"{found['name']}: {counts[Arm.AGORA]:,} conversations with AGORA, "
-        f"{counts[Arm.EVERYTHING]:,} with everything, {found['open']:,} still open"
-    )
-    if found["stopped"]:
-        yield from wrap(f"STOPPED, nothing is edited: {found['stopped']}", WIDTH)
-    yield ""
-    for bound in found["bounds"]:
-        yield f"  {bound['bound']:<28} {_VERDICTS[bound['verdict']]}"
-    yield ""
-    yield f"  {'':<22}{'AGORA':>10}{'everything':>11}  effect, 95 % at any time"
-    for row in found["figures"]:
-        ours, theirs = _number(row[Arm.AGORA]), _number(row[Arm.EVERYTHING])
-        yield f"  {row['figure']:<22}{ours:>10}{theirs:>11}  {_effect(row)}"
-    for arm in ARMS:
-        if kinds := found["errors"][arm]:
-            told = ", ".join(f"{kind} {count:,}" for kind, count in sorted(kinds.items()))
-            yield from wrap(f"  errors, {arm}: {told}", WIDTH, subsequent_indent="    ")
-    for slices in (found["by_model"], found["by_agent"]):
-        if len(slices) > 1:
-            yield ""
-        for each, compared in slices.items() if len(slices) > 1 else ():
-            for name in ("dollars", TYPICAL + "calls"):
-                if name in compared:
-                    yield f"  {each[:30]:<32}{name:<16}{_effect(compared[name])}"
-    yield from _regret_lines(found["regret"])
-    yield ""
-    yield from wrap(found["method"][0].upper() + found["method"][1:] + ".", WIDTH)
+def _figure(name: str, pair: Comparison, values: Mapping[str, list[float]]) -> dict[str, Any]:
+    """Return one figure of both arms: its means, and the effect as a ratio or a difference."""
+    means = {arm: sum(each) / len(each) if each else None for arm, each in values.items()}
+    effect = pair.ratio(ALPHA) if name in _RATIOS else pair.difference(ALPHA)
+    if name == "typical_dollars":
+        # Means and differences of logarithms are geometric means and ratios.
+        means = {arm: None if mean is None else math.exp(mean) for arm, mean in means.items()}
+        if effect is not None:
+            ends = (effect.estimate, effect.low, effect.high)
+            estimate, low, high = (math.exp(end) if end < 700 else math.inf for end in ends)
+            effect = Interval(estimate=estimate, low=low, high=high)
+    is_ratio = name in _RATIOS or name == "typical_dollars"
+    return {"figure": name, **means, "ratio" if is_ratio else "difference": _ends(effect)}
 
 
-_VERDICTS = {
-    "open": "open: more conversations are needed",
-    "cleared": "cleared: the effect is within it",
-    "harm": "HARM: the effect is beyond it",
-}
-
-
-def _sliced(slices: Mapping[str, Mapping[str, Comparison]]) -> dict[str, Any]:
-    return {
-        each: {name: _effects(name, pair) for name, pair in sorted(compared.items())}
-        for each, compared in sorted(slices.items())
-    }
-
-
-def _regret(tally: Tally) -> list[dict[str, Any]]:
-    """Return what was elided and done again, by form and tool, most of it first."""
-    ours, theirs = tally.arms[Arm.AGORA], tally.arms[Arm.EVERYTHING]
-    rows: list[dict[str, Any]] = []
-    for kind in ours.elided.keys() | theirs.elided.keys():
-        form, _, tool = kind.partition(" ")
-        row: dict[str, Any] = {"form": form, "tool": tool}
-        for arm, totals in ((Arm.AGORA, ours), (Arm.EVERYTHING, theirs)):
-            row[arm] = {
-                "elided": totals.elided.get(kind, 0),
-                "asked_again": totals.asked.get(kind, 0),
-            }
-        rows.append(row)
-    return sorted(rows, key=lambda row: (-row[Arm.AGORA]["asked_again"], row["form"], row["tool"]))
-
-
-def _regret_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    if not rows:
-        return
-    yield ""
-    yield "  elided, and done again later      AGORA          everything (not elided there)"
-    for row in rows[:_REGRETS]:
-        told = f"{row['tool'][:20]}, {row['form']}"
-        ours, theirs = (
-            f"{row[arm]['asked_again']:,} of {row[arm]['elided']:,}"
-            for arm in (Arm.AGORA, Arm.EVERYTHING)
-        )
-        yield f"  {told:<32}{ours:>15}{theirs:>18}"
-
-
-def _figures(tally: Tally) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for name in NAMES:
-        if name not in tally.compared:
-            continue
-        means: dict[str, float | None] = {arm: tally.arms[arm].mean(name) for arm in ARMS}
-        if name.startswith(TYPICAL):
-            means = {arm: None if mean is None else math.exp(mean) for arm, mean in means.items()}
-        row: dict[str, Any] = {"figure": name, "meaning": _meaning(name), **means}
-        rows.append(row | _effects(name, tally.compared[name]))
-    return rows
-
-
-def _meaning(name: str) -> str:
-    if name.startswith(TYPICAL):
-        return f"{FIGURES[name.removeprefix(TYPICAL)]}: the geometric mean"
-    return FIGURES[name]
-
-
-def _effects(name: str, pair: Comparison) -> dict[str, Any]:
-    """Return the effect on a figure as a ratio and as a difference, where each says something."""
-    may_be_ratio = name in POSITIVE or name.startswith(TYPICAL)
-    found = {
-        "ratio": effect(pair, name, True, ALPHA) if may_be_ratio else None,
-        "difference": None if name.startswith(TYPICAL) else effect(pair, name, False, ALPHA),
-    }
-    return {kind: _told(interval) for kind, interval in found.items()}
-
-
-def _told(interval: Interval | None) -> dict[str, float | None] | None:
+def _ends(interval: Interval | None) -> dict[str, float | None] | None:
     if interval is None:
         return None
     ends = {"estimate": interval.estimate, "low": interval.low, "high": interval.high}
@@ -162,20 +171,36 @@ def _told(interval: Interval | None) -> dict[str, float | None] | None:
     return {name: end if math.isfinite(end) else None for name, end in ends.items()}
 
 
+def lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a report as lines of at most `WIDTH` columns."""
+    counts = found["conversations"]
+    yield (
+        f"{found['experiment']}: {counts[Arm.AGORA]:,} conversations with AGORA, "
+        f"{counts[Arm.EVERYTHING]:,} with everything, {found['open']:,} still open"
+    )
+    yield f"  {'a conversation':<22}{'AGORA':>10}{'everything':>12}  effect, 95 % at any time"
+    for row in found["figures"]:
+        ours, theirs = _number(row[Arm.AGORA]), _number(row[Arm.EVERYTHING])
+        yield f"  {FIGURES[row['figure']]:<22}{ours:>10}{theirs:>12}  {_effect(row)}"
+    for arm in ARMS:
+        if kinds := found["errors"][arm]:
+            each = ", ".join(f"{kind} {count:,}" for kind, count in sorted(kinds.items()))
+            yield from wrap(f"  errors, {arm}: {each}", WIDTH, subsequent_indent="    ")
+    yield from wrap(found["method"], WIDTH)
+
+
 def _effect(row: Mapping[str, Any]) -> str:
-    if row["ratio"] is not None:
-        told = {k: None if v is None else (v - 1) * 100 for k, v in row["ratio"].items()}
-        return _interval(told, "%")
-    if row["difference"] is not None:
-        return _interval(row["difference"], "")
-    return "not known yet"
+    ends = row.get("ratio") or row.get("difference")
+    if ends is None:
+        return "not known yet"
+    percent = "ratio" in row
 
-
-def _interval(told: Mapping[str, float | None], unit: str) -> str:
     def say(value: float | None) -> str:
-        return "?" if value is None else f"{value:+.3g}{unit}"
+        if value is None:
+            return "?"
+        return f"{(value - 1) * 100:+.3g}%" if percent else f"{value:+.3g}"
 
-    return f"{say(told['estimate'])} ({say(told['low'])} to {say(told['high'])})"
+    return f"{say(ends['estimate'])} ({say(ends['low'])} to {say(ends['high'])})"
 
 
 def _number(value: float | None) -> str:

@@ -19,8 +19,8 @@ change another one's figures.
 """
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
 
 WARM_UP = 20
 """The first conversations only say what is usual and how widely it spreads."""
@@ -53,8 +53,6 @@ class Comparison:
     scale: float = 0.0
     """The variance that the first conversations had; 0 until they are there. One that is given
     beforehand holds, and then nothing is warmed up."""
-    scaled_at: float = 0.0
-    """When that was fixed, in seconds since 1970."""
     untreated: int = 0
     usual: float = 0.0
     """The mean without AGORA so far, which the next figure is held against."""
@@ -69,14 +67,14 @@ class Comparison:
     off_squares: float = 0.0
     """Of untreated figures less what was usual."""
 
-    def observe(self, value: float, *, treated: bool, now: float = 0.0) -> None:
+    def observe(self, value: float, *, treated: bool) -> None:
         """Add the figure of one conversation, in the order in which they end."""
         usual = self.usual
         if not treated:
             self.untreated += 1
             self.usual += (value - usual) / self.untreated
         if not self.scale:
-            self._warm_up(value, now)
+            self._warm_up(value)
         elif treated:
             self.treated += 1
             self.treated_sum += value
@@ -88,7 +86,7 @@ class Comparison:
             self.off_sum += value - usual
             self.off_squares += (value - usual) ** 2
 
-    def _warm_up(self, value: float, now: float) -> None:
+    def _warm_up(self, value: float) -> None:
         self.warm += 1
         off = value - self.warm_mean
         self.warm_mean += off / self.warm
@@ -96,7 +94,6 @@ class Comparison:
         # A figure that has always been the same has no scale yet: wait for one that differs.
         if self.warm >= WARM_UP and self.untreated and self.warm_squares > 0:
             self.scale = self.warm_squares / (self.warm - 1)
-            self.scaled_at = now
 
     def ratio(self, alpha: float) -> Interval | None:
         """Return by what AGORA multiplies the figure; None while nothing can be said.
@@ -172,29 +169,6 @@ def threshold(squares: float, scale: float, alpha: float) -> float:
     mixture = scale * TIGHTEST / _MIXTURE
     total = squares + mixture
     return total * (2 * math.log(1 / alpha) + math.log(total / mixture))
-
-
-def merged(parts: Iterable[Comparison]) -> Comparison:
-    """Return one comparison of what several processes saw, each with its own conversations.
-
-    Each held its figures against what it had seen itself, so sums add. The scale is that of the
-    process that had one first: it was fixed before the rest was seen, and stays.
-    """
-    found = list(parts)
-    whole = Comparison()
-    for part in found:
-        for name in _SUMS:
-            setattr(whole, name, getattr(whole, name) + getattr(part, name))
-        if whole.untreated:
-            whole.usual += (part.usual - whole.usual) * part.untreated / whole.untreated
-    scaled = min((part for part in found if part.scale), key=lambda p: p.scaled_at, default=None)
-    if scaled is not None:
-        whole.scale, whole.scaled_at = scaled.scale, scaled.scaled_at
-    return whole
-
-
-_OF_ONE = frozenset({"warm_mean", "warm_squares", "scale", "scaled_at", "usual"})
-_SUMS = tuple(field.name for field in fields(Comparison) if field.name not in _OF_ONE)
 
 
 def _farthest(stands: Test, place: Callable[[float], float]) -> float | None:

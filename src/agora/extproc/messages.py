@@ -1,18 +1,18 @@
 """Envoy's messages, as far as a filter of ours reads and writes them.
 
-Declared here by name, number and type, in a pool of their own: a package of all of Envoy's would
-bring its own, older copy of OpenTelemetry's messages into the place of the one that traces need.
+Declared here by name, number and type, in a pool of their own, so that they stand beside whatever
+package of Envoy's messages another library may load.
 What Envoy says beyond these fields is passed over, as the wire format means it. A test holds the
 declarations against the ones that Envoy publishes.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Any
 
 from agora.errors import MissingExtraError
 
 try:
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, struct_pb2
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 except ImportError as error:
     raise MissingExtraError(__name__, "extproc") from error
 
@@ -93,7 +93,6 @@ ProcessingResponse
     4 response_body BodyResponse of response
     5 request_trailers TrailersResponse of response
     6 response_trailers TrailersResponse of response
-    8 dynamic_metadata google.protobuf.Struct
     9 mode_override envoy.extensions.filters.http.ext_proc.v3.ProcessingMode
 """,
 }
@@ -108,7 +107,7 @@ _SCALARS = {
 
 def _files() -> "Iterator[descriptor_pb2.FileDescriptorProto]":
     """Yield one file for each package, those first that others need."""
-    before = ["google/protobuf/struct.proto"]
+    before: list[str] = []
     for package, declared in DECLARED.items():
         file = descriptor_pb2.FileDescriptorProto(
             name=f"{package}.proto", package=package, dependency=before, syntax="proto3"
@@ -141,7 +140,7 @@ def _add_field(message: "descriptor_pb2.DescriptorProto", package: str, words: l
         field.type = _SCALARS[kind[0]]
     else:
         # Whether it is a message or an enum, the pool finds out.
-        own = kind[0] if kind[0].startswith(("envoy.", "google.")) else f"{package}.{kind[0]}"
+        own = kind[0] if kind[0].startswith("envoy.") else f"{package}.{kind[0]}"
         field.type_name = f".{own}"
     if len(kind) == 3:
         if not any(one.name == kind[2] for one in message.oneof_decl):
@@ -150,74 +149,22 @@ def _add_field(message: "descriptor_pb2.DescriptorProto", package: str, words: l
 
 
 POOL = descriptor_pool.DescriptorPool()
-POOL.AddSerializedFile(struct_pb2.DESCRIPTOR.serialized_pb)
 for _file in _files():
     POOL.AddSerializedFile(_file.SerializeToString())
 
 
-def message(name: str) -> type:
-    """Return the class of a message by its full name."""
-    found: type = message_factory.GetMessageClass(POOL.FindMessageTypeByName(name))
-    return found
+def _class(package: str, name: str) -> Any:
+    return message_factory.GetMessageClass(POOL.FindMessageTypeByName(f"{package}.{name}"))
 
 
-if TYPE_CHECKING:
-    from envoy.config.core.v3.base_pb2 import HeaderMap, HeaderValue, HeaderValueOption
-    from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
-    from envoy.service.ext_proc.v3.external_processor_pb2 import (
-        BodyMutation,
-        BodyResponse,
-        CommonResponse,
-        HeaderMutation,
-        HeadersResponse,
-        HttpBody,
-        HttpHeaders,
-        HttpTrailers,
-        ProcessingRequest,
-        ProcessingResponse,
-        ProtocolConfiguration,
-        StreamedBodyResponse,
-        TrailersResponse,
-    )
-else:
-    HeaderMap = message(f"{_CORE}.HeaderMap")
-    HeaderValue = message(f"{_CORE}.HeaderValue")
-    HeaderValueOption = message(f"{_CORE}.HeaderValueOption")
-    ProcessingMode = message(f"{_MODES}.ProcessingMode")
-    BodyMutation = message(f"{_CALLS}.BodyMutation")
-    BodyResponse = message(f"{_CALLS}.BodyResponse")
-    CommonResponse = message(f"{_CALLS}.CommonResponse")
-    HeaderMutation = message(f"{_CALLS}.HeaderMutation")
-    HeadersResponse = message(f"{_CALLS}.HeadersResponse")
-    HttpBody = message(f"{_CALLS}.HttpBody")
-    HttpHeaders = message(f"{_CALLS}.HttpHeaders")
-    HttpTrailers = message(f"{_CALLS}.HttpTrailers")
-    ProcessingRequest = message(f"{_CALLS}.ProcessingRequest")
-    ProcessingResponse = message(f"{_CALLS}.ProcessingResponse")
-    ProtocolConfiguration = message(f"{_CALLS}.ProtocolConfiguration")
-    StreamedBodyResponse = message(f"{_CALLS}.StreamedBodyResponse")
-    TrailersResponse = message(f"{_CALLS}.TrailersResponse")
-
-__all__ = [
-    "DECLARED",
-    "POOL",
-    "SERVICE",
-    "BodyMutation",
-    "BodyResponse",
-    "CommonResponse",
-    "HeaderMap",
-    "HeaderMutation",
-    "HeaderValue",
-    "HeaderValueOption",
-    "HeadersResponse",
-    "HttpBody",
-    "HttpHeaders",
-    "HttpTrailers",
-    "ProcessingMode",
-    "ProcessingRequest",
-    "ProcessingResponse",
-    "ProtocolConfiguration",
-    "StreamedBodyResponse",
-    "TrailersResponse",
-    "message",
-]
+HeaderValue = _class(_CORE, "HeaderValue")
+HeaderValueOption = _class(_CORE, "HeaderValueOption")
+ProcessingMode = _class(_MODES, "ProcessingMode")
+BodyMutation = _class(_CALLS, "BodyMutation")
+BodyResponse = _class(_CALLS, "BodyResponse")
+CommonResponse = _class(_CALLS, "CommonResponse")
+HeadersResponse = _class(_CALLS, "HeadersResponse")
+ProcessingRequest = _class(_CALLS, "ProcessingRequest")
+ProcessingResponse = _class(_CALLS, "ProcessingResponse")
+StreamedBodyResponse = _class(_CALLS, "StreamedBodyResponse")
+TrailersResponse = _class(_CALLS, "TrailersResponse")

@@ -1,29 +1,28 @@
 """The gRPC server that Envoy calls, and beside it a port for probes and metrics."""
 
 import asyncio
-import contextlib
 import gc
-import signal
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+import os
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any, Self
+
+from aiohttp import web
 
 from agora.errors import AgoraError, MissingExtraError
-from agora.extproc.decide import Decider
+from agora.extproc.exchange import Exchange, Shared
 from agora.extproc.messages import SERVICE, ProcessingRequest, ProcessingResponse
-from agora.extproc.stream import Stream
-from agora.gateway.config import Config
-from agora.gateway.watching.metrics import CONTENT_TYPE
+from agora.service import CONTENT_TYPE, Service, Settings
 
+# Nobody forks here without starting another program, and then it has nothing to say about it.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 try:
     import grpc
 except ImportError as error:
     raise MissingExtraError(__name__, "extproc") from error
 
-_WARM_SECONDS = 10.0
-_SWITCH_SECONDS = 0.001
-_HEAD_MOST = 16 << 10
-_HEAD_SECONDS = 10.0
+_DRAIN_SECONDS = 20.0
+"""How long requests that are under way may take once the filter is told to end."""
 _SLACK_BYTES = 1 << 20
 """What a message may have besides a body."""
 
@@ -40,125 +39,100 @@ class CannotListenError(AgoraError):
         return f"cannot listen on {self.address}: {self.why}"
 
 
-def processor(decider: Decider) -> Any:
-    """Return what answers Envoy's `Process` calls, one for each HTTP request."""
+class Filter:
+    """The filter of one process, on one event loop.
 
-    async def process(
-        requests: AsyncIterator[ProcessingRequest],
-        context: Any,  # noqa: ARG001
-    ) -> AsyncIterator[ProcessingResponse]:
-        async for answer in Stream(decider).answers(requests):
+    async with Filter(settings) as running:
+        running.port, running.admin_port
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.service = Service(settings)
+        self._listen = settings.listen
+        most = (settings.limits.body_mb << 20) + _SLACK_BYTES
+        self._server: Any = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", most),
+                ("grpc.max_send_message_length", most),
+                ("grpc.so_reuseport", 0),
+            ]
+        )
+        self._server.add_generic_rpc_handlers((_handler(self.service),))
+        self._runner = web.AppRunner(self._pages(), handle_signals=False, access_log=None)
+        self._ready = False
+        self.port = self.admin_port = 0
+
+    async def __aenter__(self) -> Self:
+        """Start a worker, then listen.
+
+        Raises:
+            CannotListenError: A port is taken.
+        """
+        address = f"{self._listen.host}:{self._listen.filter_port}"
+        try:
+            self.port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise CannotListenError(address, "the port is taken") from error
+        await self._runner.setup()
+        try:
+            site = web.TCPSite(self._runner, self._listen.host, self._listen.admin_port)
+            await site.start()
+        except OSError as error:
+            address = f"{self._listen.host}:{self._listen.admin_port}"
+            raise CannotListenError(address, error.strerror or str(error)) from error
+        self.admin_port = self._runner.addresses[0][1]
+        await self.service.start()
+        await self._server.start()
+        self._ready = True
+        gc.freeze()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Let requests end that are under way, then stop."""
+        self._ready = False
+        await self._server.stop(_DRAIN_SECONDS)
+        await self._runner.cleanup()
+        await self.service.close()
+
+    def _pages(self) -> web.Application:
+        async def livez(_: web.Request) -> web.Response:
+            return web.Response(text="ok\n")
+
+        async def readyz(_: web.Request) -> web.Response:
+            if not self._ready:
+                return web.Response(status=503, text="not ready\n")
+            return web.Response(text="ready\n")
+
+        async def metrics(_: web.Request) -> web.Response:
+            headers = {"content-type": CONTENT_TYPE}
+            return web.Response(body=self.service.metrics(), headers=headers)
+
+        pages = web.Application()
+        for path, page in (("/livez", livez), ("/readyz", readyz), ("/metrics", metrics)):
+            pages.router.add_get(path, page)
+        return pages
+
+
+def _handler(service: Service) -> Any:
+    """Return what answers Envoy's `Process` calls, one for each HTTP request."""
+    shared = Shared.of(service)
+
+    async def process(requests: AsyncIterator[Any], _: Any) -> AsyncIterator[Any]:
+        async for answer in Exchange(shared).answers(requests):
             yield answer
 
-    handler = grpc.stream_stream_rpc_method_handler(
+    method = grpc.stream_stream_rpc_method_handler(
         process,
         request_deserializer=ProcessingRequest.FromString,
         response_serializer=ProcessingResponse.SerializeToString,
     )
-    return grpc.method_handlers_generic_handler(SERVICE, {"Process": handler})
+    return grpc.method_handlers_generic_handler(SERVICE, {"Process": method})
 
 
-async def serve(
-    config: Config,
-    *,
-    admin_port: int | None = None,
-    stop: asyncio.Event | None = None,
-    started: Callable[[int, int], None] = lambda _grpc, _admin: None,
-) -> None:
-    """Serve until `stop` is set, or the process is told to end.
-
-    Args:
-        config: as of the gateway; `listen` says where gRPC is taken.
-        admin_port: where /livez, /readyz and /metrics are answered; None for nowhere.
-        stop: set by a test; SIGTERM and SIGINT do the same.
-        started: called with both ports once they are open.
-
-    Raises:
-        CannotListenError: a port is taken.
-    """
-    stop = stop or asyncio.Event()
-    decider = Decider.of(config)
-    decider.start()
-    await asyncio.to_thread(decider.editing.pool.wait_until_warm, _WARM_SECONDS)
-    most = config.limits.body_bytes + _SLACK_BYTES
-    server = grpc.aio.server(
-        options=[
-            ("grpc.max_receive_message_length", most),
-            ("grpc.max_send_message_length", most),
-            ("grpc.so_reuseport", 1),
-        ]
-    )
-    server.add_generic_rpc_handlers((processor(decider),))
-    address = f"{config.listen_host}:{config.listen_port}"
-    try:
-        port = server.add_insecure_port(address)
-    except RuntimeError as error:
-        raise CannotListenError(address, "the port is taken") from error
-    admin = await _admin(decider, config.listen_host, admin_port, stop)
-    await server.start()
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    gc.freeze()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread: a test
-            loop.add_signal_handler(number, stop.set)
-    started(port, admin.sockets[0].getsockname()[1] if admin else 0)
-    try:
-        await stop.wait()
-        # First /readyz says no, so that Envoy sends nothing new; then what is open may end.
-        await asyncio.sleep(min(config.limits.settle_seconds, config.limits.drain_seconds))
-        await server.stop(config.limits.drain_seconds)
-    finally:
-        if admin is not None:
-            admin.close()
-        decider.stop()
-
-
-async def _admin(
-    decider: Decider, host: str, port: int | None, stop: asyncio.Event
-) -> asyncio.Server | None:
-    """Answer probes and scrapes: GET and nothing else, one request for each connection."""
-    if port is None:
-        return None
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _HEAD_SECONDS)
-            path = head.split(b" ", 2)[1].partition(b"?")[0].decode("latin-1")
-            status, kind, body = _page(decider, path, draining=stop.is_set())
-            first = f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\n"
-            length = f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-            writer.write((first + length).encode("ascii") + body)
-            await writer.drain()
-        except (OSError, IndexError, TimeoutError, asyncio.IncompleteReadError, ValueError):
-            pass
-        finally:
-            writer.close()
-
-    try:
-        return await asyncio.start_server(answer, host, port, limit=_HEAD_MOST)
-    except OSError as error:
-        raise CannotListenError(f"{host}:{port}", error.strerror or str(error)) from error
-
-
-def _page(decider: Decider, path: str, *, draining: bool) -> tuple[str, str, bytes]:
-    plain = "text/plain; charset=utf-8"
-    if path == "/livez":
-        return "200 OK", plain, b"ok\n"
-    if path == "/readyz":
-        return ("503 Draining", plain, b"draining\n") if draining else ("200 OK", plain, b"ready\n")
-    if path == "/metrics":
-        breakers = decider.rules.open_ones + decider.editing.open_breakers
-        decider.meter.breakers(breakers)
-        return "200 OK", CONTENT_TYPE, decider.meter.render()
-    return "404 Not Found", plain, b"not here\n"
-
-
-def run(config: Config, admin_port: int | None, started: Callable[[int, int], None]) -> None:
-    """Serve until the process is told to end."""
-    main: Awaitable[None] = serve(config, admin_port=admin_port, started=started)
-    with contextlib.suppress(ImportError):
-        import uvloop
-
-        uvloop.install()
-    asyncio.run(main)  # type: ignore[arg-type]
+def run(main: Any) -> None:
+    """Run a coroutine on the fastest event loop there is, until it ends or Ctrl-C."""
+    run_loop: Any = asyncio.run
+    with suppress(ImportError):
+        from uvloop import run as run_loop
+    with suppress(KeyboardInterrupt):
+        run_loop(main)

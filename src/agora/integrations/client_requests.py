@@ -38,7 +38,7 @@ def with_messages(options: Any, field: str, messages: Any) -> Any:
 
 
 def asks_a_model(options: Any) -> bool:
-    """Tell whether a request is more than a question how long a prompt is."""
+    """Return True unless a request only counts a prompt's tokens."""
     return not _path(options).endswith(_NO_CALL)
 
 

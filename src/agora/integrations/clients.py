@@ -1,11 +1,9 @@
 """The OpenAI and Anthropic clients: every request they build is compressed on its way out."""
 
 import asyncio
-import copy
 import inspect
 import logging
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -15,12 +13,9 @@ from agora.bound_thinking import refused_thinking
 from agora.compressor import Compressor
 from agora.core.compression import Compression
 from agora.core.request import Request
-from agora.errors import UnknownClientError
-from agora.experiment.assignment import Arm
-from agora.experiment.library import Experiment
+from agora.errors import SettingError
 from agora.integrations.client_requests import asks_a_model, request_in, with_messages
 from agora.integrations.compress_chat import FailOpen, logged
-from agora.integrations.in_experiment import ExperimentCalls, OpenCall, without_header
 from agora.savings import COUNTED, Counted
 
 C = TypeVar("C")
@@ -37,7 +32,6 @@ def wrap(
     keep_tools: Collection[str] = (),
     changing_tools: Collection[str] = (),
     reading_tools: Collection[str] = (),
-    experiment: Experiment | None = None,
 ) -> C:
     """Return a client like `client` that compresses chat, responses and messages requests.
 
@@ -47,46 +41,45 @@ def wrap(
 
     With `shadow` every request is sent as it is, and the log says what would have been elided.
     A client that was wrapped already gets these settings instead of its own, so that nothing is
-    compressed twice. Tools that are named are added to those of the compressor. In an
-    `experiment` some conversations are compressed, as many are compared with them, and the rest is
-    sent as it is; a conversation is known by the header `x-agora-conversation`, which is not sent
-    on, or else by what its user said first.
+    compressed twice. Tools that are named are added to those of the compressor.
 
     Raises:
-        UnknownClientError: it is not a client of openai or anthropic.
+        SettingError: it is not a client of openai or anthropic.
         SettingError: tools are no names, or one is said both to change something and to read.
     """
     kind = getattr(client, _WRAPPED, type(client))
     prepare = getattr(kind, "_prepare_options", None)
     if prepare is None or not hasattr(client, "with_options"):
-        raise UnknownClientError(f"a {kind.__module__}.{kind.__qualname__}")
+        raise SettingError(
+            "client",
+            f"a {kind.__module__}.{kind.__qualname__}",
+            "a client of the openai or anthropic package",
+        )
     compressor = _with_tools(compressor or Compressor(), keep_tools, changing_tools, reading_tools)
-    edit = _Edit(replace(compressor, shadow=True) if shadow else compressor, experiment)
+    edit = _Edit(replace(compressor, shadow=True) if shadow else compressor)
 
     def prepare_sync(self: Any, options: Any) -> Any:
-        return prepare(self, edit(options, self))
+        return prepare(self, edit(options))
 
     async def prepare_async(self: Any, options: Any) -> Any:
-        return await prepare(self, await asyncio.to_thread(edit, options, self))
+        return await prepare(self, await asyncio.to_thread(edit, options))
 
     # A refusal of thinking that no longer holds is answered once, by the same without it.
     def request_sync(self: Any, cast_to: Any, options: Any, **more: Any) -> Any:
-        with edit.counting(self, options) as counted:
-            try:
-                return counted(request(self, cast_to, options, **more))
-            except Exception as error:
-                if not edit.gives_up_thinking(options, error):
-                    raise
-                return counted(request(self, cast_to, options, **more))
+        try:
+            return request(self, cast_to, options, **more)
+        except Exception as error:
+            if not edit.gives_up_thinking(options, error):
+                raise
+            return request(self, cast_to, options, **more)
 
     async def request_async(self: Any, cast_to: Any, options: Any, **more: Any) -> Any:
-        with edit.counting(self, options) as counted:
-            try:
-                return counted(await request(self, cast_to, options, **more))
-            except Exception as error:
-                if not await asyncio.to_thread(edit.gives_up_thinking, options, error):
-                    raise
-                return counted(await request(self, cast_to, options, **more))
+        try:
+            return await request(self, cast_to, options, **more)
+        except Exception as error:
+            if not await asyncio.to_thread(edit.gives_up_thinking, options, error):
+                raise
+            return await request(self, cast_to, options, **more)
 
     request: Any = getattr(kind, "request", None)
     waits = inspect.iscoroutinefunction(prepare)
@@ -123,41 +116,16 @@ def _with_tools(
 class _Edit:
     """Compresses the body of a request that is about to be sent."""
 
-    def __init__(self, compressor: Compressor, experiment: Experiment | None = None) -> None:
+    def __init__(self, compressor: Compressor) -> None:
         self._compressor = compressor
         self._open = FailOpen(_log)
-        self._calls = ExperimentCalls(experiment, compressor.min_tokens) if experiment else None
         self.counted = Counted(shadow=compressor.shadow)
 
-    def __call__(self, options: Any, client: Any = None) -> Any:
-        if self._calls is None:
-            return self._open(lambda: self._edited(options), options)
-        call = self._begun(client, options)
-        edited = copy.copy(options)
-        if call is not None and call.seat.arm is Arm.AGORA:
-            edited = self._open(lambda: self._edited(edited), edited)
-        without_header(edited)
-        return edited
-
-    @contextmanager
-    def counting(self, client: Any, options: Any) -> Iterator[Callable[[Any], Any]]:
-        """Count a call for its arm of an experiment; what is given takes in the answer."""
-        call = self._begun(client, options)
-        try:
-            yield lambda answer: self._calls.over(call, answer) if self._calls else answer
-        except BaseException as error:
-            if call is not None:
-                call.failed(error)
-            raise
-
-    def _begun(self, client: Any, options: Any) -> OpenCall | None:
-        if self._calls is None or not asks_a_model(options):
-            return None
-        request = self._open(lambda: request_in(options), None)
-        return self._calls.begin(client, options, request.field) if request is not None else None
+    def __call__(self, options: Any) -> Any:
+        return self._open(lambda: self._edited(options), options)
 
     def gives_up_thinking(self, options: Any, error: Exception) -> bool:
-        """Tell whether a request was refused for its thinking and is now sent without."""
+        """Return True if a request was refused for its thinking and is now sent without."""
         said = str(getattr(error, "body", None) or error)
         if names_history_rule(said.encode("utf-8", "replace")) not in BINDING_RULES:
             return False

@@ -119,7 +119,7 @@ class FailOpen:
 
 
 def is_bound(compressor: Compressor, model: str | None) -> bool:
-    """Tell whether a model refuses thinking that is older than a change of what precedes it."""
+    """Return True if a model refuses thinking whose prefix was changed later."""
     told = compressor.binds_thinking
     return binds(model) if told is None else told
 

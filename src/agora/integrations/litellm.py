@@ -15,7 +15,6 @@ from agora.compressor import Compressor
 from agora.core.compression import Compression
 from agora.core.request import Request
 from agora.errors import MissingExtraError
-from agora.integrations import items
 from agora.integrations.compress_chat import (
     FailOpen,
     Kept,
@@ -106,10 +105,8 @@ def _shortened(
     bound = is_bound(compressor, request.model)
     format, system, tools = request.format, request.system, kwargs.get("tools") or ()
     if format == "responses" and bound:
-        # LiteLLM writes them as Anthropic's messages, with the thinking that is sealed in them.
-        system = system if isinstance(system, str) else None
-        options = {"model": request.model, "system": system, "tools": tools}
-        return items.compress_items(compressor, messages, **options)
+        # LiteLLM writes them as Anthropic's messages, with thinking that an edit would invalidate.
+        return None
     if format == "openai" and (bound or any(m.get("thinking_blocks") for m in messages)):
         # Anthropic's thinking in chat completions: its own rules say what may go.
         chat = [{**message, "thoughts": thoughts_aside(message)} for message in messages]
@@ -157,7 +154,7 @@ def _without_thinking(
     if not isinstance(messages, list) or not is_bound(compressor, request.model):
         return None
     if request.format == "responses":
-        return request.with_messages(items.without_thinking(messages))
+        return None  # Never edited, so all of it still holds.
     if request.format == "anthropic":
         return request.with_messages(without_thinking(messages).messages)
     bare = [_bare(message) for message in messages]

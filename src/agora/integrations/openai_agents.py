@@ -7,7 +7,6 @@ from typing import Any
 from agora.compressor import Compressor
 from agora.errors import MissingExtraError
 from agora.integrations.compress_chat import FailOpen, is_bound, logged
-from agora.integrations.items import compress_items, without_thinking
 from agora.integrations.wire import Message
 
 try:
@@ -22,7 +21,9 @@ class AgoraFilter:
     """A filter for `RunConfig(call_model_input_filter=AgoraFilter())`.
 
     The run's items and the session keep everything. Where the provider holds the conversation
-    (`conversation_id`, `previous_response_id`) only new items are sent; those stay as they are.
+    (`conversation_id`, `previous_response_id`) only new items are sent; those stay as they are. So
+    does everything for a model that binds its thinking to the prompt, such as Claude by way of
+    LiteLLM: an edit would invalidate the reasoning items that come after it.
     """
 
     def __init__(self, compressor: Compressor | None = None, *, model: str | None = None) -> None:
@@ -35,27 +36,13 @@ class AgoraFilter:
         """Return the compressed input; scoring runs in a thread."""
         given = data.model_data
         name = self._model or _model_name(data.agent.model)
+        if is_bound(self._compressor, name):
+            return given
+        return await asyncio.to_thread(self._open, lambda: self._edited(data, name), given)
 
-        def bare() -> ModelInputData:
-            return ModelInputData(without_thinking(given.input), given.instructions)
-
-        bound = is_bound(self._compressor, name)
-        return await asyncio.to_thread(
-            self._open,
-            lambda: self._edited(data, name, bound=bound),
-            given,
-            bare if bound else None,
-        )
-
-    def _edited(self, data: CallModelData[Any], name: str | None, *, bound: bool) -> ModelInputData:
+    def _edited(self, data: CallModelData[Any], name: str | None) -> ModelInputData:
         given = data.model_data
         tools = [_tool(tool) for tool in data.agent.tools]
-        if bound:
-            # Claude, by way of LiteLLM: an edit costs the reasoning items that are older.
-            found = compress_items(
-                self._compressor, given.input, model=name, system=given.instructions, tools=tools
-            )
-            return given if found is None else ModelInputData(found[0], given.instructions)
         compression = self._compressor.compress(
             given.input,
             model=name,

@@ -27,10 +27,9 @@ except ImportError as error:
 
 
 class Agora(AbstractCapability[Any]):
-    """A capability for `Agent(capabilities=[Agora()])`; it is also a `CompactionStrategy`.
+    """A capability for `Agent(capabilities=[Agora()])`.
 
-    As a capability it edits the request alone: `all_messages()` keeps everything. As a strategy
-    of pydantic-ai-harness it gives the messages back, and what is kept is up to the harness.
+    It edits only what the model is sent: `all_messages()` keeps everything.
     """
 
     def __init__(self, compressor: Compressor | None = None) -> None:
@@ -49,16 +48,6 @@ class Agora(AbstractCapability[Any]):
             await asyncio.to_thread(
                 self._open, lambda: self._edited(own), own, bare if bound else None
             )
-        )
-
-    async def compact(self, messages: list[ModelMessage], ctx: Any) -> list[ModelMessage]:
-        """Return the messages compressed for the run's model."""
-        bound = is_bound(self._compressor, _name(ctx.model))
-        return await asyncio.to_thread(
-            self._open,
-            lambda: shorten(self._compressor, messages, ctx.model),
-            messages,
-            (lambda: _without_thinking(messages)) if bound else None,
         )
 
     def _edited(self, request: Any) -> Any:

@@ -105,7 +105,7 @@ def _part(block: Message) -> Message:
 
 
 def _signed(block: Message) -> bool:
-    """Tell whether a block is thinking that its model checks; what is not signed is not sent."""
+    """Return True if a block is thinking that its model checks; what is not signed is not sent."""
     reasoning = block.get("reasoningContent") or {}
     signature = (reasoning.get("reasoningText") or {}).get("signature")
     return bool(signature or reasoning.get("redactedContent"))

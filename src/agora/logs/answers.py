@@ -5,7 +5,7 @@ from typing import Any
 
 from agora.adapters.registry import formats
 from agora.adapters.rules.shape import as_object
-from agora.logs.usage import Usage, read_usage
+from agora.adapters.usage import Usage, read_usage
 from agora.logs.values import as_count
 
 _OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "candidatesTokenCount", "outputTokens")

@@ -1,22 +1,22 @@
-"""Logged calls, put together to the trajectories they belong to.
+"""Logged calls, grouped into the trajectories they belong to.
 
-A log of calls holds each trajectory many times over: every call sends all
-messages so far. A call whose messages extend those of an earlier one continues
-its trajectory; any other call opens a new one. Only the newest messages of a
-trajectory are held, and of the trajectories only so many as are likely to go on.
+A log of calls holds each trajectory many times over: every call sends all messages so far. A call
+whose messages extend those of an earlier one continues its trajectory; any other call opens a new
+one. Only the newest messages of a trajectory are in memory, and only a limited number of open
+trajectories.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agora.adapters.usage import Usage
 from agora.core.request import Observations
-from agora.logs.recording import Recording, Tally
-from agora.logs.usage import Usage
+from agora.logs.recording import Recording, Tally, complete, rising
 
 MAX_OPEN = 1_000
 MAX_OPEN_BYTES = 64 << 20
-"""Of the log's own text. The conversation idle longest is assumed finished when there is more."""
+"""Of the log's own text. Above either limit the conversation idle longest counts as finished."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,21 +36,21 @@ class LoggedCall:
     """What the model answered, as messages of the same format."""
     answer_id: str = ""
     previous_id: str = ""
-    """The answer that the provider put before these messages, when it holds them itself."""
+    """The answer that these messages continue, when the provider holds the earlier ones."""
     output_tokens: int | None = None
     usage: Usage | None = None
     """What the provider reported for this call."""
     whole_usage: tuple[Usage, ...] = ()
-    """Where a log has a finished conversation with what was reported for each of its calls."""
+    """The usage of every call, where the log has a finished conversation in one record."""
     at_seconds: float | None = None
     trace: str = ""
-    """What the log says belongs together. Two trajectories may share it."""
+    """The log's own id for calls that belong together. Two trajectories may share it."""
     task: str = ""
 
 
 @dataclass(slots=True)
 class _Open:
-    """A trajectory that may go on."""
+    """A trajectory that may continue."""
 
     number: int
     last: LoggedCall
@@ -62,7 +62,7 @@ class _Open:
 
 
 class Grouping:
-    """Takes calls in the order they were made, gives recordings when they are over."""
+    """Groups calls, given in the order they were made, into recordings."""
 
     def __init__(self, name: str, tally: Tally) -> None:
         self._name = name
@@ -70,13 +70,13 @@ class Grouping:
         self._opened = 0
         self._bytes = 0
         self._open: dict[int, _Open] = {}
-        """By number, the one that lay longest first."""
+        """By number, the one idle longest first."""
         self._ends: dict[int, list[int]] = {}
-        """By the chained hash of all messages sent: the numbers of those that ended so."""
+        """The numbers of the open trajectories, by the chained hash of all messages they sent."""
         self._answers: dict[str, int] = {}
 
     def add(self, call: LoggedCall, where: str) -> Iterator[Recording]:
-        """Take in a call, and return the recordings that had to make room for it."""
+        """Add a call, and yield the recordings that had to make room for it."""
         if not call.messages:
             self._tally.refuse(where, "is a call without messages")
             return
@@ -115,13 +115,13 @@ class Grouping:
             yield self._recording(oldest)
 
     def close(self) -> Iterator[Recording]:
-        """Return what is still open, when there are no more calls."""
+        """Yield the trajectories still open, when there are no more calls."""
         for left in list(self._open.values()):
             self._forget(left)
             yield self._recording(left)
 
     def _server_side(self, call: LoggedCall) -> _Open | None:
-        """Return the trajectory a response id stands for, its messages put before the call's."""
+        """Return the trajectory that a response id names; its messages go before the call's."""
         number = self._answers.get(call.previous_id) if call.previous_id else None
         if number is None:
             return None
@@ -131,7 +131,7 @@ class Grouping:
         return earlier
 
     def _extended(self, call: LoggedCall, chains: Sequence[int]) -> _Open | None:
-        """Return the open trajectory whose messages are the longest beginning of the call's."""
+        """Return the open trajectory whose messages are the longest prefix of the call's."""
         for sent in range(len(chains) - 1, 0, -1):
             numbers = self._ends.get(chains[sent - 1])
             if numbers:
@@ -163,13 +163,8 @@ class Grouping:
             bool(last.whole_usage) or (not last.answer and _by_agent(messages[-1]))
         )
         if last.answer and not any(map(_acts, last.answer)):
-            # An answer that calls tools was never sent back with their results: no step of it.
+            # An answer that calls tools was never sent back with their results, so it is no step.
             messages = [*messages, *last.answer]
-        tokens = [count for count in one.output_tokens if count is not None]
-        times = [at for at in one.at_seconds if at is not None]
-        usage = [billed for billed in one.usage if billed is not None]
-        if whole:
-            usage = list(last.whole_usage)
         return Recording(
             id=f"{last.trace or self._name}:{one.number}",
             format=last.format,
@@ -179,25 +174,17 @@ class Grouping:
             thinking=last.thinking,
             model=last.model,
             observations=last.observations,
-            # A finished conversation is not what one call sent: each of its messages was one.
+            # A finished conversation: each of its agent's messages was a call.
             calls=() if whole else tuple(one.calls),
-            output_tokens=tuple(tokens) if len(tokens) == len(one.calls) and not whole else (),
-            usage=tuple(usage) if whole or len(usage) == len(one.calls) else (),
-            at_seconds=rising(times) if len(times) == len(one.calls) and not whole else (),
+            output_tokens=() if whole else complete(one.output_tokens),
+            usage=last.whole_usage if whole else complete(one.usage),
+            at_seconds=() if whole else rising(one.at_seconds),
             task=last.task or last.trace,
         )
 
 
-def rising(times: Sequence[float]) -> tuple[float, ...]:
-    """Return the times with none before the one in front of it."""
-    out: list[float] = []
-    for at in times:
-        out.append(max(at, out[-1]) if out else at)
-    return tuple(out)
-
-
 def _likeliest(found: list[_Open], call: LoggedCall, sent: int) -> _Open:
-    """Of trajectories that sent the same, return the one whose answer comes next in the call."""
+    """Of trajectories that sent the same messages, return the one whose answer comes next."""
     said = _mark(call.messages[sent])
     best = found[-1]
     best_fit = -1
@@ -210,7 +197,7 @@ def _likeliest(found: list[_Open], call: LoggedCall, sent: int) -> _Open:
 
 
 def _chains(call: LoggedCall) -> list[int]:
-    """Return per message a hash of it with everything before it."""
+    """Return for each message a hash of it and everything before it."""
     # Plain messages fit both other formats, but no item of Responses.
     chain = hash((call.format == "responses", _digest(call.system)))
     chains = []
@@ -221,9 +208,9 @@ def _chains(call: LoggedCall) -> list[int]:
 
 
 def _digest(value: Any) -> int:
-    """Return a hash of a JSON value in which nothing counts that a client may move or rewrite.
+    """Return a hash of a JSON value that ignores cache breakpoints.
 
-    Cache breakpoints wander from call to call, and a text with one is written as a block.
+    Clients move them from call to call, and write a text that has one as a block.
     """
     kind = type(value)
     if kind is str:
@@ -244,7 +231,7 @@ def _digest(value: Any) -> int:
 
 
 def _mark(message: Any) -> tuple[str, tuple[str, ...]]:
-    """Return what an answer is known again by: its text and the ids of its calls."""
+    """Return what identifies an answer: its text and the ids of its calls."""
     if not isinstance(message, dict):
         return "", ()
     texts: list[str] = []
@@ -271,7 +258,7 @@ def _by_agent(message: Any) -> bool:
 
 
 def _acts(message: Any) -> bool:
-    """Tell whether a message of the agent calls a tool of the client."""
+    """Return True if a message of the agent calls a tool of the client."""
     if not isinstance(message, dict):
         return False
     if message.get("tool_calls") or message.get("function_call"):

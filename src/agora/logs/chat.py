@@ -1,4 +1,4 @@
-"""Messages as observers write them, as chat messages: three conventions and LangChain's own."""
+"""Messages as OpenTelemetry's conventions write them, as chat messages."""
 
 from typing import Any
 
@@ -19,22 +19,13 @@ _ROLES = {
     "tool-call": "assistant",
     "tool-response": "user",
 }
-_CLASSES = {
-    "SystemMessage": "system",
-    "HumanMessage": "user",
-    "AIMessage": "assistant",
-    "AIMessageChunk": "assistant",
-    "ToolMessage": "tool",
-    "FunctionMessage": "tool",
-}
-"""LangChain's classes of messages; a log has their names where others have a role."""
 Message = dict[str, Any]
 
 
 def as_chat(value: Any) -> list[Message]:
     """Return a message of any convention as chat messages, most often one."""
-    fields = _unwrapped(as_object(value))
-    role = _role(fields)
+    fields = as_object(value)
+    role = _ROLES.get(as_text(fields.get("role", "user")), "user")
     message: Message = {"role": role, "content": None}
     results: list[Message] = []
     texts: list[str] = []
@@ -77,24 +68,6 @@ def as_chat(value: Any) -> list[Message]:
             return results
         message["content"] = ""
     return [*results, message]
-
-
-def _unwrapped(fields: dict[str, object]) -> dict[str, object]:
-    """Return the fields of a message that LangChain wrote as a constructor, or below `data`."""
-    for key in ("kwargs", "data"):
-        inner = as_object(fields.get(key))
-        if inner and "role" not in fields and "content" not in fields:
-            named = [as_text(part) for part in as_list(fields.get("id"))]
-            role = _CLASSES.get(named[-1] if named else "") or fields.get("type")
-            return {"role": inner.get("role", inner.get("type", role)), **inner}
-    if "role" not in fields and as_text(fields.get("type")) in _ROLES:
-        return {**fields, "role": fields["type"]}
-    return fields
-
-
-def _role(fields: dict[str, object]) -> str:
-    name = as_text(fields.get("role", "user"))
-    return _CLASSES.get(name) or _ROLES.get(name, "user")
 
 
 def _once(calls: list[Message]) -> list[Message]:

@@ -1,4 +1,4 @@
-"""The calls that a trajectory was made by, each as how far the trajectory had come."""
+"""The calls of a trajectory, each as the number of steps and utterances before it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ class Moment:
 
 
 def moments_of(recording: Recording, trajectory: Trajectory) -> list[Moment]:
-    """Return the recording's own calls: one before each step and each thing the agent said.
+    """Return the recording's own calls: one before each step and each utterance of the agent.
 
-    Without a step all that was said is preamble, and taken for what one call sent.
+    A recording without any counts as one call.
     """
     own = list(_moments(trajectory))[recording.earlier_calls :]
     if (recording.calls and recording.calls[-1] >= len(recording.messages)) or (
         len(recording.usage) == len(own) + 1
     ):
-        # Its answer was never sent back, but the call was made, and it was the longest.
+        # The last call's answer was never sent back, but the call was made and paid for.
         own.append(Moment(len(trajectory.steps), len(trajectory.utterances)))
     return own or [Moment(0, 0)]
 

@@ -1,26 +1,40 @@
 """What reading logs gives: recordings, and an account of what could not be read."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import accumulate
+from typing import Any, TypeVar
 
 from agora.adapters.lifetimes import asked_ttl
+from agora.adapters.usage import Usage
 from agora.core.request import Observations, Request
-from agora.logs.usage import Usage
 
 _EXAMPLES = 20
 """How many bad records are kept as examples: enough to see a pattern, not to fill a screen."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compaction:
-    """An agent's own summary of what came before, from which a trajectory goes on."""
+T = TypeVar("T")
 
-    prompt_tokens: int = 0
-    """The prompt that was summed up, as the log says; 0 where it does not."""
-    summary: str = ""
-    messages: Any = field(default_factory=list, repr=False)
-    """What it stands for."""
+
+@dataclass(frozen=True, slots=True)
+class CallInfo:
+    """What a log says about one call of the model."""
+
+    usage: Usage | None = None
+    output_tokens: int | None = None
+    at_seconds: float | None = None
+
+
+def complete(values: Iterable[T | None]) -> tuple[T, ...]:
+    """Return the values if none of them is missing, otherwise none of them."""
+    found = tuple(values)
+    return tuple(value for value in found if value is not None) if None not in found else ()
+
+
+def rising(times: Iterable[float | None]) -> tuple[float, ...]:
+    """Return the times, none before the one in front of it; nothing if one is missing."""
+    return tuple(accumulate(complete(times), max))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +50,9 @@ class Recording:
     tools: object = None
     model: str | None = None
     observations: Observations | None = None
-    """`"user"` for an agent that acts by text: what the user says is what it observes."""
+    """`"user"` for an agent that acts by text: user messages are its observations."""
     thinking: bool | None = None
-    """Whether extended thinking was on, as the last call's body says; None where it does not."""
+    """True if extended thinking was on at the last call; None if its body does not say."""
     calls: tuple[int, ...] = ()
     """Per recorded call: how many of the messages it sent. Empty: one call per agent message."""
     output_tokens: tuple[int, ...] = ()
@@ -48,15 +62,11 @@ class Recording:
     at_seconds: tuple[float, ...] = ()
     """When each call was made, on a clock that does not go back, if the log says."""
     task: str = ""
-    """What belongs together in the log's own words: a task, a conversation, a trace."""
+    """The log's own name for the task, the conversation or the trace."""
     earlier_calls: int = 0
-    """How many calls before its own made the beginning: an earlier recording has those."""
+    """How many calls made its first messages; they belong to an earlier recording."""
     lacks: str = ""
-    """What every call sent and such a log never holds, in words; its size follows from usage."""
-    compaction: Compaction | None = None
-    """What its beginning sums up, where an agent had compacted its history."""
-    sums_up: bool = False
-    """Whether it is the call of an agent that compacts its history."""
+    """What every call sent and this kind of log never has, in words."""
     path: str = field(default="", compare=False)
     """What was read: the file, or the folder with the file somewhere below it."""
     number: int = field(default=0, compare=False)
@@ -66,7 +76,8 @@ class Recording:
     def ttl(self) -> str | None:
         """The time to live that its calls were written for, None for the usual one.
 
-        As most of what was written was billed; where the log does not say, as its marks ask.
+        It is the one that most of the cache writes were billed for, or, if the log does not say,
+        the one that the request's cache marks ask for.
         """
         told = [one for one in self.usage if one.written and one.written_1h is not None]
         if told:
@@ -89,7 +100,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A record that could not be read: where it stands, and what is wrong with it."""
+    """A record that could not be read: where it is, and what is wrong with it."""
 
     where: str
     problem: str
@@ -110,16 +121,16 @@ class Tally:
     examples: list[Bad] = field(default_factory=list)
     """The first few of the bad ones."""
     skipped: Counter[str] = field(default_factory=Counter)
-    """What was left out on purpose, by reason: calls that failed, lines that were never sent."""
+    """Records left out on purpose, by reason: calls that failed, lines that were never sent."""
     answered: set[str] = field(default_factory=set)
-    """Answers that were read. One that stands in several files was made by one call."""
+    """Answers read so far. One that is in several files was made by one call."""
 
     def refuse(self, where: str, problem: str) -> None:
-        """Put down a record that could not be read."""
+        """Count a record that could not be read."""
         self.bad += 1
         if len(self.examples) < _EXAMPLES:
             self.examples.append(Bad(where, problem))
 
     def skip(self, reason: str) -> None:
-        """Put down a record that is fine and not wanted."""
+        """Count a record that is left out on purpose."""
         self.skipped[reason] += 1

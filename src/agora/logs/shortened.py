@@ -1,4 +1,4 @@
-"""Whether a recorded prompt had been shortened by AGORA: its markers stand in the messages."""
+"""Whether AGORA had already shortened a recorded prompt: then its markers are in the messages."""
 
 import re
 from typing import Any
@@ -13,9 +13,9 @@ _OPEN = "[step"
 
 
 def shows_markers(messages: Any) -> bool:
-    """Tell whether a text in the messages is a marker, or ends with one.
+    """Return True if a text in the messages is a marker, or ends with one.
 
-    A text that merely quotes one, such as a page of documentation, goes on behind it.
+    A text that merely quotes a marker, such as a page of documentation, has more text after it.
 
     >>> note = "[step 3: result elided by the context compressor] ok date=2024-05-20"
     >>> shows_markers([{"role": "tool", "tool_call_id": "a", "content": note}])

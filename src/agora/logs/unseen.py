@@ -1,13 +1,12 @@
 """What a log does not show of the prompts, inferred from the tokens that the provider counted.
 
-A provider's count of a prompt is taken for three parts:
+A provider's count of a prompt has three parts:
 
     billed = tokens + scale x counted + grown
 
-`tokens` stands before the first message and never changes: system text, tools. `scale` is how many
-of the provider's tokens one of our estimate is worth. `grown` is what came in between calls beyond
-that: thinking of which a log keeps a summary, reminders, frames of calls. All but `counted` is
-always sent, and none of it is a candidate.
+`tokens` comes before the first message and never changes: system text, tools. `scale` is how many
+of the provider's tokens one token of AGORA's estimate is. `grown` is what calls added beyond that:
+thinking that the log only summarises, reminders. All but `counted` is always sent and never elided.
 """
 
 from collections.abc import Sequence
@@ -37,8 +36,8 @@ class Unseen:
     def onto(self, trajectory: Trajectory, moments: Sequence[Moment]) -> Trajectory:
         """Return the trajectory with all of it in its sizes, in tokens of our estimate.
 
-        What grew between two calls is part of what the first of them brought, and
-        stays when that is elided.
+        What grew between two calls is added to the step between them, and stays when that step is
+        elided.
         """
         steps, said = list(trajectory.steps), list(trajectory.utterances)
         owed = 0.0
@@ -63,7 +62,7 @@ class Unseen:
 
 
 def _larger(step: Step, extra: int) -> Step:
-    """Return a step with more tokens, which stay as long as anything of it does."""
+    """Return a step with more tokens, which stay as long as its action does."""
     return step._replace(
         tokens=step.tokens + extra,
         action_tokens=step.action_tokens + extra if step.action_tokens else 0,
@@ -71,10 +70,10 @@ def _larger(step: Step, extra: int) -> Step:
 
 
 def inferred(counted: Sequence[int], billed: Sequence[int]) -> Unseen:
-    """Return what is unseen, from our count and the provider's of each call's prompt.
+    """Return what is unseen, from AGORA's count and the provider's of each call's prompt.
 
-    The scale is the median of growth from call to call, weighed by tokens, so that a call with a
-    long hidden thought does not pull it; what is unseen at the first call is the constant.
+    The scale is the median growth from call to call, weighted by tokens, so that one call with a
+    long hidden thought does not change it. What is unseen at the first call is the constant.
 
     >>> inferred([100, 1_100, 2_100, 3_100], [5_120, 6_320, 7_520, 13_720])
     Unseen(tokens=5000, scale=1.2, grown=(0, 0, 0, 5000))
@@ -93,10 +92,10 @@ def ratio(counted: Sequence[int], billed: Sequence[int]) -> float:
 
 
 def was_cut(counted: Sequence[int], billed: Sequence[int]) -> bool:
-    """Tell whether prompts were shortened on their way, after the log had been written.
+    """Return True if prompts were shortened after the log had been written.
 
-    The provider counted far fewer tokens than the log's own text has, or fewer than at the call
-    before though the log had grown.
+    Then the provider counted far fewer tokens than the log's text has, or fewer than at the call
+    before although the log had grown.
     """
     if any(b < _LEAST_SCALE * c for c, b in zip(counted, billed, strict=True) if c >= _FELL_TOKENS):
         return True

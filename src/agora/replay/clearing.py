@@ -4,9 +4,9 @@ Anthropic's `clear_tool_uses_20250919`: when a prompt is above 100,000 input tok
 result but those of the newest three tool uses is replaced by a placeholder, on the server. Calls
 stay, and thinking. The cached prefix ends where something was cleared.
 
-What is not documented is what happens at the next call, for which the client sends everything
-again. It is taken to be what costs less: what was cleared stays so, and more is cleared only when
-the prompt without it is above the trigger again.
+It is not documented what happens at the next call, for which the client sends everything again.
+We assume what costs less: cleared results stay cleared, and more are cleared only when the prompt
+without them is above the trigger again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,6 +15,7 @@ from itertools import accumulate
 
 from agora.core.prices import PriceSheet
 from agora.core.renditions.rendition import Place, Rendition
+from agora.core.tokens import TokenCounter
 from agora.logs.moments import prompt_tokens
 from agora.replay.measure import Measured
 from agora.replay.prompts import Prompt, Writer
@@ -29,7 +30,7 @@ _CLEARED = (Place(None, ""),)
 
 @dataclass(frozen=True, slots=True)
 class Placeholders:
-    """What stands in place of a result that the provider has cleared."""
+    """The text that replaces a result that the provider has cleared."""
 
     framed = False
 
@@ -37,24 +38,25 @@ class Placeholders:
         """Return the placeholder; no step is removed whole."""
         return PLACEHOLDER
 
-    def note(self, number: int, said: str, *, thought: bool = False) -> str:  # noqa: ARG002
+    def note(self, number: int, said: str) -> str:  # noqa: ARG002
         """Return the placeholder."""
         return PLACEHOLDER
 
 
 def clears(sheet: PriceSheet) -> bool:
-    """Tell whether the provider of a price sheet's model offers it."""
+    """Return True if the provider of a price sheet's model offers this clearing."""
     return sheet.name.startswith(_FAMILY)
 
 
 def is_triggered(measured: Measured) -> bool:
-    """Tell whether a prompt is large enough for it."""
+    """Return True if a prompt is large enough to be cleared."""
     sizes = prompt_tokens(measured.trajectory, measured.moments)
     return max(sizes) * measured.unseen.scale > TRIGGER_TOKENS
 
 
-def cleared(measured: Measured, writer: Writer) -> Iterator[Prompt]:
-    """Yield each call's prompt with what would have been cleared of it by then."""
+def cleared(measured: Measured, counter: TokenCounter) -> Iterator[Prompt]:
+    """Yield each call's prompt without the results that would have been cleared by then."""
+    writer = Writer(measured.trajectory, lambda _: Placeholders(), counter, measured.held.values())
     steps, scale = measured.trajectory.steps, measured.unseen.scale
     uses = [0, *accumulate(len(step.calls) for step in steps)]
     elided: Sequence[Rendition] = ()

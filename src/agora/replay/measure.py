@@ -1,4 +1,4 @@
-"""A recorded trajectory with its calls, sized as the provider counted them where the log says."""
+"""A recorded trajectory with its calls, in the provider's token counts where the log has them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ from agora.adapters.recall import offers_recall
 from agora.core.prices import sheet_for
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Trajectory
-from agora.errors import TooManyCallsError
+from agora.errors import AgoraError
 from agora.logs import Recording, Usage
 from agora.logs.moments import Moment, moments_of, prompt_tokens
 from agora.logs.shortened import shows_markers
@@ -31,21 +31,21 @@ class Measured:
     """A trajectory, its calls, and what is known of each of them."""
 
     trajectory: Trajectory
-    """In tokens of our estimate, what the log does not show included."""
+    """In estimated tokens, including what the log does not show."""
     shown: Trajectory
-    """The same without that: what `agora explain` sees."""
+    """The same without what the log does not show."""
     moments: list[Moment]
     usage: tuple[Usage, ...] = ()
     at_seconds: tuple[float, ...] = ()
     unseen: Unseen = field(default_factory=Unseen)
     held: Mapping[int, int] = field(default_factory=dict)
-    """By the place of a call before which the cache was not what the calls before it had left:
-    how many tokens it held, in our estimate. At the first call that is what other sessions left
-    there, at others what was not lost."""
+    """Estimated tokens in the provider's cache, for the calls before which they were not what the
+    earlier calls had left there: at the first call what other sessions left, at others the part
+    that was not lost."""
     ttl: str | None = None
     """The time to live that its calls were written for, None for the usual one."""
     recall: bool = False
-    """Whether its tools offer recall, which markers then mention."""
+    """True if its tools offer recall, which markers then mention."""
     shortened: str = ""
     """Why it is taken for shortened already, or empty."""
 
@@ -54,7 +54,7 @@ def measure(recording: Recording, counter: TokenCounter) -> Measured:
     """Return the trajectory in a recording with the sizes of its calls.
 
     Raises:
-        TooManyCallsError: there are more calls than `MOST_CALLS`.
+        AgoraError: there are more calls than `MOST_CALLS`.
         ParseError: the messages do not read as a trajectory.
     """
     shown = parse(recording.request(), counter).trajectory
@@ -63,7 +63,7 @@ def measure(recording: Recording, counter: TokenCounter) -> Measured:
         recording = _without_earlier(recording, counter)
     moments = moments_of(recording, shown)
     if len(moments) > MOST_CALLS:
-        raise TooManyCallsError(len(moments), MOST_CALLS)
+        raise AgoraError(f"it has {len(moments):,} calls; the limit for a replay is {MOST_CALLS:,}")
     known = Measured(
         trajectory=shown,
         shown=shown,
@@ -98,11 +98,11 @@ def _by_usage(known: Measured, recording: Recording) -> Measured:
 
 
 def _held(recording: Recording, known: Measured) -> dict[int, int]:
-    """Return what was read at calls before which something had changed that no log shows.
+    """Return the cached tokens read at each call whose cache was reset for a reason not in the log.
 
-    A cache of prefixes that the caller marks does not forget by chance. A call that reads far less
-    than the one before had sent, within the time to live, was sent with other tools, or with
-    another beginning; that would have happened under every policy. Other caches miss by luck.
+    A cache whose breakpoints the caller marks does not forget by chance. If a call reads far less
+    than the call before had sent, within the time to live, its tools or its system text had
+    changed; every policy would have lost the cache there. Other caches miss by chance.
     """
     usage = recording.usage
     held = {0: usage[0].read} if usage[0].read else {}
@@ -121,8 +121,8 @@ def _held(recording: Recording, known: Measured) -> dict[int, int]:
 def _without_earlier(recording: Recording, counter: TokenCounter) -> Recording:
     """Return a recording that AGORA had shortened, without the calls before its first one.
 
-    A prompt with markers continues a conversation, but its messages are not those of the call
-    before: what made them is in an earlier recording, and is counted there.
+    A prompt with markers continues a conversation, but its messages differ from those of the call
+    before: the calls that made them are in an earlier recording, and are counted there.
     """
     first = recording.calls[0] if recording.calls else 0
     beginning = recording.messages[:first]

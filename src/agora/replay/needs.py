@@ -1,22 +1,21 @@
-"""What each recorded action needed of earlier steps, and which actions asked for a thing again."""
+"""Which names of earlier steps each recorded action needed, and whether a prompt still has them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from agora.core.reading.actions import done_by, used_by
+from agora.core.reading.actions import used_by
 from agora.core.reading.names import names_in
-from agora.core.trajectory import Step, Trajectory
+from agora.core.trajectory import Trajectory
 
 _SIGNS = str.maketrans('=;"', "   ")
 """What stands around the names of a line."""
 
 
 class Needs:
-    """Where in a trajectory the names stand that later actions are made of.
+    """The names that actions take from earlier observations.
 
-    An action needs a name that an earlier observation brought and that stands
-    neither in the preamble nor in anything said before it. Presence is all that
-    is looked at: a name that is still in the prompt may be there without its
-    meaning, so a high share is necessary and not sufficient.
+    An action needs a name if an earlier observation has it, and neither the preamble nor an
+    utterance before the action does. Only presence is checked: a name may still be in the prompt
+    without its meaning, so a high share is necessary and not sufficient.
     """
 
     def __init__(self, trajectory: Trajectory) -> None:
@@ -51,9 +50,10 @@ class Needs:
         return self._needed[number - 1]
 
     def met(self, number: int, elided: Iterable[tuple[int, str, bool]]) -> bool:
-        """Tell whether all of them are in a prompt that lacks the steps in `elided`.
+        """Return True if a prompt without the steps in `elided` still has all these names.
 
-        Those are the number of each, the line that stands for it, and whether its action stays.
+        Each elided step is given as its number, the line that replaces it, and whether its action
+        stays.
         """
         left = {step: (line, acts) for step, line, acts in elided}
         return all(self._stands(name, number, left) for name in self._needed[number - 1])
@@ -68,15 +68,3 @@ class Needs:
             if f" {name} " in f" {line.translate(_SIGNS)} ":
                 return True
         return False
-
-
-def rereads(steps: Sequence[Step]) -> list[int]:
-    """Return the numbers of the steps that did again, word for word, what an earlier one did."""
-    seen: set[object] = set()
-    again = []
-    for step in steps:
-        key = done_by(step)
-        if key in seen:
-            again.append(step.number)
-        seen.add(key)
-    return again

@@ -7,7 +7,6 @@ from typing import NamedTuple
 from agora.adapters.frames import framed
 from agora.adapters.rendering import GAP
 from agora.core.prefix_cache import Segment
-from agora.core.renditions.command import thought_tokens
 from agora.core.renditions.markers import Markers
 from agora.core.renditions.rendition import Rendition
 from agora.core.tokens import TokenCounter
@@ -90,7 +89,7 @@ class Writer:
         return segments
 
     def gains(self, elided: Sequence[Rendition], epoch: int) -> bool:
-        """Tell whether the edit after `epoch` steps, which elides these, makes the prompt shorter.
+        """Return True if eliding these steps after `epoch` steps makes the prompt shorter.
 
         As the compressor counts it: one token more for each text that is put in, for the gap.
         """
@@ -151,7 +150,6 @@ class Writer:
             else:
                 notes = self._notes(step, rest, markers)
                 tokens = step.action_tokens + sum(self._marker(text).tokens for text in notes)
-                tokens -= thought_tokens(step, self._counter) if rest.bare else 0
                 segments.append(Segment((step.number, notes[0]), tokens))
             if takes:
                 held = len(segments)
@@ -164,10 +162,7 @@ class Writer:
         """Return the notes of a step, one for each of its results, as adapters write them."""
         said = [place.result or "" for place in rest.places]
         said += [""] * (self._results[step.number] - len(said))
-        notes = [
-            markers.note(step.number, one, thought=rest.bare and not at)
-            for at, one in enumerate(said)
-        ]
+        notes = [markers.note(step.number, one) for one in said]
         if markers.framed and not step.calls:
             notes[0] = framed(notes[0], step.observation)
         return notes

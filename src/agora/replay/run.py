@@ -1,33 +1,22 @@
-"""Recordings replayed on all cores, in the order they come, so many bytes at a time."""
+"""Recordings replayed on all cores, in the order they come."""
 
 import multiprocessing
 import signal
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from types import MappingProxyType
-from typing import Any
 
 from agora.compressor import Compressor
 from agora.core.prices import PriceSheet, sheet_for
-from agora.core.schedule import CEILING, MIN_TOKENS
 from agora.errors import AgoraError
 from agora.logs import Recording
-from agora.replay.simulate import Policy, Replayed, replay_by
-from agora.scorers.built_in import DEFAULT
-from agora.scorers.load import load_scorer
+from agora.replay.simulate import Replayed, replay_by
 
 OWN = "own"
 """The key of the sheet of each recording's own model."""
-IN_FLIGHT_BYTES = 16 << 20
-"""How much text is held for the workers at once. Parsed and pickled it takes some times that."""
-_BATCH_BYTES = 512 << 10
-_BATCH = 32
-"""A batch is sent to a worker when it has so much text or so many recordings."""
+_WAITING = 3
+"""How many recordings are in memory for each worker: one at work, the others waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +66,7 @@ class ReplayOutcome:
     by_sheet: Mapping[str, Replayed] = field(default_factory=dict)
     error: str = ""
     ttl: str | None = None
-    """What its calls were written for, None for the usual time to live."""
+    """The time to live that its cache writes asked for, None for the usual one."""
     path: str = ""
     number: int = 0
     """Where its recording stands, as `agora explain PATH#4` has it."""
@@ -87,250 +76,79 @@ def run(
     recordings: Iterable[Recording],
     pricing: Pricing,
     *,
-    policies: Sequence[Policy] = tuple(Policy),
+    compressor: Compressor | None = None,
     workers: int = 1,
-    in_flight_bytes: int = IN_FLIGHT_BYTES,
-    scorer: str = DEFAULT,
-    min_tokens: int = MIN_TOKENS,
-    ceiling: float = CEILING,
-    tools: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[ReplayOutcome]:
-    """Return what became of each recording, in their order.
+    """Yield the outcome of each recording, in their order.
 
-    One that fails has its error in the outcome and stops nothing, even if it
-    takes the worker with it. With one worker all is done in this process. With
-    more they are spawned, so a script that calls this needs the usual
-    `if __name__ == "__main__":`. `scorer` is a name or a folder that
-    `agora.load_scorer` takes: each worker loads its own. `tools` are the
-    compressor's settings about tools, by their names.
+    A recording that cannot be replayed has its error in the outcome and stops nothing. With one
+    worker everything is done in this process. With more, processes are spawned, so a script that
+    calls this needs the usual `if __name__ == "__main__":`, and the compressor is pickled.
+
+    Raises:
+        concurrent.futures.process.BrokenProcessPool: A worker was killed, as when memory ran out.
     """
-    task = _Task(pricing, tuple(policies), scorer, min_tokens, ceiling, dict(tools))
+    compressor = compressor or Compressor()
     if workers <= 1:
         for recording in recordings:
-            yield task.outcome(recording)
+            yield _outcome(recording, pricing, compressor)
         return
-    crew = _Crew(task, workers)
-    waiting: deque[_Batch] = deque()
-    flying = 0
+    waiting: deque[Future[ReplayOutcome]] = deque()
+    # Not forked: the caller may have threads, and a fork would copy the locks they hold.
+    context = multiprocessing.get_context("spawn")
+    # Each worker gets the compressor once: its scorer loads weights when it is first asked.
+    pool = ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_begin, initargs=(pricing, compressor)
+    )
     try:
-        for batch in _batches(recordings):
-            crew.submit(batch)
-            waiting.append(batch)
-            flying += batch.weight
-            # One batch more than workers has to wait, or a worker that is done has nothing to do.
-            while waiting and (
-                waiting[0].done or (flying > in_flight_bytes and len(waiting) > workers + 1)
-            ):
-                batch = waiting.popleft()
-                flying -= batch.weight
-                yield from crew.outcomes(batch)
+        for recording in recordings:
+            waiting.append(pool.submit(_work, recording))
+            while waiting and (waiting[0].done() or len(waiting) >= _WAITING * workers):
+                yield waiting.popleft().result()
         while waiting:
-            yield from crew.outcomes(waiting.popleft())
+            yield waiting.popleft().result()
     finally:
-        crew.dismiss()
+        pool.shutdown(cancel_futures=True)
 
 
-def weight(value: object) -> int:
-    """Return about how many bytes of text a JSON value holds; a recording's is that of its parts.
-
-    >>> weight({"role": "user", "content": ["Find the key."]})
-    41
-    """
-    total = 0
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, str):
-            total += len(item)
-        elif isinstance(item, dict):
-            total += 8 * len(item)
-            stack.extend(item.values())
-        elif isinstance(item, list | tuple):
-            total += 8 * len(item)
-            stack.extend(item)
-        else:
-            total += 8
-    return total
+_IN_WORKER: list[tuple[Pricing, Compressor]] = []
+"""What this process was started for, if it is a worker."""
 
 
-# Weights are read at a scorer's first question: once in a process, not once for each recording.
-_scorer = lru_cache(maxsize=1)(load_scorer)
+def _begin(pricing: Pricing, compressor: Compressor) -> None:
+    # Ctrl-C reaches every process of the group: workers end at once, without a traceback each.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _IN_WORKER[:] = [(pricing, compressor)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """What is done with each recording."""
-
-    pricing: Pricing
-    policies: tuple[Policy, ...]
-    scorer: str = DEFAULT
-    min_tokens: int = MIN_TOKENS
-    ceiling: float = CEILING
-    tools: Mapping[str, Any] = field(default_factory=dict)
-
-    def outcome(self, recording: Recording) -> ReplayOutcome:
-        model = recording.model or ""
-        try:
-            ttl = recording.ttl
-            sheets = self.pricing.of(model, ttl)
-            # The same prices under two keys are worked out once.
-            distinct = list({sheet.name: sheet for sheet in sheets.values()}.values())
-            replayed = replay_by(
-                recording,
-                distinct,
-                self.policies,
-                Compressor(
-                    scorer=_scorer(self.scorer),
-                    min_tokens=self.min_tokens,
-                    ceiling=self.ceiling,
-                    **self.tools,
-                ),
-            )
-            by_name = {one.sheet: one for one in replayed}
-            by_sheet = {key: by_name[sheet.name] for key, sheet in sheets.items()}
-        except Exception as error:
-            # Logs hold anything; an error of one recording is noted, and the next is replayed.
-            return _outcome(recording, error=_described(error))
-        return _outcome(recording, by_sheet=by_sheet, ttl=ttl)
+def _work(recording: Recording) -> ReplayOutcome:
+    return _outcome(recording, *_IN_WORKER[0])
 
 
-def _outcome(
-    recording: Recording,
-    *,
-    by_sheet: Mapping[str, Replayed] | None = None,
-    error: str = "",
-    ttl: str | None = None,
-) -> ReplayOutcome:
+def _outcome(recording: Recording, pricing: Pricing, compressor: Compressor) -> ReplayOutcome:
+    by_sheet: Mapping[str, Replayed] = {}
+    error, ttl = "", None
+    try:
+        ttl = recording.ttl
+        sheets = pricing.of(recording.model, ttl)
+        # The same prices under two keys are worked out once.
+        distinct = {sheet.name: sheet for sheet in sheets.values()}
+        replayed = replay_by(recording, list(distinct.values()), compressor)
+        by_name = {one.sheet: one for one in replayed}
+        by_sheet = {key: by_name[sheet.name] for key, sheet in sheets.items()}
+    except RecursionError:
+        error = "is nested too deeply"
+    except AgoraError as problem:
+        error = str(problem)
+    except Exception as problem:
+        # Logs hold anything: an error is reported with its recording, and the next is replayed.
+        error = f"{type(problem).__name__}: {problem}"[:300]
     return ReplayOutcome(
         id=recording.id,
         model=recording.model or "",
-        by_sheet=by_sheet or {},
+        by_sheet=by_sheet,
         error=error,
         ttl=ttl,
         path=recording.path,
         number=recording.number,
     )
-
-
-def _described(error: Exception) -> str:
-    if isinstance(error, AgoraError):
-        return str(error)
-    if isinstance(error, RecursionError):
-        return "is nested too deeply"
-    return f"{type(error).__name__}: {error}"[:300]
-
-
-@dataclass(slots=True, eq=False)
-class _Batch:
-    recordings: list[Recording]
-    weight: int
-    pool: ProcessPoolExecutor | None = None
-    future: "Future[list[ReplayOutcome]] | None" = None
-
-    @property
-    def done(self) -> bool:
-        return self.future is None or self.future.done()
-
-
-def _batches(recordings: Iterable[Recording]) -> Iterator[_Batch]:
-    held: list[Recording] = []
-    size = 0
-    for recording in recordings:
-        held.append(recording)
-        size += sum(map(weight, (recording.messages, recording.system, recording.tools)))
-        if size >= _BATCH_BYTES or len(held) >= _BATCH:
-            yield _Batch(held, size)
-            held, size = [], 0
-    if held:
-        yield _Batch(held, size)
-
-
-class _Crew:
-    """The worker processes, restarted when one of them dies."""
-
-    def __init__(self, task: _Task, workers: int) -> None:
-        self._task = task
-        self._workers = workers
-        self._pool: ProcessPoolExecutor | None = None
-
-    def submit(self, batch: _Batch) -> None:
-        if self._pool is None:
-            self._pool = _hire(self._task, self._workers)
-        batch.pool = self._pool
-        try:
-            with _held_back():
-                batch.future = self._pool.submit(_work, batch.recordings)
-        except BrokenProcessPool:
-            batch.future = None
-
-    def outcomes(self, batch: _Batch) -> list[ReplayOutcome]:
-        """Wait for a batch; if a worker died, look for the recording it died of."""
-        try:
-            if batch.future is not None:
-                return batch.future.result()
-        except BrokenProcessPool:
-            pass
-        if batch.pool is self._pool:
-            self.dismiss()
-        return [_alone(self._task, recording) for recording in batch.recordings]
-
-    def dismiss(self) -> None:
-        """End the workers; what they have not begun is dropped."""
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
-
-
-def _alone(task: _Task, recording: Recording) -> ReplayOutcome:
-    """Replay one recording in a process of its own, which it may kill."""
-    with _hire(task, 1) as pool:
-        try:
-            with _held_back():
-                future = pool.submit(_work, [recording])
-            return future.result()[0]
-        except BrokenProcessPool:
-            return _outcome(
-                recording, error="the process that replayed it was killed; it may need more memory"
-            )
-
-
-def _hire(task: _Task, workers: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(
-        workers,
-        # Not forked: the caller may have threads, of which a fork would copy the locks.
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_begin,
-        initargs=(task,),
-    )
-
-
-@contextmanager
-def _held_back() -> Iterator[None]:
-    """Keep Ctrl-C from this thread and from workers it starts, until they are ready for it.
-
-    A worker that is interrupted while Python starts prints a traceback.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-_TASK: list[_Task] = []
-"""In a worker: what it was hired for."""
-
-
-def _begin(task: _Task) -> None:
-    # Ctrl-C reaches the whole process group: workers go at once, without a traceback each.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    _TASK[:] = [task]
-
-
-def _work(recordings: list[Recording]) -> list[ReplayOutcome]:
-    return [_TASK[0].outcome(recording) for recording in recordings]

@@ -33,7 +33,7 @@ BUILT_IN: Mapping[str, Callable[[], Scorer]] = MappingProxyType(
         "worth": WorthScorer,
     }
 )
-NAMES = ("default", *BUILT_IN, "embedding")
+NAMES = ("default", *BUILT_IN)
 """Every scorer that has a name; `agora.load_scorer` takes bundle folders too."""
 
 

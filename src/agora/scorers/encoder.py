@@ -1,7 +1,7 @@
 """The encoder of a bundle: texts or pairs of texts in, numbers out, by ONNX Runtime.
 
 A text is run alone and never padded. On one thread a batch is no faster
-(docs/log.md), padding has to be paid for, and an int8 model may round by the
+(lab/notebook), padding has to be paid for, and an int8 model may round by the
 largest number in a batch, so that a text scores differently in another batch.
 """
 

@@ -1,6 +1,5 @@
 """Scorers by name, or from a bundle's folder."""
 
-import importlib.util
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,17 +14,14 @@ from agora.scorers.features import FeaturesScorer
 from agora.scorers.worth import WorthScorer
 
 _log = logging.getLogger(__name__)
-_MINILM = "agora_minilm"
-"""The distribution that carries the encoder, found and never imported."""
 
 
 def load_scorer(name: str | Path = "default") -> Scorer:
     """Return a scorer by its name, or the one in a bundle's folder.
 
-    Names are `worth`, `features`, `embedding`, `lexical` and `recency`, and `default` for
-    the one that is used where none is named. Anything else is a folder that
-    `agora train` wrote. Of a folder only the
-    manifest is read here; the weights are read and checked against their hash
+    Names are `worth`, `features`, `lexical` and `recency`, and `default` for the one that is
+    used where none is named. Anything else is a folder that `agora train` wrote. Of a folder
+    only the manifest is read here; the weights are read and checked against their hash
     when the scorer is first asked. A bundle that is damaged anywhere gives a
     scorer that says so when it is asked, and a compressor then goes on by its
     rule: an agent should not stop because of it. Nothing in a bundle is ever run.
@@ -53,49 +49,15 @@ def load_scorer(name: str | Path = "default") -> Scorer:
     return _of_bundle(folder)
 
 
-def available() -> list[str]:
-    """Return the names of the scorers that can be used as things are installed.
-
-    >>> "features" in available()
-    True
-    """
-    names = ["recency", "lexical", "features", "worth"]
-    needed = ("numpy", "onnxruntime", "tokenizers", _MINILM)
-    if all(importlib.util.find_spec(module) for module in needed):
-        names.append("embedding")
-    return names
-
-
-def _shipped_embedding() -> Scorer:
-    from agora.scorers.embedding import MINILM_SHA256
-
-    return _of_bundle(minilm_folder(), sha256=MINILM_SHA256)
-
-
 _NAMED: dict[str, Callable[[], Scorer]] = {
     **BUILT_IN,
     "default": default_scorer,
-    "embedding": _shipped_embedding,
 }
 
 
-def minilm_folder() -> Path:
-    """Return where the bundle of `embedding` lies; its package is found and not imported.
-
-    Raises:
-        BundleError: it is not installed.
-    """
-    found = importlib.util.find_spec(_MINILM)
-    if found is None or not found.submodule_search_locations:
-        raise BundleError(
-            "embedding", "is not installed: pip install 'agora-context[onnx]' agora-context-minilm"
-        )
-    return Path(next(iter(found.submodule_search_locations)))
-
-
-def _of_bundle(folder: Path, *, sha256: str | None = None) -> Scorer:
+def _of_bundle(folder: Path) -> Scorer:
     try:
-        bundle = read_bundle(folder, sha256=sha256)
+        bundle = read_bundle(folder)
         return _kind(bundle)(bundle)
     except BundleError as error:
         _log.warning("the scorer cannot be used: %s", error)
@@ -124,12 +86,6 @@ class Unusable:
         raise self.error
 
 
-def _embedding(bundle: Bundle) -> Scorer:
-    from agora.scorers.embedding import EmbeddingScorer
-
-    return EmbeddingScorer(bundle)
-
-
 def _cross_encoder(bundle: Bundle) -> Scorer:
     from agora.scorers.cross_encoder import CrossEncoderScorer
 
@@ -139,6 +95,5 @@ def _cross_encoder(bundle: Bundle) -> Scorer:
 _KINDS: dict[str, Callable[[Bundle], Scorer]] = {
     "features": FeaturesScorer,
     "worth": WorthScorer,
-    "embedding": _embedding,
     "cross_encoder": _cross_encoder,
 }

@@ -17,7 +17,7 @@ _OLDEST = 0.25
 """What is left of an observation's worth, however old it is."""
 _KEYED, _UNKEYED = 0.9, 0.3
 """What names carry of an observation: nearly all where they have keys (JSON), little of prose and
-code. First looks by a language model's likelihood: forms in docs/log.md."""
+code. First looks by a language model's likelihood: forms in lab/notebook."""
 _TOKENS = 400
 """An observation of so many tokens is worth half of what a very long one is."""
 

@@ -1,49 +1,57 @@
-"""The gateway's process under `agora wrap`: `python -P -m agora.wrapping.child FILE_DESCRIPTOR`.
+"""The proxy of `agora wrap`: `python -P -m agora.wrapping.child STATE PORT [DESCRIPTOR]`.
 
-Its configuration comes as one line of JSON on standard input, so that nothing of it is written
-anywhere. Standard input stays open as long as whoever started it lives: when it ends, so does this.
+Settings and the upstreams' addresses come as one line of JSON on standard input, so that nothing
+of them is written anywhere. Standard input stays open as long as `agora wrap` lives; when it ends,
+so does this process.
 """
 
+import asyncio
 import json
+import logging
 import os
-import signal
 import sys
 import threading
-import time
-from dataclasses import replace
+from pathlib import Path
 from socket import socket as Socket  # noqa: N812 - a class in all but its letter
 
-from agora.gateway.config import Config, config_of
-
-_DRAIN_SECONDS = 1
+_STOP_SECONDS = 3.0
 
 
 def main() -> None:
-    """Serve on the socket that was handed down, until standard input ends."""
-    config = config_of(json.loads(sys.stdin.buffer.readline()))
-    # No load balancer has to notice first, and nobody waits for an answer any more.
-    limits = replace(config.limits, settle_seconds=0, drain_seconds=_DRAIN_SECONDS)
-    config = replace(config, limits=limits)
-    listening = Socket(fileno=int(sys.argv[1]))
-    listening.setblocking(False)
-    from agora.gateway.server import run_one
+    """Serve until standard input ends."""
+    # Not above: the proxy's workers import this module too.
+    from agora.proxy import run, serve
+    from agora.service import settings_from
 
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    run_one(config, listening, lambda: _same(config))
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    line = json.loads(sys.stdin.buffer.readline())
+    state, port, *descriptor = sys.argv[1:]
+
+    async def main() -> None:
+        serving = asyncio.ensure_future(
+            serve(
+                settings_from(line["settings"]),
+                port=int(port),
+                listening=Socket(fileno=int(descriptor[0])) if descriptor else None,
+                state=Path(state),
+                bases=line["upstreams"],
+            )
+        )
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=_end_with_parent, args=(loop, serving), daemon=True).start()
+        await asyncio.wait((serving,))
+        if not serving.cancelled():
+            serving.result()
+
+    run(main())
 
 
-def _same(config: Config) -> Config:
-    return config
-
-
-def _end_with_parent() -> None:
+def _end_with_parent(loop: asyncio.AbstractEventLoop, serving: "asyncio.Future[None]") -> None:
     while sys.stdin.buffer.read(1):
         pass
-    # The agent has ended, perhaps before its last call was counted: what is under way is finished
-    # as at any stop, and streams that nobody reads are not waited for.
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(_DRAIN_SECONDS + 1)
-    os._exit(0)
+    # An answer that nobody reads any more must not keep the process.
+    threading.Timer(_STOP_SECONDS, os._exit, (0,)).start()
+    loop.call_soon_threadsafe(serving.cancel)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """What `agora wrap` needs and would do, found out without asking anybody outside."""
 
 import http.server
-import importlib.util
 import json
 import platform
 import re
@@ -14,25 +13,23 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import agora
 from agora.core.prices import shipped_sheets
-from agora.gateway.config import ConfigError
+from agora.service import Settings, SettingsError
 from agora.wrapping.agents import AGENTS, Agent
-from agora.wrapping.plan import Plan, Seen, Upstream, around_proxies
-from agora.wrapping.settings import configuration, find, places, read, tables_for
+from agora.wrapping.keeper import Keeper, NotStartedError
+from agora.wrapping.plan import Plan, Seen, around_proxies
+from agora.wrapping.settings import find, places, settings_for
 
 State = Literal["ok", "note", "problem"]
-_PACKAGES = ("aiohttp", "msgspec", "prometheus_client", "uvicorn", "uvloop", "httptools")
 _OLD_DAYS = 180
 _VERSION = re.compile(r"\d+\.\d+(?:[.+-]?\w+)*")
 _VERSION_SECONDS = 15
-_PORT = 8484
-_STEPS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,59 +51,53 @@ def examine(
     settings: Path | None = None,
     *,
     agent: str | None = None,
-    ask: bool = False,
 ) -> Iterator[Finding]:
-    """Look at everything, and yield what was found; of the agents at the one named, or at all."""
+    """Look at everything and yield findings; of agents, those installed or the one asked for."""
     yield Finding("agora", "ok", f"{agora.__version__} on Python {platform.python_version()}")
-    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
-    yield _packages(missing)
-    tables, finding = _settings(settings, folder, home, environment)
+    loaded, finding = _settings(settings, folder, home, environment)
     yield finding
-    yield _prices(datetime.now(tz=UTC).date())
+    yield age_of_prices(datetime.now(tz=UTC).date())
     yield from _environment(environment)
-    if not missing and tables is not None:
-        yield _through(tables, environment)
-    yield _fixed_port()
-    known: set[Upstream] = set()
-    for one in AGENTS.values() if agent is None else (AGENTS[agent],):
-        seen = Seen(environment, home, folder, "http://127.0.0.1:PORT", Path(tempfile.gettempdir()))
-        plan = one.plan(seen)
-        found = _agent(one, plan, environment)
-        there = found.state != "note"
-        # Nobody needs all of them; one that was asked for has to be there.
-        yield found if there or agent is None else replace(found, state="problem")
-        if there:
-            known.update(plan.upstreams)
-    if ask:
-        yield from map(_asked, sorted({one.url for one in known}))
-
-
-def _packages(missing: list[str]) -> Finding:
-    if missing:
-        names = ", ".join(missing)
-        return Finding(
-            "packages", "problem", f"{names} missing", "pip install 'agora-context[wrap]'"
-        )
-    return Finding("packages", "ok", "everything that the gateway needs is installed")
+    if loaded is not None:
+        yield _through(loaded, environment)
+    upstreams = {str(name): url for name, url in loaded.upstreams.items()} if loaded else {}
+    seen = Seen(
+        environment,
+        home,
+        folder,
+        "http://127.0.0.1:PORT",
+        Path(tempfile.gettempdir()),
+        upstreams=upstreams,
+    )
+    installed = 0
+    for kind in AGENTS.values() if agent is None else (AGENTS[agent],):
+        path = _path(kind, environment)
+        if path is not None:
+            installed += 1
+            yield _agent(kind, kind.plan(seen), path, environment)
+        elif agent is not None:
+            remedy = f"install it with: {kind.install}"
+            yield Finding(kind.title, "problem", "not found", remedy)
+    if agent is None and not installed:
+        programs = ", ".join(name for kind in AGENTS.values() for name in kind.programs)
+        yield Finding("agents", "note", f"none of {programs} is on the PATH", "install one")
 
 
 def _settings(
-    given: Path | None, folder: Path, home: Path, environment: Mapping[str, str]
-) -> tuple[dict[str, Any] | None, Finding]:
-    path = given or find(folder, home, environment)
-    where = " or ".join(map(str, places(folder, home, environment)))
+    path: Path | None, folder: Path, home: Path, environment: Mapping[str, str]
+) -> tuple[Settings | None, Finding]:
+    path = path or find(folder, home, environment)
     try:
-        tables = read(path)
-        plan = Plan(upstreams=(Upstream("openai", "http://127.0.0.1:1/v1", chosen=True),))
-        configuration(tables_for(tables, plan, environment), str(path))
-    except ConfigError as error:
+        loaded = settings_for(path, shadow=False, compression={})
+    except SettingsError as error:
         return None, Finding("settings", "problem", str(error), "correct the file")
-    if path is None:
-        return tables, Finding("settings", "ok", f"defaults; to change them, write {where}")
-    return tables, Finding("settings", "ok", str(path))
+    where = " or ".join(map(str, places(folder, home, environment)))
+    words = str(path) if path else f"defaults; to change them, write {where}"
+    return loaded, Finding("settings", "ok", words)
 
 
-def _prices(today: date) -> Finding:
+def age_of_prices(today: date) -> Finding:
+    """Return how old the price sheets are; a day before theirs is a wrong clock."""
     dates = sorted(sheet.date for sheet in shipped_sheets().values() if sheet.date)
     if not dates:
         return Finding("prices", "note", "the price sheets have no date", "upgrade agora-context")
@@ -123,97 +114,61 @@ def _prices(today: date) -> Finding:
 
 def _environment(environment: Mapping[str, str]) -> Iterator[Finding]:
     if around := around_proxies(environment):
-        changes = (f"NO_PROXY={around['NO_PROXY']}",)
-        yield Finding(
-            "proxy", "ok", "the gateway uses yours; the agent reaches the gateway directly", "",
-            changes,
-        )  # fmt: skip
-    for name, value in environment.items():
+        words = "AGORA's requests go through your HTTP proxy; the agent reaches AGORA directly"
+        yield Finding("proxy", "ok", words, "", (f"NO_PROXY={around['NO_PROXY']}",))
+    for name, value in sorted(environment.items()):
         if name.lower().endswith("_proxy") and value.startswith("socks"):
-            yield Finding(
-                "proxy",
-                "problem",
-                f"{name} is a SOCKS proxy, which the gateway cannot use",
-                "name an HTTP proxy, or set `proxy` in [[upstreams]] of your settings",
-            )
-    for name in sorted(environment):
-        if name.endswith(("_BASE_URL", "_API_BASE")) and "127.0.0.1" in environment[name]:
-            yield Finding(
-                "address",
-                "note",
-                f"{name} points to this machine: the gateway will send requests there",
-                f"unset {name} if it is left over from another proxy",
-            )
+            words = f"{name} is a SOCKS proxy, which AGORA cannot use"
+            yield Finding("proxy", "problem", words, f"name an HTTP proxy in {name}")
+        if name.endswith(("_BASE_URL", "_API_BASE")) and "127.0.0.1" in value:
+            words = f"{name} points to this machine: AGORA will send requests there"
+            remedy = f"unset {name} if it is left over from another proxy"
+            yield Finding("address", "note", words, remedy)
 
 
-def _through(tables: dict[str, Any], environment: Mapping[str, str]) -> Finding:
-    """Send a long made-up conversation to a fake provider through a gateway on a free port."""
-    from agora.wrapping.gateway import Gateway, NotStartedError
-
-    sent = json.dumps(_conversation(), separators=(",", ":")).encode()
+def _through(settings: Settings, environment: Mapping[str, str]) -> Finding:
+    """Send a long made-up conversation to a fake provider through a proxy on a free port."""
+    sent = json.dumps(conversation(), separators=(",", ":")).encode()
     with _fake_provider() as (url, arrived), tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        plan = Plan(upstreams=(Upstream("openai", f"{url}/v1", chosen=True),))
-        own = tables_for({**tables, "upstreams": []}, plan, {})
+        direct = {name: v for name, v in environment.items() if not name.lower().endswith("_proxy")}
         try:
-            with Gateway(own, folder, environment, folder / "log") as gateway:
+            with Keeper(settings, folder, direct, folder / "log") as keeper:
                 began = time.monotonic()
-                gateway.start()
+                keeper.start([f"{url}/v1"])
                 started = time.monotonic() - began
-                began = time.monotonic()
-                status = _post(f"{gateway.url}/v1/chat/completions", sent)
-                took = time.monotonic() - began
+                status = _post(f"{keeper.url}/0/chat/completions", sent)
+                took = time.monotonic() - began - started
         except (NotStartedError, OSError) as error:
-            return Finding(
-                "gateway",
-                "problem",
-                f"does not start: {error}",
-                "pip install --force-reinstall 'agora-context[wrap]'; allow connections to "
-                "127.0.0.1",
-            )
+            remedy = "pip install --force-reinstall 'agora-context[wrap]'; allow connections to "
+            return Finding("test", "problem", f"no proxy: {error}", f"{remedy}127.0.0.1")
     if status != 200 or len(arrived) != 1:
-        remedy = "look in the gateway's log, which agora wrap --log FILE keeps"
-        return Finding("gateway", "problem", f"a request was answered with {status}", remedy)
+        remedy = "look in the log that agora wrap --log FILE keeps"
+        return Finding("test", "problem", f"a request was answered with {status}", remedy)
     what = "unchanged" if arrived[0] == sent else f"shortened to {len(arrived[0]):,}"
-    return Finding(
-        "gateway",
-        "ok",
-        f"started in {started:.1f} s; a test request of {len(sent):,} bytes came through {what} "
-        f"in {took * 1e3:.0f} ms",
-    )
+    words = f"the proxy started in {started:.1f} s; a request of {len(sent):,} bytes to a fake "
+    return Finding("test", "ok", f"{words}provider came through {what} in {took:.1f} s")
 
 
-def _fixed_port() -> Finding:
-    from socket import create_server
-
-    try:
-        create_server(("127.0.0.1", _PORT)).close()
-    except OSError:
-        remedy = "agora wrap does not need it; agora serve --port uses another"
-        return Finding("port", "note", f"{_PORT}, the default of agora serve, is in use", remedy)
-    return Finding("port", "ok", f"{_PORT}, the default of agora serve, is free")
+def _path(agent: Agent, environment: Mapping[str, str]) -> str | None:
+    """Return where an agent's program is."""
+    paths = (shutil.which(name, path=environment.get("PATH")) for name in agent.programs)
+    return next((path for path in paths if path), None)
 
 
-def _agent(agent: Agent, plan: Plan, environment: Mapping[str, str]) -> Finding:
-    path = next(
-        (p for name in agent.programs if (p := shutil.which(name, path=environment.get("PATH")))),
-        None,
-    )
-    if path is None:
-        return Finding(agent.title, "note", "not found", f"install it with: {agent.install}")
+def _agent(agent: Agent, plan: Plan, path: str, environment: Mapping[str, str]) -> Finding:
     version = _version(path, environment)
     if version is None:
-        found = f"{path} does not print its version"
-        return Finding(agent.title, "problem", found, f"try {path} --version")
+        words = f"{path} does not print its version"
+        return Finding(agent.title, "problem", words, f"try {path} --version")
+    if not plan.upstreams:
+        words = f"{version}, runs without AGORA: {'; '.join(plan.notes)}"
+        return Finding(agent.title, "problem", words, "log in with an API key")
     changes = [f"{name}={value}" for name, value in plan.environment.items()]
     if plan.arguments:
         changes.append(" ".join((agent.programs[0], *plan.arguments, "...")))
-    changes += [f"requests go to {one.url} ({one.format})" for one in plan.upstreams]
-    changes += [f"note: {note}" for note in plan.notes if plan.upstreams]
-    if not plan.upstreams:
-        why = "; ".join(plan.notes)
-        return Finding(agent.title, "problem", f"{version}, runs without a gateway: {why}",
-                       "log in with an API key, or use agora serve", tuple(changes))  # fmt: skip
+    changes += [f"requests to .../{n} go to {url}" for n, url in enumerate(plan.upstreams)]
+    changes += [f"note: {note}" for note in plan.notes]
     return Finding(agent.title, "ok", version, "", tuple(changes))
 
 
@@ -234,28 +189,16 @@ def _version(path: str, environment: Mapping[str, str]) -> str | None:
     return found[0] if found else None
 
 
-def _asked(url: str) -> Finding:
-    """Ask an upstream for its base address; any answer will do."""
-    began = time.monotonic()
-    try:
-        with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - http, by the plan
-            status = answer.status
-    except urllib.error.HTTPError as error:
-        status = error.code
-    except OSError as error:
-        remedy = "check the network, a proxy (HTTPS_PROXY) and certificates (SSL_CERT_FILE)"
-        return Finding(url, "problem", f"no answer: {error}", remedy)
-    return Finding(url, "ok", f"answers ({status}) in {(time.monotonic() - began) * 1e3:.0f} ms")
-
-
-def _conversation() -> dict[str, Any]:
-    """Return a request that is long enough to be edited."""
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "Read all files."}]
-    for n in range(_STEPS):
+def conversation(
+    steps: int = 24, lines: int = 120, first: str = "Read all files."
+) -> dict[str, Any]:
+    """Return a made-up request; as it is by default, long enough to be shortened."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": first}]
+    for n in range(steps):
         function = {"name": "read", "arguments": json.dumps({"path": f"file{n}.py"})}
         call = {"id": f"c{n}", "type": "function", "function": function}
         messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        text = f"def made_up_{n}(): return {n}\n" * 120
+        text = f"def made_up_{n}(): return {n}\n" * lines
         messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": text})
     return {"model": "gpt-4.1", "messages": messages}
 

@@ -1,26 +1,14 @@
-"""What an agent is told so that it calls the gateway, and where the gateway sends its requests."""
+"""What an agent is told so that it calls the proxy, and where the proxy sends its requests."""
 
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
-from urllib.parse import urlsplit
 
-from agora.gateway.config import FORMATS, Format
+from agora.service.settings import UPSTREAMS
 
-PROVIDERS: Mapping[Format, str] = MappingProxyType(
-    {
-        "openai": "https://api.openai.com/v1",
-        "anthropic": "https://api.anthropic.com",
-        "gemini": "https://generativelanguage.googleapis.com",
-    }
-)
-"""Where requests go unless the user has said otherwise. Azure and Bedrock have no such place."""
-_ENDS = ("/openai/v1", "/v1", "/openai", "/v1beta")
-"""What a base URL may end with and the gateway's must then end with too."""
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
@@ -32,15 +20,17 @@ class Seen:
     home: Path
     folder: Path
     """Where the agent will run."""
-    base: str
-    """The gateway's address, without a path."""
+    proxy: str
+    """The proxy's address, without a path."""
     temporary: Path
     """A folder that is deleted when the agent has ended."""
     arguments: tuple[str, ...] = ()
     """What the user passes to the agent."""
+    upstreams: Mapping[str, str] = field(default_factory=dict)
+    """Addresses of providers by family, from the user's settings."""
 
     def variable(self, *names: str) -> str:
-        """Return the first of some variables that says anything."""
+        """Return the first of some variables that is not empty."""
         return next((value for name in names if (value := self.environment.get(name, ""))), "")
 
     def under(self, variable: str, *default: str) -> Path:
@@ -48,30 +38,26 @@ class Seen:
         named = self.environment.get(variable, "")
         return Path(named).expanduser() if named else self.home.joinpath(*default)
 
+    def address(self, number: int) -> str:
+        """Return the base URL that stands for the upstream of that number in a plan.
 
-@dataclass(frozen=True, slots=True)
-class Upstream:
-    """A server that the gateway may forward the agent's requests to."""
+        Whatever path an agent adds to it, the proxy adds to the upstream's.
+        """
+        return f"{self.proxy}/{number}"
 
-    format: Format
-    url: str
-    models: tuple[str, ...] = ("*",)
-    chosen: bool = False
-    """Whether the user named it. Then it gets whatever key the agent sends, as it would without
-    the gateway; a provider's own address gets only that provider's keys."""
+    def upstream(self, family: str, *chosen: str, version: str = "") -> str:
+        """Return the first address that the user has chosen, or the provider's own.
 
-    def table(self, number: int, environment: Mapping[str, str]) -> dict[str, Any]:
-        """Return it as the gateway's configuration has it."""
-        table: dict[str, Any] = {
-            "name": f"{self.format}-{number}" if number else str(self.format),
-            "base_url": self.url,
-            "formats": [self.format],
-            "models": list(self.models),
-        }
-        if self.chosen:
-            table["credentials"] = list(FORMATS)
-        proxy = proxy_for(self.url, environment)
-        return {**table, "proxy": proxy} if proxy else table
+        Args:
+            family: Whose API it is.
+            chosen: What variables and files of the agent say, most of them empty.
+            version: How the agent expects a provider's own address to end.
+        """
+        for url in chosen:
+            if url.strip():
+                return url.strip().rstrip("/")
+        url = (self.upstreams.get(family) or UPSTREAMS[family]).rstrip("/")
+        return url if url.endswith(version) else url + version
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,125 +70,74 @@ class Plan:
     """What is put before the user's arguments."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Files in the temporary folder, by name."""
-    upstreams: tuple[Upstream, ...] = ()
-    other_paths: Format | None = None
-    """Which provider gets the paths that belong to no API the gateway knows."""
+    upstreams: tuple[str, ...] = ()
+    """Base URLs of providers; the agent knows each by its number."""
     notes: tuple[str, ...] = ()
-    """What will not go through the gateway, and why."""
-
-
-def mirrored(base: str, url: str) -> str:
-    """Return the gateway's address in the form that an upstream's has.
-
-    An agent adds paths to its base URL. They must come out the same behind the gateway, so the
-    gateway's URL ends with `/v1` exactly if the upstream's does.
-
-    >>> mirrored("http://127.0.0.1:9", "https://openrouter.ai/api/v1/")
-    'http://127.0.0.1:9/v1'
-    >>> mirrored("http://127.0.0.1:9", "https://example.com/custom")
-    'http://127.0.0.1:9'
-    """
-    return base + next((end for end in _ENDS if url.rstrip("/").endswith(end)), "")
-
-
-def upstream_for(format: Format, *said: str) -> Upstream:
-    """Return the upstream of a format: the first address that was said, or the provider's own."""
-    url = next((one.strip().rstrip("/") for one in said if one and one.strip()), "")
-    return Upstream(format, url, chosen=True) if url else Upstream(format, PROVIDERS[format])
-
-
-def proxy_for(url: str, environment: Mapping[str, str]) -> str:
-    """Return the HTTP proxy that the user's environment has for an address; empty if none.
-
-    >>> proxy_for("https://api.openai.com/v1", {"HTTPS_PROXY": "http://proxy:3128"})
-    'http://proxy:3128'
-    >>> proxy_for("http://127.0.0.1:1", {"http_proxy": "http://p:1", "NO_PROXY": "127.0.0.1"})
-    ''
-    """
-    parts = urlsplit(url)
-    known = _proxies(environment)
-    if not parts.hostname or _bypassed(parts.hostname, known.get("no", "")):
-        return ""
-    return known.get(parts.scheme) or known.get("all", "")
+    """What will not go through the proxy, and why."""
 
 
 def around_proxies(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what keeps an agent from sending what is for the gateway to the user's proxy."""
-    known = _proxies(environment)
-    if not any(known.get(name.partition("_")[0]) for name in _PROXIES):
+    """Return the variables that keep an agent from asking the user's HTTP proxy for ours.
+
+    >>> around_proxies({"HTTPS_PROXY": "http://p:3128", "NO_PROXY": "a.test"})["NO_PROXY"]
+    'a.test,127.0.0.1,localhost'
+    """
+    lower = {name.lower(): value for name, value in sorted(environment.items())}
+    if not any(lower.get(name) for name in _PROXIES):
         return {}
-    names = [name for name in known.get("no", "").split(",") if name.strip()]
+    names = [name for name in lower.get("no_proxy", "").split(",") if name.strip()]
     if "*" in names:
         return {}
     names += [name for name in ("127.0.0.1", "localhost") if name not in names]
     return dict.fromkeys(("NO_PROXY", "no_proxy"), ",".join(names))
 
 
-def _proxies(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the proxies by scheme; small letters come first, as everywhere."""
-    found: dict[str, str] = {}
-    for name, value in sorted(environment.items()):
-        if name.lower().endswith("_proxy") and value:
-            found[name.lower().removesuffix("_proxy")] = value
-    return found
-
-
-def _bypassed(host: str, no_proxy: str) -> bool:
-    """Return whether a host is one of NO_PROXY's, or below one of them."""
-    names = [name.strip().lstrip(".").lower() for name in no_proxy.split(",")]
-    low = host.lower()
-    return any(one == "*" or low == one or low.endswith(f".{one}") for one in names if one)
-
-
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in one of an agent's files; empty where there is none that can be read.
-
-    Comments and commas at the end are allowed: some agents write them.
-    """
+def read_text(path: Path) -> str:
+    """Return the text of one of an agent's files; empty where there is none that can be read."""
     try:
-        return json_of(path.read_text(encoding="utf-8-sig"))
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
-        return {}
+        return ""
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in one of an agent's files, or an empty one."""
+    return json_of(read_text(path))
 
 
 def json_of(text: str) -> dict[str, Any]:
-    """Return the object in a text.
+    """Return the object in a text. Some agents write comments, and commas at the end of lists.
 
     >>> json_of('{"a": "//b", /* c */ "d": [1, ], }')
     {'a': '//b', 'd': [1]}
     """
-    bare = _COMMA.sub(lambda found: found[1] or "", _COMMENT.sub(lambda f: f[1] or "", text))
+    plain = _COMMA.sub(lambda match: match[1] or "", _COMMENT.sub(lambda m: m[1] or "", text))
     try:
-        found = json.loads(bare)
+        value = json.loads(plain)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def read_variables(paths: Iterable[Path], names: Sequence[str]) -> dict[str, str]:
-    """Return some variables from files of `NAME=value` lines, the first file that has one first.
+    """Return some variables from files of `NAME=value` lines; the first file that has one decides.
 
-    Only the names asked for are kept: keys stand in the same files.
+    Only the names asked for are kept, because keys are in the same files.
     """
-    found: dict[str, str] = {}
-    for path in paths:
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError):
-            continue
-        for line in lines:
-            name, mark, value = line.strip().removeprefix("export ").partition("=")
-            if mark and name.strip() in names:
-                found.setdefault(name.strip(), value.strip().strip("'\""))
-    return found
+    variables: dict[str, str] = {}
+    for line in (line for path in paths for line in read_text(path).splitlines()):
+        name, mark, value = line.strip().removeprefix("export ").partition("=")
+        if mark and name.strip() in names:
+            variables.setdefault(name.strip(), value.strip().strip("'\""))
+    return variables
 
 
 def at(value: object, *keys: str) -> Any:
-    """Return what stands at a place in nested objects; None where there is nothing.
+    """Return the value at a place in nested objects, None where there is nothing.
 
     >>> at({"a": {"b": 1}}, "a", "b"), at({"a": []}, "a", "b")
     (1, None)
@@ -213,6 +148,6 @@ def at(value: object, *keys: str) -> Any:
 
 
 def text_at(value: object, *keys: str) -> str:
-    """Return the text at a place; empty where there is none."""
-    found = at(value, *keys)
-    return found if isinstance(found, str) else ""
+    """Return the text at a place in nested objects, empty where there is none."""
+    text = at(value, *keys)
+    return text if isinstance(text, str) else ""

@@ -22,9 +22,17 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     size reach it as they would without us. A signal sent to this process alone is passed on. When
     it is stopped, this process stops with it, so that the shell gets its terminal back.
 
+    Windows has none of this but Ctrl-C, which reaches the command and this process alike.
+
     Raises:
-        OSError: it cannot be started.
+        OSError: It cannot be started.
     """
+    if os.name != "posix":
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            return subprocess.call(command, env=dict(environment))  # noqa: S603 - what was asked
+        finally:
+            signal.signal(signal.SIGINT, before)
     # Ours before it starts: a signal that came in between would end us and leave the agent alone.
     with _passing_on() as pass_on_to:
         process = subprocess.Popen(command, env=dict(environment))  # noqa: S603 - what was asked

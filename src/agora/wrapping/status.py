@@ -4,65 +4,52 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agora.wrapping.account import Account, dollars, read_account
+from agora.service import Account
+from agora.wrapping.line import saved_words
 
-METRICS = "AGORA_WRAP_METRICS"
-"""The variable that tells an agent's own programs where the gateway of its session counts."""
+STATE = "AGORA_WRAP_STATE"
+"""The variable that tells an agent's own programs the file with the account of its session."""
 _CACHED = "cache_read_input_tokens"
 _UNCACHED = ("input_tokens", "cache_creation_input_tokens")
 
 
 def session_of(environment: Mapping[str, str]) -> Account | None:
     """Return the account so far of the session that a program was started in, if it is in one."""
-    folder = environment.get(METRICS, "")
-    if not folder or not Path(folder).is_dir():
-        return None
-    return read_account(Path(folder))
+    path = environment.get(STATE, "")
+    return Account.load(Path(path)) if path and Path(path).parent.is_dir() else None
 
 
-def status(account: Account | None, told: object) -> str:
-    """Return the line: what was saved, the calls, and how much of the prompts came from the cache.
+def status(account: Account | None, claude: object) -> str:
+    """Return the line: what was saved, the calls, and the share of the prompts from the cache.
 
-    `told` is what Claude Code says of the session. Outside `agora wrap` it is all there is.
+    `claude` is what Claude Code tells of the session. Outside `agora wrap` it is all there is.
 
-    >>> print(status(Account(calls=46, edited=36, dollars=1.61, dollars_saved=0.54,
-    ...     tokens_in=1_000, tokens_cached=910), {}))
-    agora: $0.54 of $2.15 saved · 46 calls, 36 edited · 91% cached
+    >>> print(status(Account(calls=46, edited=36, billed=46, dollars=1.61, saved=0.549,
+    ...     prompt_tokens=1_000, cached_tokens=910), {}))
+    agora: about $0.54 saved · 46 calls, 36 shortened · 91% cached
     >>> print(status(None, {}))
     agora: off, start with `agora wrap claude`
     """
     if account is None:
-        said = ["off, start with `agora wrap claude`"]
+        parts = ["off, start with `agora wrap claude`"]
     elif not account.calls:
-        said = ["on, no calls yet"]
+        parts = ["on, no calls yet"]
     else:
+        saved = saved_words(account) if account.billed else "no usage reported"
         calls = f"{account.calls:,} call{'' if account.calls == 1 else 's'}"
-        said = [_saved(account), f"{calls}, {account.edited:,} edited"]
-    share = _share(account, told)
+        parts = [saved, f"{calls}, {account.edited:,} shortened"]
+    share = _cached_share(account, claude)
     if share is not None:
-        said.append(f"{share:.0%} cached")
-    return f"agora: {' · '.join(said)}"
+        parts.append(f"{share:.0%} cached")
+    return f"agora: {' · '.join(parts)}"
 
 
-def _saved(account: Account) -> str:
-    if not account.edited:
-        return "nothing to save yet"
-    if account.dollars is None:
-        verb = "would be elided" if account.shadow else "elided"
-        return f"{account.tokens_elided:,} tokens {verb}"
-    saved = account.dollars_saved
-    if account.shadow:
-        return f"{dollars(abs(saved))} would be {'saved' if saved >= 0 else 'lost'}"
-    if saved < 0:
-        return f"{dollars(-saved)} lost so far"
-    return f"{dollars(saved)} of {dollars(account.dollars + saved)} saved"
-
-
-def _share(account: Account | None, told: object) -> float | None:
-    """Return what share of the session's prompts was cached; without a session, of the last one."""
+def _cached_share(account: Account | None, claude: object) -> float | None:
+    """Return the cached share of the session's prompts; without a session, of the last one's."""
     if account is not None:
-        return account.tokens_cached / account.tokens_in if account.tokens_in else None
-    window = told.get("context_window") if isinstance(told, dict) else None
+        prompts = account.prompt_tokens
+        return account.cached_tokens / prompts if prompts else None
+    window = claude.get("context_window") if isinstance(claude, dict) else None
     usage: Any = window.get("current_usage") if isinstance(window, dict) else None
     if not isinstance(usage, dict):
         return None

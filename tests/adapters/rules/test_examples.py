@@ -66,7 +66,6 @@ def by_model(*blocks: object) -> Message:
 
 
 MARK = {"cache_control": {"type": "ephemeral"}}
-REFERENCE = {"type": "tool_reference", "tool_name": "wait"}
 LOOP = [USER, by_model(thought("1"), use("a")), by_user(answer("a"))]
 LONG_LOOP = [*LOOP, by_model(thought("2"), use("b")), by_user(answer("b"))]
 
@@ -209,20 +208,6 @@ EXAMPLES = [
         at=1,
     ),
     Example(
-        "A4",
-        "anthropic",
-        [USER, by_model(use("a")), by_user(answer("a")), by_user(answer("a"))],
-        [USER, by_model(use("a")), by_user(answer("a")), by_user(text())],
-        at=3,
-    ),
-    Example(
-        "A5",
-        "anthropic",
-        [*LOOP, by_model(use("a")), by_user(answer("a"))],
-        [*LOOP, by_model(use("b")), by_user(answer("b"))],
-        at=3,
-    ),
-    Example(
         "A6",
         "anthropic",
         [USER, by_model(use("a")), USER, by_user(answer("a"))],
@@ -233,9 +218,6 @@ EXAMPLES = [
     Example("A8", "anthropic", [USER, USER], [USER, SAID, USER], at=1, said=STRICT),
     Example("A21", "anthropic", [USER, SYSTEM, USER], [USER, SYSTEM], 1, ("A8",), STRICT),
     Example("A21", "anthropic", [SYSTEM, USER], [USER, SYSTEM, SAID, USER], said=STRICT),
-    Example("A9", "anthropic", [USER, SAID], [USER, SAID, USER], at=1, said=STRICT),
-    Example("A10", "anthropic", [USER, say("assistant", "So ")], [USER, SAID], at=1),
-    Example("A10", "anthropic", [USER, by_model(text("So\n"))], [USER, by_model(text())], at=1),
     Example("A11", "anthropic", [by_user(text(""))], [by_user(text())]),
     Example("A11", "anthropic", [by_user(text(" \n"))], [by_user(text(" hello"))]),
     Example("A11", "anthropic", [say("user", "")], [USER]),
@@ -311,47 +293,6 @@ EXAMPLES = [
         said={"thinking": True},
         repaired_told={"thinking": True},
     ),
-    Example(
-        "A16",
-        "anthropic",
-        LOOP,
-        [*LOOP, by_model(text("done")), USER],
-        at=1,
-        said={"thinking": False},
-    ),
-    Example(
-        "A18",
-        "anthropic",
-        LOOP,
-        LOOP,
-        at=1,
-        said={"tools": []},
-        repaired_told={"tools": [{"name": "look"}]},
-    ),
-    Example(
-        "A19",
-        "anthropic",
-        [USER, by_model(use("a")), by_user(answer("a", [REFERENCE]))],
-        [USER, by_model(use("a")), by_user(answer("a", [REFERENCE]))],
-        at=2,
-        said={"tools": [{"name": "look"}]},
-        repaired_told={"tools": [{"name": "look"}, {"name": "wait"}]},
-    ),
-    Example(
-        "A19",
-        "anthropic",
-        [
-            USER,
-            by_model(
-                use("s", "server_tool_use"),
-                answer("s", {"tool_references": [REFERENCE]}, kind="tool_search_tool_result"),
-            ),
-            USER,
-        ],
-        [USER, by_model(text()), USER],
-        at=1,
-        said={"tools": [{"name": "look"}]},
-    ),
     # OpenAI chat
     Example(
         "O1",
@@ -369,14 +310,11 @@ EXAMPLES = [
         [USER, call("a"), result("a"), call("a"), result("a")],
         at=3,
     ),
-    Example("O3", "openai", [USER, call()], [USER, SAID], at=1),
-    Example("O4", "openai", [], [USER]),
-    Example("O5", "openai", [say("user", {})], [USER]),
-    Example("O5", "openai", [say("user", None)], [say("user", [text()])]),
+    Example("S1", "openai", [say("user", {})], [USER]),
+    Example("S1", "openai", [say("user", None)], [say("user", [text()])]),
     Example(
-        "O5", "openai", [say("assistant", None)], [say("assistant", None, refusal="I will not.")]
+        "S1", "openai", [say("assistant", None)], [say("assistant", None, refusal="I will not.")]
     ),
-    Example("O6", "openai", [say("developer"), USER], [SYSTEM, USER], said=STRICT),
     Example(
         "O7",
         "openai",
@@ -434,14 +372,6 @@ EXAMPLES = [
         at=1,
         said={"model": "grok-5", "before": [USER, sealed("sealed"), ANSWERED]},
     ),
-    Example(
-        "R11",
-        "responses",
-        [USER, {"type": "reasoning", "id": "rs_1", "encrypted_content": "sealed"}, ANSWERED],
-        [USER, sealed("sealed"), ANSWERED],
-        at=1,
-        said={"model": "xai/grok-4.20-reasoning", "strict": True},
-    ),
     # Gemini
     Example(
         "G1",
@@ -469,28 +399,19 @@ EXAMPLES = [
         at=2,
     ),
     Example("G3", "gemini", [ASKED, CALLED, ASKED], [ASKED, CALLED, RESPONDED, ASKED], at=2),
-    Example(
-        "G4",
-        "gemini",
-        [ASKED, content("model", UNSIGNED_PART), RESPONDED],
-        [ASKED, content("model", CALL_PART, UNSIGNED_PART), content(None, *[RESPONSE_PART] * 2)],
-        at=1,
-        said=STRICT,
-    ),
     Example("G5", "gemini", [ASKED, content("model", TEXT_PART)], [ASKED], at=1),
+    Example(
+        "G5",
+        "gemini",
+        [ASKED, content("model", {"inlineData": {"mimeType": "image/png", "data": ""}})],
+        [content("user", {"inlineData": {"mimeType": "image/png", "data": ""}})],
+        at=1,
+    ),
     Example(
         "G6",
         "gemini",
         [ASKED, content(None, TEXT_PART)],
         [ASKED, content("model", TEXT_PART), ASKED],
-        at=1,
-        said=STRICT,
-    ),
-    Example(
-        "G4",
-        "gemini",
-        [ASKED, content("model", UNSIGNED_PART), content("user", RESPONSE_PART, TEXT_PART)],
-        [ASKED, content("model", UNSIGNED_PART), RESPONDED, content("model", TEXT_PART), ASKED],
         at=1,
         said=STRICT,
     ),
@@ -506,14 +427,6 @@ EXAMPLES = [
         said=STRICT,
     ),
     Example(
-        "G8",
-        "gemini",
-        [ASKED, content("model", {"text": "done", "thought_signature": ""}), ASKED],
-        [ASKED, content("model", {"text": "done", "thought_signature": b"sig"}), ASKED],
-        at=1,
-        said=STRICT,
-    ),
-    Example(
         "G9",
         "gemini",
         [ASKED, content("model", {**CALL_PART, "thoughtSignature": "other"}), RESPONDED],
@@ -523,13 +436,6 @@ EXAMPLES = [
     ),
     Example("S6", "gemini", [content("user", CALL_PART)], [ASKED], also=("G1",)),
     Example(
-        "G5",
-        "gemini",
-        [ASKED, content("model", {"inlineData": {"mimeType": "image/png", "data": ""}})],
-        [content("user", {"inlineData": {"mimeType": "image/png", "data": ""}})],
-        at=1,
-    ),
-    Example(
         "S6",
         "gemini",
         [ASKED, content("model", RESPONSE_PART), ASKED],
@@ -538,21 +444,21 @@ EXAMPLES = [
         also=("G2",),
     ),
     Example(
-        "S7",
+        "S1",
         "gemini",
         [ASKED, content("model", {"functionCall": "look"}), RESPONDED],
         [ASKED, content("model", {"functionCall": {"name": "look"}}), RESPONDED],
         at=1,
     ),
     Example(
-        "S7",
+        "S1",
         "gemini",
         [ASKED, CALLED, content("user", {"functionResponse": {"response": "seen"}})],
         [ASKED, CALLED, content(None, {"functionResponse": {"parts": [{}]}})],
         at=2,
     ),
     Example(
-        "S7",
+        "S1",
         "gemini",
         [ASKED, CALLED, content("user", {"functionResponse": {"parts": "seen"}})],
         [ASKED, CALLED, RESPONDED],
@@ -606,39 +512,6 @@ EXAMPLES = [
         [converse("user", HELLO, HELLO)],
         at=1,
     ),
-    Example(
-        "A18",
-        "bedrock",
-        [
-            converse("user", HELLO),
-            converse("assistant", tool_use("a")),
-            converse("user", tool_result("a")),
-        ],
-        [
-            converse("user", HELLO),
-            converse("assistant", tool_use("a")),
-            converse("user", tool_result("a")),
-        ],
-        at=1,
-        said={"tools": {}},
-        repaired_told={"tools": [{"toolSpec": {}}]},
-    ),
-    Example(
-        "B6",
-        "bedrock",
-        [
-            converse("user", HELLO),
-            converse("assistant", tool_use("a"), tool_use("b")),
-            converse("user", tool_result("a"), tool_result("b"), tool_result("b")),
-        ],
-        [
-            converse("user", HELLO),
-            converse("assistant", tool_use("a"), tool_use("b")),
-            converse("user", tool_result("a"), tool_result("b")),
-        ],
-        at=2,
-        also=("B1",),
-    ),
     Example("B7", "bedrock", [converse("user", {"text": " "})], [converse("user", HELLO)]),
     Example(
         "B8",
@@ -658,34 +531,10 @@ EXAMPLES = [
     Example("B9", "bedrock", [converse("user", POINT)], [converse("user", HELLO, POINT)]),
     Example("B9", "bedrock", [converse("user")], [converse("user", HELLO)]),
     Example(
-        "B10",
-        "bedrock",
-        [
-            converse("user", HELLO),
-            converse("assistant", HELLO, tool_use("a")),
-            converse("user", tool_result("a")),
-        ],
-        [
-            converse("user", HELLO),
-            converse("assistant", REASONED, tool_use("a")),
-            converse("user", tool_result("a")),
-        ],
-        at=1,
-        said=STRICT,
-    ),
-    Example(
         "B11",
         "bedrock",
         [converse("user", HELLO), converse("assistant", REASONED, POINT), converse("user", HELLO)],
         [converse("user", HELLO), converse("assistant", HELLO, POINT), converse("user", HELLO)],
-        at=1,
-        said=STRICT,
-    ),
-    Example(
-        "A9",
-        "bedrock",
-        [converse("user", HELLO), converse("assistant", HELLO)],
-        [converse("user", HELLO)],
         at=1,
         said=STRICT,
     ),
@@ -749,16 +598,16 @@ EXAMPLES = [
         ],
     ),
     Example(
-        "S7",
+        "S1",
         "bedrock",
         [converse("user", HELLO), converse("assistant", tool_use(1)), converse("user", HELLO)],
         [converse("user", HELLO), converse("assistant", HELLO), converse("user", HELLO)],
         at=1,
     ),
     Example("S6", "bedrock", [converse("user", tool_use("a"))], [converse("user", HELLO)]),
-    Example("S7", "bedrock", [converse("user", {"text": 1})], [converse("user", HELLO)]),
+    Example("S1", "bedrock", [converse("user", {"text": 1})], [converse("user", HELLO)]),
     Example(
-        "S7",
+        "S1",
         "bedrock",
         [
             converse("user", HELLO),
@@ -773,109 +622,8 @@ EXAMPLES = [
         at=2,
     ),
     # Mistral
-    Example(
-        "M1",
-        "mistral",
-        [USER, call("a", "b"), result("a"), SAID, USER],
-        [USER, call("a", "b"), result("a"), result("b"), SAID, USER],
-        at=1,
-    ),
-    Example(
-        "M2",
-        "mistral",
-        [USER, call("a"), result("a"), result("b")],
-        [USER, call("a", "b"), result("a"), result("b")],
-        at=3,
-    ),
-    Example(
-        "M3",
-        "mistral",
-        [USER, call("aaaaaaaa1"), result("aaaaaaaa1"), USER],
-        [USER, call("aaaaaaaa1"), result("aaaaaaaa1"), SAID, USER],
-        at=3,
-        said=STRICT,
-    ),
-    Example("M4", "mistral", [USER, SAID], [USER, say("assistant", prefix=True)], at=1),
-    Example(
-        "M5",
-        "mistral",
-        [USER, call("call_12345"), result("call_12345")],
-        [USER, call("call12345"), result("call12345")],
-        at=1,
-        said=STRICT,
-    ),
-    Example(
-        "M6",
-        "mistral",
-        [USER, call("a"), result("a"), result("a")],
-        [USER, call("a"), result("a"), call("a"), result("a")],
-        at=3,
-    ),
-    Example(
-        "M6",
-        "mistral",
-        [USER, call("a", "a"), result("a")],
-        [USER, call("a"), result("a")],
-        at=1,
-    ),
-    Example("M7", "mistral", [USER, SAID, SYSTEM, USER], [SYSTEM, USER, SAID, USER], at=2),
-    Example(
-        "M8",
-        "mistral",
-        [USER, call("null"), result("null")],
-        [USER, call("a"), result("a")],
-        at=1,
-    ),
     # DeepSeek
-    Example(
-        "D1",
-        "deepseek",
-        [USER, call("a"), result("a")],
-        [USER, call("a", reasoning_content="hm"), result("a")],
-        at=1,
-        said={"thinking": True},
-    ),
-    Example(
-        "D2",
-        "deepseek",
-        [USER, call("a"), result("a"), SAID, USER],
-        [USER, call("a", reasoning_content=""), result("a"), SAID, USER],
-        at=1,
-        said={"thinking": True, "strict": True},
-    ),
-    Example(
-        "D2",
-        "openai",
-        [USER, call("a"), result("a"), SAID, USER],
-        [USER, call("a", reasoning_content=""), result("a"), SAID, USER],
-        at=1,
-        said={"model": "deepseek-v4-pro", "strict": True},
-    ),
-    Example(
-        "D2",
-        "deepseek",
-        [USER, call("a", reasoning_content="hm"), result("a"), SAID, USER],
-        [USER, call("a", reasoning_content="hm"), result("a"), {**SAID, "reasoning_content": ""}],
-        at=3,
-        said={"model": "deepseek-v4-flash", "tools": [{"name": "look"}], "strict": True},
-    ),
     # Kimi
-    Example(
-        "K1",
-        "openai",
-        [USER, call("a"), result("a")],
-        [USER, call("a", reasoning_content="hm"), result("a")],
-        at=1,
-        said={"model": "kimi-k2.6", "strict": True},
-    ),
-    Example(
-        "K2",
-        "openai",
-        [USER, SAID, USER],
-        [USER, {**SAID, "reasoning_content": "hm"}, USER],
-        at=1,
-        said={"model": "moonshotai/kimi-k3", "strict": True},
-    ),
     # Open chat templates
     Example("T1", "openai", [SYSTEM, USER, USER], [SYSTEM, USER, SAID, USER], at=2, said=STRICT),
     Example(
@@ -886,46 +634,7 @@ EXAMPLES = [
         at=1,
         said=STRICT,
     ),
-    Example("T2", "openai", [USER, SYSTEM], [SYSTEM, USER], at=1, said=STRICT),
-    Example("T3", "openai", [SYSTEM], [SYSTEM, USER], said=STRICT),
-    Example(
-        "T4",
-        "openai",
-        [USER, SAID, result("a", name="look")],
-        [USER, call("a"), result("a")],
-        at=2,
-        also=("O2",),
-        said=STRICT,
-    ),
-    Example(
-        "T5",
-        "openai",
-        [USER, call("a"), result("a"), SAID, USER, result("a")],
-        [USER, call("a"), result("a"), SAID, USER, call("a"), result("a")],
-        at=5,
-        also=("O2",),
-        said=STRICT,
-    ),
-    Example(
-        "T6",
-        "openai",
-        [USER, call("a", "b"), result("a"), result("b")],
-        [USER, call("a"), result("a"), call("b"), result("b")],
-        at=1,
-        said=STRICT,
-    ),
-    Example(
-        "T7",
-        "openai",
-        [USER, {**call(), "tool_calls": [{"id": "a", "function": {}}]}, result("a")],
-        [USER, {**call(), "tool_calls": [{"id": "a"}]}, result("a", name="look")],
-        at=2,
-        said=STRICT,
-    ),
     # Texts
-    Example("X1", "transcript", "Hello.", "[USER]\nHello."),
-    Example("X2", "react", "I will act.\n Action", "I will.\nAction: look"),
-    Example("X2", "react", "", "Thought: look"),
     # Shape
     Example("S1", "openai", {}, [USER]),
     Example("S1", "openai", (USER,), [USER]),
@@ -934,20 +643,19 @@ EXAMPLES = [
     Example("S1", "gemini", 1.5, [ASKED]),
     Example("S1", "bedrock", True, [converse("user", HELLO)]),
     Example("S1", "transcript", [USER], "[SYSTEM]"),
-    Example("S1", "react", None, "Observation: none"),
-    Example("S2", "openai", [USER, "hello"], [USER], at=1),
-    Example("S2", "openai", [say("user", ["hello"])], [say("user", [text("hello")])]),
-    Example("S2", "anthropic", [USER, None], [USER], at=1),
-    Example("S2", "anthropic", [by_user("hello")], [by_user(text())]),
+    Example("S1", "openai", [USER, "hello"], [USER], at=1),
+    Example("S1", "openai", [say("user", ["hello"])], [say("user", [text("hello")])]),
+    Example("S1", "anthropic", [USER, None], [USER], at=1),
+    Example("S1", "anthropic", [by_user("hello")], [by_user(text())]),
     Example(
-        "S2",
+        "S1",
         "anthropic",
         [USER, by_model(use("a")), by_user(answer("a", ["seen"]))],
         [USER, by_model(use("a")), by_user(answer("a", None))],
         at=2,
     ),
     Example(
-        "S2",
+        "S1",
         "anthropic",
         [USER],
         [USER],
@@ -955,39 +663,31 @@ EXAMPLES = [
         said={"system": ["You are."]},
         repaired_told={"system": "You are."},
     ),
-    Example("S2", "responses", [USER, []], [USER], at=1),
-    Example("S2", "responses", [say("user", [1])], [say("user", [{"type": "input_text"}])]),
-    Example("S2", "gemini", ["hello"], [ASKED]),
-    Example("S2", "gemini", [content("user", "hello")], [ASKED]),
-    Example("S2", "bedrock", ["hello"], [converse("user", HELLO)]),
-    Example("S2", "bedrock", [converse("user", "hello")], [converse("user", HELLO)]),
-    Example("S8", "openai", [say("bot"), USER], [USER], said=STRICT),
-    Example("S8", "anthropic", [USER, say("bot"), SAID, USER], [USER], said=STRICT, at=1),
-    Example("S8", "responses", [say("bot")], [USER], said=STRICT),
+    Example("S1", "responses", [USER, []], [USER], at=1),
+    Example("S1", "responses", [say("user", [1])], [say("user", [{"type": "input_text"}])]),
+    Example("S1", "gemini", ["hello"], [ASKED]),
+    Example("S1", "gemini", [content("user", "hello")], [ASKED]),
+    Example("S1", "bedrock", ["hello"], [converse("user", HELLO)]),
+    Example("S1", "bedrock", [converse("user", "hello")], [converse("user", HELLO)]),
     Example("S3", "openai", [{"content": "hello"}], [USER]),
     Example("S3", "anthropic", [USER, {"content": "hello"}], [USER, SAID, USER], at=1),
     Example("S3", "anthropic", [USER, {**USER, "role": ["user"]}], [USER], at=1),
-    Example("S3", "responses", [{}], [USER], also=("S4",)),
+    Example("S3", "responses", [{}], [USER], also=("S1",)),
     Example("S3", "gemini", [content("assistant", TEXT_PART)], [ASKED]),
     Example("S3", "bedrock", [converse("system", HELLO)], [converse("user", HELLO)]),
-    Example("S3", "mistral", [say("developer"), USER], [SYSTEM, USER]),
-    Example("S3", "deepseek", [say("developer"), USER], [SYSTEM, USER]),
-    Example("S4", "anthropic", [say("user", None)], [USER]),
+    Example("S1", "anthropic", [say("user", None)], [USER]),
     Example(
-        "S4",
+        "S1",
         "anthropic",
         [USER, by_model(use("a")), by_user(answer("a", {}))],
         [USER, by_model(use("a")), by_user(answer("a", []))],
         at=2,
     ),
-    Example("S4", "anthropic", [USER], [USER], at=-1, said={"system": 1}, repaired_told={}),
-    Example("S4", "responses", [say("user", None)], [USER]),
-    *(
-        Example("S5", name, [], [USER])
-        for name in ("anthropic", "responses", "mistral", "deepseek")
-    ),
-    Example("S5", "gemini", [], [ASKED]),
-    Example("S5", "bedrock", [], [converse("user", HELLO)]),
+    Example("S1", "anthropic", [USER], [USER], at=-1, said={"system": 1}, repaired_told={}),
+    Example("S1", "responses", [say("user", None)], [USER]),
+    *(Example("S1", name, [], [USER]) for name in ("anthropic", "responses")),
+    Example("S1", "gemini", [], [ASKED]),
+    Example("S1", "bedrock", [], [converse("user", HELLO)]),
     Example("S6", "anthropic", [by_user(use("a"))], [by_user(text())]),
     Example("S6", "anthropic", [USER, aside(use("a"))], [USER, aside(text())], at=1),
     Example(
@@ -1005,16 +705,15 @@ EXAMPLES = [
         [USER, by_model(use("a")), by_user(answer("a"))],
         at=1,
     ),
-    Example("S7", "openai", [USER, say("assistant", tool_calls={})], [USER, SAID], at=1),
-    Example("S7", "openai", [USER, call(None)], [USER, say("assistant", tool_calls=None)], at=1),
+    Example("S1", "openai", [USER, say("assistant", tool_calls={})], [USER, SAID], at=1),
+    Example("S1", "openai", [USER, call(None)], [USER, say("assistant", tool_calls=None)], at=1),
     Example(
-        "S7", "openai", [USER, say("assistant", tool_calls=[1]), result(1)], [USER], 1, ("S7",)
+        "S1", "openai", [USER, say("assistant", tool_calls=[1]), result(1)], [USER], 1, ("S1",)
     ),
-    Example("S7", "mistral", [USER, SAID, result(None)], [USER, SAID, USER], at=2),
-    Example("S7", "anthropic", [by_user({"text": "hello"})], [by_user(text())]),
-    Example("S7", "anthropic", [by_user(text(None))], [by_user(text())]),
+    Example("S1", "anthropic", [by_user({"text": "hello"})], [by_user(text())]),
+    Example("S1", "anthropic", [by_user(text(None))], [by_user(text())]),
     Example(
-        "S7",
+        "S1",
         "anthropic",
         [USER],
         [USER],
@@ -1022,22 +721,22 @@ EXAMPLES = [
         said={"system": [text(1)]},
         repaired_told={"system": [text()]},
     ),
-    Example("S7", "anthropic", [USER, by_model(use(1)), USER], [USER, SAID, USER], at=1),
-    Example("S7", "anthropic", [by_user(answer(None))], [USER]),
+    Example("S1", "anthropic", [USER, by_model(use(1)), USER], [USER, SAID, USER], at=1),
+    Example("S1", "anthropic", [by_user(answer(None))], [USER]),
     Example(
-        "S7",
+        "S1",
         "anthropic",
         [USER, by_model(answer(None, kind="x_tool_result")), USER],
         [USER, by_model(use(None, "server_tool_use")), USER],
         at=1,
     ),
-    Example("S7", "responses", [{"type": 1}], [{"type": "compaction"}]),
-    Example("S7", "responses", [item("function_call", None)], [item("web_search_call", None)]),
-    Example("S7", "responses", [item("shell_call_output", 1)], [item("mcp_call", 1)]),
-    Example("S7", "gemini", [{"role": "user", "parts": []}], [ASKED]),
-    Example("S7", "bedrock", [{"role": "user", "content": "hello"}], [converse("user", HELLO)]),
+    Example("S1", "responses", [{"type": 1}], [{"type": "compaction"}]),
+    Example("S1", "responses", [item("function_call", None)], [item("web_search_call", None)]),
+    Example("S1", "responses", [item("shell_call_output", 1)], [item("mcp_call", 1)]),
+    Example("S1", "gemini", [{"role": "user", "parts": []}], [ASKED]),
+    Example("S1", "bedrock", [{"role": "user", "content": "hello"}], [converse("user", HELLO)]),
     Example(
-        "S7",
+        "S1",
         "bedrock",
         [converse("user", {"toolResult": {}})],
         [converse("user", HELLO)],
@@ -1081,10 +780,6 @@ UNANSWERED_CALLS = (
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each"
     " 'tool_call_id'. The following tool_call_ids did not have response messages: call_1, call_2"
 )
-NOT_CONTENT = (
-    "Invalid type for 'messages[0].content': expected one of a string or array of objects,"
-    " but got an object instead."
-)
 NO_CALL = "No tool call found for function call output with call_id call_1."
 
 
@@ -1093,7 +788,6 @@ NO_CALL = "No tool call found for function call output with call_id call_1."
     [
         ([USER, by_model(use("toolu_1")), USER], "anthropic", UNANSWERED_USE),
         ([USER, call("call_1", "call_2")], "openai", UNANSWERED_CALLS),
-        ([say("user", {})], "openai", NOT_CONTENT),
         ([USER, CALL], "responses", "No tool output found for function call call_1."),
         ([OUTPUT], "responses", NO_CALL),
     ],
@@ -1130,19 +824,6 @@ def test_results_over_several_user_messages_are_read_as_one() -> None:
     assert validate(messages, format="anthropic") == []
 
 
-def test_an_id_used_twice_in_one_message_is_answered_once() -> None:
-    messages = [USER, by_model(use("a"), use("a")), by_user(answer("a"))]
-
-    assert [one.code for one in validate(messages, format="anthropic")] == ["A5"]
-
-
-def test_tools_whose_names_are_not_in_the_request_may_be_referred_to() -> None:
-    messages = [USER, by_model(use("a")), by_user(answer("a", [REFERENCE]))]
-
-    assert validate(messages, format="anthropic", tools=[{"type": "mcp_toolset"}]) == []
-    assert validate(messages, format="anthropic") == []
-
-
 @pytest.mark.parametrize(
     "after",
     [
@@ -1160,7 +841,7 @@ def test_tools_whose_names_are_not_in_the_request_may_be_referred_to() -> None:
 def test_thinking_since_the_user_last_spoke_may_not_change(after: list[Message]) -> None:
     found = validate(after, format="anthropic", before=LONG_LOOP)
 
-    assert [one.code for one in found if one.code != "S5"] == ["A14"]
+    assert [one.code for one in found if one.code != "S1"] == ["A14"]
 
 
 def test_thinking_that_becomes_redacted_has_changed() -> None:
@@ -1285,19 +966,10 @@ def test_an_output_may_answer_a_call_that_is_only_referred_to() -> None:
     assert validate(messages, format="responses") == []
 
 
-def test_a_call_to_gemini_without_a_name_is_still_told_to_lack_its_signature() -> None:
-    nameless = content("model", {"functionCall": {}})
-
-    found = validate([ASKED, nameless, RESPONDED], format="gemini", strict=True)
-
-    assert [one.code for one in found] == ["G4"]
-    assert validate([nameless, RESPONDED], format="gemini", strict=True)[-1].code == "G4"
-
-
 def test_junk_keeps_the_template_rules_from_being_read() -> None:
     found = validate([SYSTEM, None], format="openai", strict=True)
 
-    assert [one.code for one in found] == ["S2"]
+    assert [one.code for one in found] == ["S1"]
 
 
 def test_a_model_that_binds_thinking_does_not_ask_for_thinking_at_the_start() -> None:

@@ -14,8 +14,8 @@ from agora.adapters import validate
 from agora.adapters.rules import CATALOGUE, Broken
 
 FORMATS = [
-    *("openai", "responses", "anthropic", "transcript", "react"),
-    *("gemini", "bedrock", "mistral", "deepseek"),
+    *("openai", "responses", "anthropic", "transcript"),
+    *("gemini", "bedrock"),
 ]
 Message = dict[str, Any]
 Step = list[Message]
@@ -166,8 +166,6 @@ def bedrock_step(n: int, calls: int) -> Step:
 
 STEPS: dict[str, Callable[[int, int], Step]] = {
     "openai": openai_step,
-    "deepseek": openai_step,
-    "mistral": openai_step,
     "anthropic": anthropic_step,
     "responses": responses_step,
     "gemini": gemini_step,

@@ -6,17 +6,16 @@ from typing import Any
 
 import pytest
 
-from agora.adapters import ADAPTERS, validate
+from agora.adapters import format_named, validate
 from agora.adapters.rules.refusals import names_history_rule
 from agora.core.renditions.markers import BareMarkers
 from agora.core.request import Request
 from agora.core.tokens import Characters
-from agora.testing import History, sample
+from harness.histories import History, sample
 from harness.renditions import renditions
 
 Message = dict[str, Any]
 USER = {"role": "user", "content": "Find it."}
-TOOLS = [{"type": "function", "function": {"name": "look"}}]
 
 
 def codes(messages: object, format: str = "openai", **said: Any) -> list[str]:
@@ -35,75 +34,6 @@ def saw(call_id: str) -> Message:
 
 def says(content: object = "Done.", **more: object) -> Message:
     return {"role": "assistant", "content": content, **more}
-
-
-LOOP = [USER, acts("a"), saw("a"), says(), USER]
-
-
-# Who asks for it
-
-
-@pytest.mark.parametrize(
-    ("model", "thinking", "found"),
-    [
-        ("deepseek-v4-pro", None, ["D2"]),
-        ("deepseek-ai/DeepSeek-V4-Flash", None, ["D2"]),
-        ("deepseek-v4-pro", False, []),
-        ("deepseek-v3.2", None, []),
-        ("deepseek-v3.2", True, ["D2"]),
-        ("kimi-k2.5", None, ["K1"]),
-        ("kimi-k2.6", False, []),
-        ("kimi-k2-0905-preview", None, []),
-        ("kimi-k2-0905-preview", True, ["K1"]),
-        ("moonshot-v1-128k", True, []),
-        ("kimi-k3", None, ["K1", "K2"]),
-        ("kimi-k2.7-code-highspeed", False, ["K1", "K2"]),
-        ("kimi-code/k3", None, ["K1", "K2"]),
-        ("gpt-5.6", True, []),
-        (None, True, []),
-    ],
-)
-def test_the_model_says_whose_reasoning_must_come_back(
-    model: str | None, thinking: bool | None, found: list[str]
-) -> None:
-    assert codes(LOOP, model=model, thinking=thinking) == found
-
-
-@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-def test_reasoning_may_come_back_under_either_name_and_be_empty(field: str) -> None:
-    said = {field: ""}
-    messages = [USER, acts("a", **said), saw("a"), says(**said), USER]
-
-    assert codes(messages, model="kimi-k3") == []
-    assert codes(messages, model="deepseek-v4-pro", tools=TOOLS) == []
-
-
-def test_details_of_reasoning_are_reasoning() -> None:
-    details = [{"type": "reasoning.encrypted", "data": "c2VhbGVk"}]
-
-    assert codes([USER, acts("a", reasoning_details=details), saw("a")], model="kimi-k2.6") == []
-
-
-def test_with_tools_every_answer_of_deepseek_v4_comes_back_with_its_reasoning() -> None:
-    messages = [USER, says(), USER]
-
-    assert codes(messages, model="deepseek-v4-pro") == []
-    assert codes(messages, model="deepseek-v4-pro", tools=TOOLS) == ["D2"]
-    assert codes(messages, "deepseek", model="deepseek-v4-pro", tools=TOOLS) == ["D2"]
-
-
-def test_what_is_said_before_the_user_speaks_was_not_thought_out() -> None:
-    greeted = [says("How can I help?"), USER]
-
-    assert codes(greeted, model="deepseek-v4-pro", tools=TOOLS) == ["T1"]
-    assert codes(greeted, model="kimi-k3") == ["T1"]
-
-
-def test_the_older_text_of_deepseek_is_not_said_of_its_newer_models() -> None:
-    found = validate(LOOP[:3], format="deepseek", thinking=True, model="deepseek-v4-pro")
-    assert found == []
-    assert codes(LOOP[:3], "deepseek", thinking=True, model="deepseek-v4-pro") == ["D2"]
-    assert codes(LOOP[:3], "deepseek", thinking=True) == ["D1"]
 
 
 # An edit leaves it as it was
@@ -154,7 +84,7 @@ def test_answers_in_parts_are_told_apart_by_their_texts() -> None:
 def test_messages_that_are_new_owe_no_reasoning() -> None:
     before = [USER, acts("a", reasoning="Hm."), saw("a")]
 
-    assert codes([*before, acts("b"), saw("b"), None], before=[*before, None]) == ["S2"]
+    assert codes([*before, acts("b"), saw("b"), None], before=[*before, None]) == ["S1"]
 
 
 def test_a_signed_part_that_is_not_as_it_came_is_found() -> None:
@@ -172,48 +102,6 @@ def test_a_signed_part_that_is_not_as_it_came_is_found() -> None:
     assert codes([asked, asked], "gemini", before=before) == ["G6"]
 
 
-@pytest.mark.parametrize(
-    ("model", "found"),
-    [
-        (None, ["G4"]),
-        ("gemini-3.8-flash", ["G4"]),
-        ("google/gemini-4-argon", ["G4"]),
-        ("gemini-2.5-pro", []),
-        ("gemini-3-pro-image-preview", []),
-    ],
-)
-def test_gemini_asks_for_signatures_from_its_third_version_on(
-    model: str | None, found: list[str]
-) -> None:
-    call = {"functionCall": {"name": "look", "args": {}}}
-    response = {"functionResponse": {"name": "look", "response": {}}}
-    messages = [
-        {"role": "user", "parts": [{"text": "Go."}]},
-        {"role": "model", "parts": [call]},
-        {"role": "user", "parts": [response]},
-    ]
-
-    assert codes(messages, "gemini", model=model) == found
-
-
-def test_the_refusal_of_gemini_is_said_in_its_own_words() -> None:
-    call = {"functionCall": {"name": "default_api:Bash", "args": {}}}
-    response = {"functionResponse": {"name": "default_api:Bash", "response": {}}}
-    messages = [
-        {"role": "user", "parts": [{"text": "Go."}]},
-        {"role": "model", "parts": [call]},
-        {"role": "user", "parts": [response]},
-    ]
-
-    (found,) = validate(messages, format="gemini", strict=True)
-
-    assert found.error.startswith(
-        "Function call is missing a thought_signature in functionCall parts. This is required for"
-        " tools to work correctly, and missing thought_signature may lead to degraded model"
-        " performance. Additional data, function call `default_api:Bash`"
-    )
-
-
 def sealed(**more: object) -> Message:
     return {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "AA", **more}
 
@@ -229,7 +117,7 @@ COMPACTED = {"type": "compaction", "id": "cmp_1", "encrypted_content": "BB"}
         (sealed(encrypted_content="AB"), ["R9"], ["R10"]),
         (sealed(summary=[{"type": "summary_text", "text": "Hm."}]), ["R9"], ["R10"]),
         (sealed(content=[{"type": "reasoning_text", "text": "Hm."}]), ["R9"], ["R10"]),
-        (sealed(summary=None), ["R9"], ["R11", "R10"]),
+        (sealed(summary=None), ["R9"], ["R10"]),
     ],
 )
 def test_a_sealed_item_goes_back_as_it_came(
@@ -247,7 +135,7 @@ def test_a_compaction_goes_back_as_it_came() -> None:
     after = [USER, {**COMPACTED, "encrypted_content": "BC"}, USER]
 
     assert codes(before, "responses", before=before, model="grok-5") == []
-    assert codes(after, "responses", before=before, model="grok-5") == ["R11"]
+    assert codes(after, "responses", before=before, model="grok-5") == ["R10"]
     assert codes(after, "responses", before=before) == ["R9"]
 
 
@@ -260,22 +148,13 @@ def test_reasoning_that_is_not_sealed_may_lack_a_summary() -> None:
 def test_a_model_of_no_kind_breaks_nothing() -> None:
     junk: Any = ["deepseek-v4"]
 
-    for name in ("openai", "deepseek", "gemini", "responses"):
+    for name in ("openai", "gemini", "responses"):
         validate([USER], format=name, model=junk, strict=True, before=[USER])
 
 
 # Refusals as users met them
 
 
-MISSING = (
-    "Function call is missing a thought_signature in functionCall parts. This is required for tools"
-    " to work correctly, and missing thought_signature may lead to degraded model performance."
-    " Additional data, function call `default_api:Skill` , position 2. Please refer to"
-    " https://ai.google.dev/gemini-api/docs/thought-signatures for more details."
-)
-NO_REASONING = (
-    "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2"
-)
 NOT_VERIFIED = (
     "The encrypted content gAAA...wXBV could not be verified."
     " Reason: Encrypted content could not be decrypted or parsed."
@@ -284,23 +163,14 @@ NOT_DECRYPTED = (
     "Could not decrypt the provided encrypted_content. Ensure the value is the unmodified"
     " encrypted_content from a previous response."
 )
-NOT_DECODED = (
-    "Could not decode the compaction blob. Ensure it is unmodified from the compact response."
-)
 
 
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        (MISSING, "G4"),
-        ("Corrupted thought signature.", "G8"),
         ("Invalid thought signature.", "G9"),
-        ("The `reasoning_content` in the thinking mode must be passed back to the API.", "D2"),
-        ("Missing `reasoning_content` field in the assistant message at message index 2", "D1"),
-        (NO_REASONING, "K1"),
         (NOT_VERIFIED, "R9"),
         (NOT_DECRYPTED, "R10"),
-        (NOT_DECODED, "R11"),
     ],
 )
 def test_a_refusal_is_known_by_its_text(text: str, code: str) -> None:
@@ -326,7 +196,7 @@ def as_they_are(messages: list[Message]) -> list[Message]:
 
 def edits(history: History, messages: list[Message]) -> Iterator[list[Message]]:
     """Yield what is left by edits that differ most, steps dropped and steps noted."""
-    adapter = ADAPTERS[history.format]
+    adapter = format_named(history.format).adapter
     request = Request(
         messages=messages,
         format=history.format,
@@ -367,23 +237,3 @@ def test_an_edit_takes_reasoning_with_its_step_or_leaves_it(
             assert set(codes(left, format, before=messages, **said)) <= already
             seen += len(left) < len(messages)
     assert seen > 100
-
-
-def test_only_calls_since_the_user_last_asked_need_a_signature() -> None:
-    def called(name: str) -> dict[str, Any]:
-        return {"role": "model", "parts": [{"functionCall": {"name": name, "args": {}}}]}
-
-    def gave(name: str) -> dict[str, Any]:
-        part = {"functionResponse": {"name": name, "response": {}}}
-        return {"role": "user", "parts": [part]}
-
-    said = {"role": "model", "parts": [{"text": "Done."}]}
-    asked = {"role": "user", "parts": [{"text": "And now?"}]}
-    begun = {"role": "user", "parts": [{"text": "Look."}]}
-    before = [begun, called("peek"), gave("peek"), said]
-    # What the model said in between begins no turn: the call behind it is of the same one.
-    talking = {"role": "model", "parts": [{"text": "I look."}, *called("peek")["parts"]]}
-    since = [begun, talking, gave("peek"), called("look"), gave("look")]
-
-    assert codes([*before, asked], "gemini", model="gemini-3-pro") == []
-    assert codes(since, "gemini", model="gemini-3-pro") == ["G4", "G4"]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 Messages = Sequence[Mapping[str, Any]]
 """Chat messages: system, then alternating user and assistant; observations are user messages."""
@@ -29,15 +29,6 @@ class Backbone(Protocol):
 
     def answer(self, messages: Messages) -> Answer:
         """Return the answer to these messages."""
-        ...
-
-
-@runtime_checkable
-class Chooser(Protocol):
-    """Decides on the next action within a grammar."""
-
-    def choose(self, messages: Messages, grammar: str) -> Answer:
-        """Return the answer to these messages, restricted to the grammar."""
         ...
 
 

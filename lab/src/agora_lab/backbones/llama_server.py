@@ -41,7 +41,7 @@ class ServerSettings:
     """Per slot."""
     threads: int = 1
     """Threads synchronise many times per token. On a busy machine one thread is over ten times
-    faster than two (docs/log.md); on an idle machine use as many as there are cores."""
+    faster than two (lab/notebook/2026-11.md); on an idle machine use as many as there are cores."""
 
 
 class LlamaServer:

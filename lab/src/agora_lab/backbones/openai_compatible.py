@@ -10,8 +10,8 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Self, TypeVar
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -50,10 +50,6 @@ class Sampling:
     max_tokens: int = 64
     """An answer is a line or two; anything after that is ignored."""
     stop: tuple[str, ...] = ()
-    grammar: str | None = None
-    """GBNF grammar for answers; llama.cpp only. See `one_of`."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further server options, added to the request unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +58,7 @@ class Choice:
 
     text: str
     finish: str
-    """The finish reason reported by the server: `stop`, `length`, `tool_calls`."""
-    tool_calls: tuple[Mapping[str, Any], ...] = ()
-    tokens: tuple[TokenScore, ...] = ()
-    """Its tokens with their log-probabilities, if requested."""
+    """The finish reason reported by the server: `stop` or `length`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +68,7 @@ class Reply:
     choices: tuple[Choice, ...]
     input_tokens: int
     output_tokens: int
-    """Over all choices. llama.cpp counts only the first, unless log-probabilities are requested:
-    then they are counted here."""
+    """As the server reports them; llama.cpp counts those of the first choice only."""
     cached_tokens: int
 
     def answer(self) -> Answer:
@@ -99,7 +91,6 @@ class _Requests:
     sampling: Sampling
     answers: Answers | None
     retry_policy: RetryPolicy
-    scoring: Literal["llama.cpp", "echo"]
 
     def chat(
         self,
@@ -107,9 +98,6 @@ class _Requests:
         *,
         samples: int = 1,
         seed: int | None = None,
-        tools: Sequence[Mapping[str, Any]] = (),
-        grammar: str | None = None,
-        logprobs: bool = False,
     ) -> Flow[Reply]:
         sampling = self.sampling
         body: dict[str, Any] = {
@@ -125,26 +113,12 @@ class _Requests:
             body["stop"] = list(sampling.stop)
         if samples != 1:
             body["n"] = samples
-        if tools:
-            body["tools"] = [dict(tool) for tool in tools]
-        chosen_grammar = grammar if grammar is not None else sampling.grammar
-        if chosen_grammar is not None:
-            body["grammar"] = chosen_grammar
-        if logprobs:
-            body["logprobs"] = True
-        body.update(sampling.extra)
         record = yield from self._remembered(
             f"{self.base_url}/chat/completions", body, lambda found: _chat_record(found, samples)
         )
         return _read_reply(record)
 
     def score(self, messages: Messages, continuation: str) -> Flow[tuple[TokenScore, ...]]:
-        if self.scoring != "llama.cpp":
-            raise BackboneError(
-                self.base_url,
-                "cannot score an answer to messages: only llama.cpp exposes its chat template "
-                "(/apply-template); use score_text with the rendered text",
-            )
         root = self._root()
         found = yield from self._remembered(
             f"{root}/apply-template",
@@ -153,24 +127,6 @@ class _Requests:
         )
         before = yield from self._tokens(found, special=True)
         return (yield from self._forced(before, continuation))
-
-    def score_text(self, text: str, after: str) -> Flow[tuple[TokenScore, ...]]:
-        if not after:
-            raise ValueError(
-                "the first token of a prompt has no probability; put some text before it"
-            )
-        if self.scoring == "llama.cpp":
-            before = yield from self._tokens(after, special=False)
-            return (yield from self._forced(before, text))
-        record = yield from self._remembered(
-            f"{self.base_url}/completions",
-            scoring.echo_body(self.model, after, text),
-            lambda found: scoring.echo_record(found, after, text),
-        )
-        return scoring.read_record(record)
-
-    def tokens(self, text: str) -> Flow[list[Token]]:
-        return (yield from self._tokens(text, special=False))
 
     def _forced(self, before: Sequence[Token], text: str) -> Flow[tuple[TokenScore, ...]]:
         prompt = [token.id for token in before]
@@ -238,7 +194,6 @@ def _requests(
     sampling: Sampling | None,
     answers: Answers | None,
     retry_policy: RetryPolicy | None,
-    scoring: Literal["llama.cpp", "echo"],
 ) -> _Requests:
     return _Requests(
         base_url=base_url.rstrip("/"),
@@ -246,7 +201,6 @@ def _requests(
         sampling=sampling or Sampling(),
         answers=answers,
         retry_policy=retry_policy or RetryPolicy(),
-        scoring=scoring,
     )
 
 
@@ -263,9 +217,8 @@ class OpenAICompatible:
         retry_policy: RetryPolicy | None = None,
         concurrency: int = 4,
         api_key: str | None = None,
-        scoring: Literal["llama.cpp", "echo"] = "llama.cpp",
     ) -> None:
-        self._requests = _requests(base_url, model, sampling, answers, retry_policy, scoring)
+        self._requests = _requests(base_url, model, sampling, answers, retry_policy)
         self._room = threading.BoundedSemaphore(concurrency)
         self._client = httpx2.Client(
             headers=_headers(api_key),
@@ -273,21 +226,13 @@ class OpenAICompatible:
             trust_env=not _is_here(base_url),
         )
 
-    def answer(self, messages: Messages, *, grammar: str | None = None) -> Answer:
+    def answer(self, messages: Messages) -> Answer:
         """Return the answer to these messages.
 
         Raises:
             BackboneError: it gave no answer, or an unreadable one.
         """
-        return self._carry_out(self._requests.chat(messages, grammar=grammar)).answer()
-
-    def choose(self, messages: Messages, grammar: str) -> Answer:
-        """Return the answer restricted to the grammar; llama.cpp only.
-
-        Raises:
-            BackboneError: it gave no answer, or an unreadable one.
-        """
-        return self.answer(messages, grammar=grammar)
+        return self._carry_out(self._requests.chat(messages)).answer()
 
     def chat(
         self,
@@ -295,11 +240,8 @@ class OpenAICompatible:
         *,
         samples: int = 1,
         seed: int | None = None,
-        tools: Sequence[Mapping[str, Any]] = (),
-        grammar: str | None = None,
-        logprobs: bool = False,
     ) -> Reply:
-        """Return the full reply: several samples, tool calls, log-probabilities.
+        """Return the full reply, of several samples if asked for.
 
         A llama.cpp server gives at most as many samples as it has slots.
 
@@ -311,31 +253,8 @@ class OpenAICompatible:
                 messages,
                 samples=samples,
                 seed=seed,
-                tools=tools,
-                grammar=grammar,
-                logprobs=logprobs,
             )
         )
-
-    def score(self, messages: Messages, continuation: str) -> tuple[TokenScore, ...]:
-        """Return the log-probability of each token of a continuation of the messages.
-
-        Raises:
-            BackboneError: it gave no answer, or is not a llama.cpp server.
-        """
-        return self._carry_out(self._requests.score(messages, continuation))
-
-    def score_text(self, text: str, *, after: str = "\n") -> tuple[TokenScore, ...]:
-        """Return the log-probability of each token of a text; no chat, no template.
-
-        Raises:
-            BackboneError: it gave no answer, or cannot score.
-        """
-        return self._carry_out(self._requests.score_text(text, after))
-
-    def tokens(self, text: str) -> int:
-        """Return the number of tokens in a text, as counted by a llama.cpp server."""
-        return len(self._carry_out(self._requests.tokens(text)))
 
     def close(self) -> None:
         """Close the connections."""
@@ -385,7 +304,7 @@ class AsyncOpenAICompatible:
     """The same backbone for thousands of requests on one event loop.
 
     It uses aiohttp, which takes an eighth of httpx2's time per request
-    (docs/log.md).
+    (lab/notebook/2026-11.md).
     """
 
     def __init__(
@@ -398,18 +317,17 @@ class AsyncOpenAICompatible:
         retry_policy: RetryPolicy | None = None,
         concurrency: int = 4,
         api_key: str | None = None,
-        scoring: Literal["llama.cpp", "echo"] = "llama.cpp",
     ) -> None:
-        self._requests = _requests(base_url, model, sampling, answers, retry_policy, scoring)
+        self._requests = _requests(base_url, model, sampling, answers, retry_policy)
         self._concurrency = concurrency
         self._room = asyncio.Semaphore(concurrency)
         self._headers = _headers(api_key)
         self._trust_env = not _is_here(base_url)
         self._session: aiohttp.ClientSession | None = None
 
-    async def answer(self, messages: Messages, *, grammar: str | None = None) -> Answer:
+    async def answer(self, messages: Messages) -> Answer:
         """Return the answer to these messages; see `OpenAICompatible.answer`."""
-        return (await self._carry_out(self._requests.chat(messages, grammar=grammar))).answer()
+        return (await self._carry_out(self._requests.chat(messages))).answer()
 
     async def chat(
         self,
@@ -417,9 +335,6 @@ class AsyncOpenAICompatible:
         *,
         samples: int = 1,
         seed: int | None = None,
-        tools: Sequence[Mapping[str, Any]] = (),
-        grammar: str | None = None,
-        logprobs: bool = False,
     ) -> Reply:
         """Return the full reply; see `OpenAICompatible.chat`."""
         return await self._carry_out(
@@ -427,19 +342,16 @@ class AsyncOpenAICompatible:
                 messages,
                 samples=samples,
                 seed=seed,
-                tools=tools,
-                grammar=grammar,
-                logprobs=logprobs,
             )
         )
 
     async def score(self, messages: Messages, continuation: str) -> tuple[TokenScore, ...]:
-        """Return the log-probability of each token; see `OpenAICompatible.score`."""
-        return await self._carry_out(self._requests.score(messages, continuation))
+        """Return the log-probability of each token of a continuation; llama.cpp only.
 
-    async def score_text(self, text: str, *, after: str = "\n") -> tuple[TokenScore, ...]:
-        """Return the log-probability of each token; see `OpenAICompatible.score_text`."""
-        return await self._carry_out(self._requests.score_text(text, after))
+        Raises:
+            BackboneError: it gave no answer, or is not a llama.cpp server.
+        """
+        return await self._carry_out(self._requests.score(messages, continuation))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -525,13 +437,10 @@ def _chat_record(found: Any, samples: int) -> dict[str, Any]:
     choices = []
     for choice in found["choices"]:
         message = choice["message"]
-        content = (choice.get("logprobs") or {}).get("content")
         choices.append(
             {
                 "text": message.get("content") or "",
                 "finish": choice.get("finish_reason") or "",
-                "tool_calls": message.get("tool_calls") or [],
-                "tokens": [[token["token"], token["logprob"]] for token in content or ()],
             }
         )
     if len(choices) != samples:
@@ -542,9 +451,7 @@ def _chat_record(found: Any, samples: int) -> dict[str, Any]:
     return {
         "choices": choices,
         "input_tokens": int(usage.get("prompt_tokens") or 0),
-        "output_tokens": max(
-            int(usage.get("completion_tokens") or 0), sum(len(one["tokens"]) for one in choices)
-        ),
+        "output_tokens": int(usage.get("completion_tokens") or 0),
         "cached_tokens": int(details.get("cached_tokens") or timings.get("cache_n") or 0),
     }
 
@@ -555,8 +462,6 @@ def _read_reply(record: Mapping[str, Any]) -> Reply:
             Choice(
                 text=choice["text"],
                 finish=choice["finish"],
-                tool_calls=tuple(choice["tool_calls"]),
-                tokens=tuple(TokenScore(text, logprob) for text, logprob in choice["tokens"]),
             )
             for choice in record["choices"]
         ),

@@ -1,6 +1,6 @@
 """Few-shot examples as chat turns, which a language model treats as its own.
 
-In a trial of two games (docs/log.md), a small model given the same examples as
+In a trial of two games (lab/notebook/2026-11.md), a small model given the same examples as
 text went back and forth between two places; given them as turns it won one. They
 are inserted after the method has run, so a method sees the steps of the episode
 and none of an example's.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agora_lab.backbones.base import Answer, Backbone, Chooser, Messages, content_text
+from agora_lab.backbones.base import Answer, Backbone, Messages, content_text
 
 ANOTHER = "Another task."
 """Separates the end of an example from the next task."""
@@ -29,12 +29,6 @@ class WithExamples:
     def answer(self, messages: Messages) -> Answer:
         """Return the answer to the examples and these messages."""
         return self.backbone.answer(with_examples(messages, self.examples))
-
-    def choose(self, messages: Messages, grammar: str) -> Answer:
-        """Return the answer restricted to the grammar."""
-        if not isinstance(self.backbone, Chooser):
-            raise TypeError(f"{type(self.backbone).__name__} cannot be restricted to a grammar")
-        return self.backbone.choose(with_examples(messages, self.examples), grammar)
 
 
 def with_examples(messages: Messages, examples: str) -> Messages:

@@ -1,18 +1,12 @@
 """Scores a text with a backbone: the log-probability of each of its tokens.
 
-OpenAI's chat API does not return that for input text. Two kinds of server do, each
-in its own way:
-
-`llama.cpp` has no echo: /v1/completions accepts the option and ignores it. But its
+OpenAI's chat API does not return that for input text. A llama.cpp server does, in a way: its
 grammars can name tokens by id, and the log-probability it reports for a chosen
 token is the one before grammar and temperature. So the grammar allows only the
 text, and the server generates it with the log-probability of each token. One
 request covers several hundred tokens at generation speed; a cached prompt is not
 read again. For a character of several tokens (an emoji) it reports only the last
 token.
-
-`echo` servers (vLLM, llama-cpp-python, the older OpenAI API) read the text in one
-pass and return its log-probabilities.
 """
 
 import codecs
@@ -122,44 +116,6 @@ def forced_record(found: Any, forced: Sequence[Token]) -> list[list[Any]]:
             f"wrote {len(written) // 2} bytes that differ from the grammar's "
             f"{len(forced)} tokens; is the text longer than the context?"
         )
-    return record
-
-
-def echo_body(model: str, after: str, text: str) -> dict[str, Any]:
-    """Return the request that echoes the prompt with its log-probabilities."""
-    return {
-        "model": model,
-        "prompt": after + text,
-        # Not 0: that means "no limit" to some servers.
-        "max_tokens": 1,
-        "temperature": 0.0,
-        "echo": True,
-        "logprobs": 1,
-    }
-
-
-def echo_record(found: Any, after: str, text: str) -> list[list[Any]]:
-    """Return `[text in hex, log-probability]` per token of the text.
-
-    A token that starts before the text and ends in it counts as part of the text: the
-    tokenizer decides where the two meet.
-
-    Raises:
-        ValueError: the server gave no log-probabilities for the prompt.
-    """
-    given = found["choices"][0].get("logprobs") or {}
-    if not given.get("text_offset") or given["text_offset"][0] != 0:
-        raise ValueError("gave no log-probabilities for the prompt: it does not support echo")
-    record = []
-    end = len(after) + len(text)
-    starts = [*given["text_offset"], end]
-    for logprob, start, next_start in zip(
-        given["token_logprobs"], starts, starts[1:], strict=False
-    ):
-        stop = min(next_start, end)
-        if stop > len(after) and start < end and logprob is not None:
-            piece = (after + text)[max(start, len(after)) : stop]
-            record.append([piece.encode("utf-8", "surrogatepass").hex(), float(logprob)])
     return record
 
 

@@ -99,7 +99,7 @@ def read_shard(text: str) -> tuple[int, int]:
     "--prices", multiple=True, metavar="MODEL", help="Price sheet to bill by; repeatable."
 )
 def report(runs: tuple[Path, ...], out: Path | None, prices: tuple[str, ...]) -> None:
-    """Write a report on RUNS: Markdown, a single HTML page, plots, JSON and the underlying rows.
+    """Write a report on RUNS: Markdown, JSON and the underlying rows.
 
     A run is a folder written by `agora lab grid` or `agora lab play`, or the folder
     of an earlier report: its rows are enough to write the same report again.
@@ -112,7 +112,7 @@ def report(runs: tuple[Path, ...], out: Path | None, prices: tuple[str, ...]) ->
     except (AgoraError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     _print(found)
-    click.echo(f"Report: {folder / 'report.html'}")
+    click.echo(f"Report: {folder / 'report.md'}")
 
 
 COMMANDS: tuple[click.Command, ...] = (grid, report)

@@ -181,8 +181,8 @@ _ORDER = (
     "lot; "
     "prompts of at most {most} tokens first, so that n is large, then up to {limit}, longer ones "
     "left out; at each anchor everything and floor, then, if the gap is at least the margin, "
-    "{first} at 0.25; after {block} anchors of each source the others at 0.25, then newest, "
-    "default and forms_now at 0.15 and 0.5"
+    "{first} at 0.25; after {block} anchors of each source the others at 0.25, then newest and "
+    "forms_now at 0.15 and 0.5"
 )
 
 
@@ -194,7 +194,7 @@ def _passed(folder: Path | None) -> set[str] | None:
 
 def _fixed(sources: Sequence[str], most: int, limit: int) -> dict[str, Any]:
     """Return what a plan says of the methods, the margin, the headline and the order."""
-    from agora_lab.fidelity.judged import DEFAULT, FORMS, MAIN_KEEP, NEWEST
+    from agora_lab.fidelity.judged import FORMS, MAIN_KEEP, NEWEST
     from agora_lab.fidelity.rows import FIRST, GATE, SECOND
     from agora_lab.fidelity.run import BLOCK, MARGIN
 
@@ -203,9 +203,7 @@ def _fixed(sources: Sequence[str], most: int, limit: int) -> dict[str, Any]:
         "margin": MARGIN,
         "why_margin": _WHY,
         "headline": [
-            {"source": name, "ours": ours, "theirs": NEWEST, "keep": MAIN_KEEP}
-            for ours in (FORMS, DEFAULT)
-            for name in sources
+            {"source": name, "ours": FORMS, "theirs": NEWEST, "keep": MAIN_KEEP} for name in sources
         ],
         "methods": [{"method": row.method, "keep": row.keep} for row in (*GATE, *FIRST, *SECOND)],
         "order": _ORDER.format(most=most, limit=limit, first=first, block=BLOCK),

@@ -1,13 +1,11 @@
-"""The `agora lab fidelity` commands on a finished or growing run: its report and its probes."""
+"""The `agora lab fidelity` commands on a finished or growing run: report and copy."""
 
-import time
 from pathlib import Path
 
 import click
 
 from agora.errors import AgoraError
 from agora_lab.cli.fidelity import fidelity
-from agora_lab.cli.progress import progress
 
 _RUN = click.Path(exists=True, file_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -44,12 +42,12 @@ def report(
     beside: tuple[Path, ...],
     compare: tuple[tuple[str, str], ...],
 ) -> None:
-    """Write the report on the run in FOLDER: fidelity.html to look into, .md and .json.
+    """Write the report on the run in FOLDER, as Markdown and JSON.
 
     It is made from the run's files alone, while the run goes on if need be.
     """
     try:
-        from agora_lab.fidelity.report import PAGE_FILE, make
+        from agora_lab.fidelity.report import MARKDOWN_FILE, make
 
         place = out or folder / "report"
         chosen = "" if half == "both" else half
@@ -59,86 +57,7 @@ def report(
     click.echo(f"{found.verdict}.")
     for sentence in found.sentences:
         click.echo(f"- {sentence}")
-    click.echo(f"Report: {place / PAGE_FILE}")
-
-
-@fidelity.command()
-@click.argument("folder", type=_RUN)
-@click.option("--model", type=_RUN, required=True, help="Folder of the judge's weights.")
-@click.option(
-    "--methods",
-    default="everything,floor,newest@0.25,forms_now@0.25,default@0.25",
-    show_default=True,
-    help="Prompts to ask under, as method@keep.",
-)
-@click.option("--probes", type=click.IntRange(1), default=300, show_default=True)
-@click.option(
-    "--each", type=click.IntRange(1), default=4, show_default=True, help="Probes of one anchor."
-)
-@click.option(
-    "--exact",
-    type=click.IntRange(0),
-    default=60,
-    show_default=True,
-    help="Probes that are answered in the model's own words too.",
-)
-@click.option("--half", type=_HALF, default="validation", show_default=True)
-@click.option("--minutes", type=click.FloatRange(0), help="Stop after so long.")
-@click.option(
-    "--arithmetic",
-    type=click.Choice(["auto", "bfloat16", "int8", "float32"]),
-    default="auto",
-    show_default=True,
-    help="What to compute in; auto takes what this machine is fastest in.",
-)
-@click.option("--threads", type=click.IntRange(1), default=2, show_default=True)
-def probes(
-    folder: Path,
-    model: Path,
-    methods: str,
-    probes: int,
-    each: int,
-    exact: int,
-    half: str,
-    minutes: float | None,
-    arithmetic: str,
-    threads: int,
-) -> None:
-    """Ask a run's judge what was seen and done, under each prompt of the run in FOLDER.
-
-    The answers are added to FOLDER/probes.jsonl. Stop it at any time; the same command
-    asks what is missing.
-    """
-    try:
-        from agora_lab.fidelity import likelihood
-        from agora_lab.fidelity.answering import Answering
-        from agora_lab.fidelity.probes import plan, run
-        from agora_lab.fidelity.rendering import Rendering
-
-        planned = plan(
-            folder, half="" if half == "both" else half, probes=probes, each=each, worded=exact
-        )
-        names = methods.split(",")
-        click.echo(f"{len(planned)} probes, {len(names)} prompts each", err=True)
-        if arithmetic == "auto":
-            arithmetic = likelihood.arithmetic()
-        judge, tokenizer = likelihood.load(model, arithmetic=arithmetic, threads=threads)
-        until = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
-        asked = run(
-            folder,
-            planned,
-            Answering(judge.model),
-            Rendering(tokenizer),
-            methods=names,
-            ends=frozenset({tokenizer.eos_token_id}),
-            enough=lambda: time.monotonic() >= until,
-        )
-        with progress(len(planned) * len(names), 0, what="asking") as tick:
-            for one in asked:
-                tick(1, one.source)
-    except (AgoraError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
-    click.echo(f"Report on it with: agora lab fidelity report {folder}")
+    click.echo(f"Report: {place / MARKDOWN_FILE}")
 
 
 @fidelity.command("copy")

@@ -11,7 +11,6 @@ from agora_lab.cli.evaluate import COMMANDS, read_shard
 from agora_lab.cli.fidelity_report import COMMANDS as FIDELITY
 from agora_lab.cli.live import live
 from agora_lab.cli.progress import progress
-from agora_lab.cli.teach import teach
 
 if TYPE_CHECKING:
     from agora_lab.episodes.episode import Episode
@@ -25,7 +24,7 @@ def lab() -> None:
     """Compare ways to shorten prompts on real environments."""
 
 
-for _command in (*COMMANDS, *FIDELITY, live, teach):
+for _command in (*COMMANDS, *FIDELITY, live):
     lab.add_command(_command)
 
 
@@ -35,9 +34,8 @@ for _command in (*COMMANDS, *FIDELITY, live, teach):
     "--backbone",
     default="reader",
     show_default=True,
-    metavar="reader|URL|FOLDER",
-    help="The environment's reader, the base URL of an OpenAI-compatible server, or a student's "
-    "folder (`agora lab teach`).",
+    metavar="reader|URL",
+    help="The environment's reader, or the base URL of an OpenAI-compatible server.",
 )
 @click.option("--model", default="", metavar="NAME", help="Model name to send to the server.")
 @click.option("--method", default="none", show_default=True, metavar="NAME")
@@ -45,12 +43,6 @@ for _command in (*COMMANDS, *FIDELITY, live, teach):
 @click.option("--tasks", type=click.IntRange(1), default=10, show_default=True)
 @click.option("--split", type=click.Choice(_SPLITS), default="test", show_default=True)
 @click.option("--steps", type=click.IntRange(1), help="End episodes after this many steps.")
-@click.option(
-    "--grammar",
-    "held",
-    is_flag=True,
-    help="Restrict a llama.cpp server to actions the environment allows; shown in the cell's name.",
-)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
     "--shard", default="0/1", show_default=True, help="Play only part I of N of the tasks."
@@ -73,7 +65,6 @@ def play(
     tasks: int,
     split: str,
     steps: int | None,
-    held: bool,
     seed: int,
     shard: str,
     out: Path,
@@ -88,7 +79,7 @@ def play(
         from agora_lab.evaluation.grid import MethodEntry, one_cell
         from agora_lab.evaluation.grid_player import LocalGridRun
 
-        actor = _actor(backbone, model, environment, held=held)
+        actor = _actor(backbone, model)
         shortener = MethodEntry(
             name=method,
             method=method,
@@ -119,19 +110,13 @@ def play(
         )
 
 
-def _actor(backbone: str, model: str, environment: str, *, held: bool) -> "BackboneEntry":
-    from agora_lab.evaluation.grid import GRAMMAR, READER, BackboneEntry
+def _actor(backbone: str, model: str) -> "BackboneEntry":
+    from agora_lab.evaluation.grid import READER, BackboneEntry
 
-    if Path(backbone).is_dir():
-        return BackboneEntry(
-            name=model or Path(backbone).resolve().name,
-            make="agora_lab.teaching.player:student",
-            options={"folder": backbone, "world": environment},
-        )
     if backbone == READER:
         return BackboneEntry(name=READER)
-    name = f"{model or 'llm'}{GRAMMAR if held else ''}"
-    return BackboneEntry(name=name, url=backbone, model=model or "llm", grammar=held)
+    name = model or "llm"
+    return BackboneEntry(name=name, url=backbone, model=name)
 
 
 @lab.command()

@@ -6,9 +6,8 @@ import click
 
 from agora.cli.figures import json_option, write_json
 from agora.errors import AgoraError
-from agora_lab.cli.by_hindsight import TOO_SHORT, Labelled, label_by_hindsight
-from agora_lab.cli.by_worth import label_by_worth
 from agora_lab.cli.label_llm import make, plan, run
+from agora_lab.cli.label_logs import TOO_SHORT, Labelled, by_hindsight, by_worth, label_logs
 from agora_lab.cli.label_sources import index_option, log_kind_option
 from agora_lab.halves import HALVES, Half
 
@@ -57,7 +56,7 @@ def hindsight(
     trajectories contain your log data and stay where you write them.
     """
     try:
-        done = label_by_hindsight(paths, out, log_kind=log_kind, source=source, index=index)
+        done = label_logs(paths, out, by_hindsight, log_kind=log_kind, source=source, index=index)
     except (AgoraError, OSError) as error:
         raise click.ClickException(str(error)) from error
     _account(done, json_out)
@@ -125,11 +124,10 @@ def worth(
     try:
         from agora_lab.labelling.worth import WorthSettings
 
-        done = label_by_worth(
+        done = label_logs(
             paths,
             out,
-            settings=WorthSettings(anchors=anchors, calls=calls),
-            half=half,
+            by_worth(WorthSettings(anchors=anchors, calls=calls), half=half),
             log_kind=log_kind,
             source=source,
             index=index,

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from agora_lab.labelling.plan import PlanSettings, Summary
 
 _KINDS = ("counterfactual", "likelihood")
-_SHOWN = ("as written", "reversed", "none")
 
 _plans = click.argument(
     "plans",
@@ -83,13 +82,6 @@ _answers = click.option(
 @click.option("--candidates", type=click.IntRange(1), help="Most candidates per anchor.")
 @click.option("--longest", type=click.IntRange(1), metavar="TOKENS", help="Longest prompt.")
 @click.option(
-    "--examples",
-    type=click.Choice(_SHOWN),
-    default="as written",
-    show_default=True,
-    help="Order of the environment's examples; reversed gives another form of the same prompt.",
-)
-@click.option(
     "--world", default="", metavar="NAME", help="Environment whose actions the logs hold, if any."
 )
 @click.option(
@@ -116,7 +108,6 @@ def plan(
     kinds: tuple[Any, ...],
     stop: tuple[str, ...],
     trajectories: int | None,
-    examples: Any,
     world: str,
     any_split: bool,
     log_kind: str | None,
@@ -141,7 +132,6 @@ def plan(
             **given,
         )
         wanted = Wanted(
-            examples=examples,
             world=world,
             any_split=any_split,
             log_kind=log_kind,
@@ -225,9 +215,6 @@ def _plan_in_words(
     help="Most samples per request; llama.cpp allows as many as it has slots.",
 )
 @click.option(
-    "--scoring", type=click.Choice(("llama.cpp", "echo")), default="llama.cpp", show_default=True
-)
-@click.option(
     "--key-variable",
     default="",
     metavar="NAME",
@@ -249,7 +236,6 @@ def run(
     concurrency: int,
     askers: int,
     samples_at_once: int | None,
-    scoring: Any,
     key_variable: str,
     price: str | None,
     ray_address: str | None,
@@ -273,7 +259,6 @@ def run(
                 Backbone(
                     address=url,
                     model=named,
-                    scoring=scoring,
                     samples_at_once=samples_at_once,
                     key_variable=key_variable,
                 ),

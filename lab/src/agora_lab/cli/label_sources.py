@@ -2,8 +2,7 @@
 
 import heapq
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
@@ -15,18 +14,17 @@ import click
 from agora.adapters import parse
 from agora.core.trajectory import Trajectory
 from agora.errors import AgoraError
-from agora.logs import KINDS, Recording, Tally, read_logs
+from agora.logs import Recording, Tally
+from agora_lab.recorded import KINDS, read_logs
 
 if TYPE_CHECKING:
-    from agora_lab.episodes.played_cells import PlayedCell
-    from agora_lab.labelling.cases import Case, Examples
+    from agora_lab.labelling.cases import Case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which part of the sources to use, and how to show it."""
+    """Which part of the sources to use."""
 
-    examples: "Examples" = "as written"
     world: str = ""
     """The environment whose actions the logs hold."""
     any_split: bool = False
@@ -62,35 +60,21 @@ def _is_run(source: Path) -> bool:
 
 def _played(source: Path, wanted: Wanted) -> Iterator["Case"]:
     from agora_lab.environments import world
-    from agora_lab.episodes.run import read_episodes
+    from agora_lab.episodes.run import read_episodes, read_settings
     from agora_lab.labelling.cases import from_episode
 
-    cells = trainable_cells(source, any_split=wanted.any_split)
-    examples_of = {name: world(name).examples for name in {cell.environment for cell in cells}}
+    grid = read_settings(source)["grid"]
+    splits = {backbone["split"] or grid["split"] for backbone in grid["backbones"]}
+    if "test" in splits and not wanted.any_split:
+        raise click.ClickException(
+            f"{source} was played on the test split, which must not be trained on; play with "
+            "--split train, or pass --any-split if no scorer will see the labels"
+        )
+    examples = {name: world(name).examples for name in grid["environments"]}
     for episode in read_episodes(source):
-        examples = examples_of[episode.cell.environment]
-        case = from_episode(episode, examples=examples, order=wanted.examples)
+        case = from_episode(episode, examples=examples[episode.cell.environment])
         if case is not None:
             yield case
-
-
-def trainable_cells(run: Path, *, any_split: bool) -> "tuple[PlayedCell, ...]":
-    """Return the cells of a run, of a grid or of one cell.
-
-    Raises:
-        ClickException: a cell was played on test tasks, which must not be trained on.
-    """
-    from agora_lab.episodes.played_cells import cells_of
-
-    cells = cells_of(run)
-    tested = sorted({cell.environment for cell in cells if cell.split == "test"})
-    if tested and not any_split:
-        raise click.ClickException(
-            f"{run} was played on the test split of {', '.join(tested)}, which must not be "
-            "trained on; play with --split train, or pass --any-split if no scorer will see the "
-            "labels"
-        )
-    return cells
 
 
 def _recorded(source: Path, wanted: Wanted) -> Iterator["Case"]:
@@ -162,19 +146,3 @@ def task_of(recording: Recording, trajectory: Trajectory) -> str:
 def name_of(path: Path) -> str:
     """Return the default name of a source."""
     return path.name if path.is_dir() else path.name.partition(".")[0]
-
-
-@contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show progress on a terminal; call the yielded function after each part."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Left
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Left())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as shown:
-        bar = shown.add_task(what, total=total or None)
-        yield lambda: shown.advance(bar)

@@ -3,9 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,11 +11,11 @@ import click
 from agora.cli.figures import json_option, write_json
 from agora.cli.options import scorer_option
 from agora.errors import AgoraError
+from agora.scorers.built_in import BUILT_IN
 from agora.scorers.bundle import MANIFEST, Bundle, read_bundle
 from agora.scorers.features import SHIPPED
-from agora.scorers.load import available, load_scorer, minilm_folder
-from agora_lab.cli.label_sources import log_kind_option, progress
-from agora_lab.cli.train import labels_of, labels_or_logs
+from agora.scorers.load import load_scorer
+from agora_lab.cli.progress import progress
 
 if TYPE_CHECKING:
     from agora_lab.training.metrics import Interval
@@ -47,19 +45,11 @@ def scorer() -> None:
 )
 @click.option("--most-tasks", type=click.IntRange(1), metavar="N", help="Use only this many tasks.")
 @json_option("all figures")
-@click.option(
-    "--plot",
-    "plot_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Plot ranking and calibration, as .svg or .png.",
-)
 def report(
     files: tuple[Path, ...],
     names: tuple[str, ...],
     most_tasks: int | None,
     json_out: str | None,
-    plot_file: Path | None,
 ) -> None:
     """Compare scorers on LABELS: ranking, calibration and time, with intervals by task.
 
@@ -71,72 +61,19 @@ def report(
         from agora_lab.training.report import compare
 
         questions = list(read_questions(files, newest=True))
-        chosen = names or tuple(available())
+        chosen = names or tuple(BUILT_IN)
         questions, remarks = _unseen(questions, files, chosen)
         if most_tasks is not None:
             questions = _some(questions, most_tasks)
         if not questions:
             raise click.ClickException("no labels are left to compare on")
         scorers = {_short(name): load_scorer(name) for name in chosen}
-        with _bar(len(questions)) as advance:
-            found = compare(scorers, questions, remarks=remarks, progress=advance)
+        with progress(len(questions), 0, what="scoring") as tick:
+            found = compare(scorers, questions, remarks=remarks, progress=lambda: tick(1, ""))
     except AgoraError as error:
         raise click.ClickException(str(error)) from error
     taken = write_json(json_out, found.as_json(), indent=1)
     _print(found, to_stderr=taken)
-    if plot_file:
-        try:
-            from agora_lab.training.plots import draw
-        except AgoraError as error:
-            raise click.ClickException(str(error)) from error
-        draw(found, plot_file)
-        click.echo(f"Plot: {plot_file}", err=taken)
-
-
-@scorer.command()
-@labels_or_logs
-@click.option("--folds", type=click.IntRange(2, 50), default=5, show_default=True)
-@click.option("--seed", type=int, default=42, show_default=True)
-@log_kind_option
-@json_option("the figures")
-def own(
-    files: tuple[Path, ...], folds: int, seed: int, log_kind: str | None, json_out: str | None
-) -> None:
-    """Say whether training on your own LOGS is worth it.
-
-    Trees are trained on all tasks but some, and compared with the shipped ones on those: how much
-    of what later actions need stays when a quarter of the old tokens does. With several LOGS or
-    LABELS each is held out whole: give one for each session, project or repository.
-    """
-    try:
-        from agora_lab.training.own import compare
-        from agora_lab.training.worth import read_edits
-
-        edits, groups = [], []
-        with TemporaryDirectory() as folder:
-            for number, path in enumerate(files):
-                labels = labels_of((path,), Path(folder) / str(number), log_kind=log_kind)
-                for edit in read_edits(labels, newest=True):
-                    edits.append(edit)
-                    groups.append(str(path) if len(files) > 1 else edit.task)
-        if len(set(groups)) == 1:
-            # All of it is one project: then one conversation after the other.
-            groups = [edit.data for edit in edits]
-        with progress("training and comparing", min(folds, len(set(groups)))) as advance:
-            found = compare(edits, groups, folds=folds, seed=seed, done=advance)
-    except AgoraError as error:
-        raise click.ClickException(str(error)) from error
-    taken = write_json(json_out, asdict(found), indent=1)
-    kind = "logs" if len(files) > 1 else "tasks or conversations"
-    for line in (
-        f"At {found.edits:,} edits of {found.groups:,} {kind}, each held out from its training,",
-        "of what later actions need a quarter of the tokens keeps:",
-        f"  shipped trees     {_said(found.shipped)}",
-        f"  trees of your own {_said(found.own)}",
-        f"  difference        {_signed(found.ahead)}",
-        found.verdict,
-    ):
-        click.echo(line, err=taken)
 
 
 def _unseen(
@@ -174,8 +111,6 @@ def _unseen(
 
 
 def _folder(name: str) -> Path:
-    if name == "embedding":
-        return minilm_folder()
     return SHIPPED if name == "features" else Path(name)
 
 
@@ -200,34 +135,12 @@ def _short(name: str) -> str:
     return Path(name).name if Path(name).is_dir() else name
 
 
-class _bar:  # noqa: N801 - read as a function
-    """A progress bar on standard error."""
-
-    def __init__(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self._progress = Progress(console=Console(stderr=True), transient=True)
-        self._task = self._progress.add_task("scoring", total=total)
-
-    def __enter__(self) -> Any:
-        self._progress.start()
-        return lambda: self._progress.advance(self._task)
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-
 def _said(interval: "Interval") -> str:
     value, low, high = (
         f"{number:.3f}".replace("0.", ".", 1)
         for number in (interval.value, interval.low, interval.high)
     )
     return f"{value} [{low}, {high}]"
-
-
-def _signed(interval: "Interval") -> str:
-    return f"{interval.value:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
 
 
 def _print(found: "Report", *, to_stderr: bool) -> None:

@@ -14,17 +14,17 @@ import agora
 from agora.errors import AgoraError
 from agora.scorers.bundle import write_bundle
 from agora.scorers.features import WEIGHTS
-from agora.scorers.load import minilm_folder
 from agora.scorers.structure import FEATURES, VALUES
 from agora.scorers.tables import write
 from agora.scorers.worth import ACTION, NAMED, OBSERVATION
-from agora_lab.cli.by_hindsight import TOO_SHORT, label_by_hindsight
-from agora_lab.cli.by_worth import label_by_worth
+from agora_lab.cli.label_logs import TOO_SHORT, by_hindsight, by_worth, label_logs
 from agora_lab.cli.label_sources import index_option, log_kind_option
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+    from rich.status import Status
 
+    from agora_lab.cli.label_logs import Labeller
     from agora_lab.training.export import Parity
     from agora_lab.training.features import Examples
     from agora_lab.training.questions import Question
@@ -38,7 +38,7 @@ labels_or_logs = click.argument(
     metavar="LABELS|LOGS...",
     type=click.Path(exists=True, path_type=Path),
 )
-SCORERS = ("features", "worth", "embedding", "cross_encoder")
+SCORERS = ("features", "worth", "cross_encoder")
 
 
 @click.command()
@@ -55,8 +55,8 @@ SCORERS = ("features", "worth", "embedding", "cross_encoder")
     "--encoder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Folder of the encoder: config.json, model.safetensors, tokenizer.json.  "
-    "[default for embedding: the encoder in agora-context-minilm]",
+    help="Folder of the encoder: config.json, model.safetensors, tokenizer.json "
+    "(cross_encoder only).",
 )
 @click.option(
     "--hold-out",
@@ -77,11 +77,6 @@ SCORERS = ("features", "worth", "embedding", "cross_encoder")
     "--minutes", type=click.FloatRange(0), help="Stop training an encoder after this long."
 )
 @click.option(
-    "--balance",
-    is_flag=True,
-    help="Weight sources equally, however many needed pairs each has (features only).",
-)
-@click.option(
     "--soft",
     is_flag=True,
     help="Use labels as probabilities instead of thresholding them at 0.5 (features only).",
@@ -97,7 +92,6 @@ def train(
     hold_out: float,
     full_epochs: int | None,
     minutes: float | None,
-    balance: bool,
     soft: bool,
     seed: int,
     log_kind: str | None,
@@ -118,7 +112,6 @@ def train(
         hold_out=hold_out,
         full_epochs=full_epochs,
         seconds=None if minutes is None else 60 * minutes,
-        balance=balance,
         soft=soft,
         seed=seed,
     )
@@ -145,13 +138,12 @@ def labels_of(
     made = out / "work" / f"{how}.parquet"
     try:
         made.parent.mkdir(parents=True, exist_ok=True)
+        labeller: Labeller = by_hindsight
         if how == "worth":
             from agora_lab.labelling.worth import WorthSettings
 
-            settings = WorthSettings(anchors=_ANCHORS)
-            done = label_by_worth(logs, made, settings=settings, log_kind=log_kind, index=index)
-        else:
-            done = label_by_hindsight(logs, made, log_kind=log_kind, index=index)
+            labeller = by_worth(WorthSettings(anchors=_ANCHORS))
+        done = label_logs(logs, made, labeller, log_kind=log_kind, index=index)
     except (AgoraError, OSError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"By {how}: {done.account()}")
@@ -180,7 +172,6 @@ class _Plan:
     hold_out: float
     full_epochs: int | None
     seconds: float | None
-    balance: bool
     soft: bool
     seed: int
 
@@ -216,24 +207,6 @@ class _Plan:
         for path in self.files:
             for one in read_labels(path):
                 yield one.source, f"{one.source}/{one.task}"
-
-
-def _train_embedding(plan: _Plan) -> None:
-    from agora_lab.training.embedding import EmbeddingSettings, train_embedding
-
-    encoder = plan.encoder or minilm_folder()
-    settings = EmbeddingSettings(seed=plan.seed)
-    with _progress() as progress:
-        trained = train_embedding(
-            plan.questions(), encoder, plan.out, settings, about=plan.about(), progress=progress
-        )
-    auc = trained.metrics["held_out"]["all"]["auc"]
-    said = (
-        "too few needed steps to measure"
-        if auc is None
-        else "AUC {:.3f} [{:.3f}, {:.3f}]".format(*auc)
-    )
-    click.echo(f"On held-out tasks: {said}. {_parity(trained.parity)}")
 
 
 def _train_cross_encoder(plan: _Plan) -> None:
@@ -272,15 +245,21 @@ def _progress() -> "Progress":
     return Progress(console=Console(stderr=True), transient=True)
 
 
+def _status(text: str) -> "Status":
+    """Return a line that is shown on a terminal while training goes on without telling how far."""
+    from rich.console import Console
+
+    return Console(stderr=True).status(text)
+
+
 def _train_features(plan: _Plan) -> None:
-    from agora_lab.training.features import BALANCED, TreeSettings, examples_of
+    from agora_lab.training.features import TreeSettings, examples_of
     from agora_lab.training.features import train as train_features
 
     examples = examples_of(plan.questions())
-    settings = TreeSettings(
-        seed=plan.seed, most_needed=BALANCED if plan.balance else None, soft=plan.soft
-    )
-    trained = train_features(examples, features=FEATURES, values=VALUES, settings=settings)
+    settings = TreeSettings(seed=plan.seed, soft=plan.soft)
+    with _status(f"training trees on {len(examples.labels):,} pairs"):
+        trained = train_features(examples, features=FEATURES, values=VALUES, settings=settings)
     about = plan.about()
     metrics = {**trained.metrics, **_by_source(examples), **about}
     write_bundle(
@@ -313,10 +292,11 @@ def _train_worth(plan: _Plan) -> None:
         # All of it is one project: conversations take the place of tasks, and none is held out.
         edits = [replace(edit, task=edit.data) for edit in read_edits(plan.files)]
         plan = replace(plan, hold_out=0.0)
-        click.echo("All labels are of one project: nothing is held out; see agora scorer own")
+        click.echo("All labels are of one project: nothing is held out")
     else:
         edits = list(read_edits(plan.files, without=without if plan.hold_out else ()))
-    trained = train_worth(edits, seed=plan.seed)
+    with _status(f"training trees on {len(edits):,} edits"):
+        trained = train_worth(edits, seed=plan.seed)
     about = plan.about()
     metrics: dict[str, Any] = {
         model: {**one.metrics, "trees": one.trees, **_by_source(examples_of(edits, model))}
@@ -382,6 +362,5 @@ def _card(metrics: dict[str, object]) -> str:
 _TRAINERS: dict[str, Callable[[_Plan], None]] = {
     "features": _train_features,
     "worth": _train_worth,
-    "embedding": _train_embedding,
     "cross_encoder": _train_cross_encoder,
 }

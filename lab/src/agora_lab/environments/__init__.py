@@ -11,7 +11,6 @@ NAMES = (
     "alfworld",
     "chains",
     "desk",
-    "households",
     "scienceworld",
     "shop_orders",
     "webshop",

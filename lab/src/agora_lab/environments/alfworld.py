@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from agora_lab.environments.alfworld_games import Player
-from agora_lab.environments.base import Allowed, Outcome, Start, World
+from agora_lab.environments.base import Outcome, Start, World
 from agora_lab.environments.data import read_splits
 
 NAME = "alfworld"
@@ -73,10 +73,6 @@ class AlfWorld:
             terminated=self._won,
             valid=feedback != NOTHING,
         )
-
-    def allowed(self) -> Allowed:
-        """Return every action that would do something now, sorted."""
-        return Allowed(actions=tuple(self._player.commands()))
 
     def close(self) -> None:
         """Give back the planner's library."""

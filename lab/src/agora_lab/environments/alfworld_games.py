@@ -53,10 +53,6 @@ _SHOWN = re.compile(r"\{(\w+)")
 """What a command template shows: its conditions hold for every action that can be done."""
 
 
-Facts = frozenset[tuple[str, ...]]
-"""What holds in a house: `("inreceptacle", "mug 1", "desk 2")`."""
-
-
 def games_folder() -> Path:
     """Return the folder of the unpacked games; the first call unpacks them.
 
@@ -147,15 +143,6 @@ class Player:
     def commands(self) -> tuple[str, ...]:
         """Return every command that would do something now, sorted."""
         return tuple(self._game.unwrapped.state["admissible_commands"])
-
-    def facts(self) -> Facts:
-        """Return what holds now, with the names that the game's texts use."""
-        game = self._game.unwrapped
-        names = {key: info.name for key, info in game._entity_infos.items()}
-        return frozenset(
-            (fact.name, *((names.get(one.name) or one.name).strip() for one in fact.arguments))
-            for fact in game._pddl_state.facts
-        )
 
     def close(self) -> None:
         """Release the planner's library. Nothing can be played afterwards."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,25 +40,6 @@ class Environment(Protocol):
 
     def close(self) -> None:
         """Release processes, sockets and memory."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allowed:
-    """What an agent may do now, for backbones that can be restricted to it."""
-
-    actions: tuple[str, ...]
-    """Complete actions, verbatim."""
-    verbs: tuple[str, ...] = ()
-    """Actions with free text: `search` stands for `search[anything]`."""
-
-
-@runtime_checkable
-class Choosing(Protocol):
-    """An environment that can list its allowed actions."""
-
-    def allowed(self) -> Allowed:
-        """Return every action that would do something now."""
         ...
 
 

@@ -141,17 +141,6 @@ class Chains:
         """Stop the simulator."""
         self._house.close()
 
-    @property
-    def wanted(self) -> tuple[str, ...]:
-        """The things that the newest request is about, if what was said does not tell where."""
-        request = self.requests[min(self.at, len(self.requests) - 1)]
-        if request.to is not None:
-            return (self.carried[request.to].name,) if request.to in self.carried else ()
-        if any(one.thing == request.thing for one in self.requests[: self.at]):
-            return ()
-        names = {item.name for item in self._before.values()}
-        return tuple(sorted(name for name in names if is_of(request.thing, name)))
-
     def _said(self) -> Outcome:
         now = items(self._house.tree())
         moved = self._moved(now)

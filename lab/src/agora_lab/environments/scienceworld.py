@@ -99,12 +99,6 @@ class ScienceWorld:
             "test": tuple(env.get_variations_test()),
         }
 
-    def gold(self, task: str) -> Sequence[str]:
-        """Return actions that solve the task, from the simulator's own planner. For examples."""
-        name, _, variation = task.rpartition("/")
-        self._env.load(name, int(variation), self._simplification, True)
-        return tuple(self._env.get_gold_action_sequence())
-
     def look(self) -> str:
         """Return what `look around` would show now, without a moment passing."""
         return _tidy(self._env.look())

@@ -106,15 +106,6 @@ class ShopOrders:
     def close(self) -> None:
         """Give back nothing: a shop holds nothing but memory."""
 
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """What the newest order needs of the one that it points to, and does not say."""
-        order = self.orders[len(self.bought) - 1]
-        if order.again is not None:
-            bought = self.bought[order.again]
-            return (bought[0], *bought[1].values()) if bought else ()
-        return (self._cheaper(order.pair),) if order.looked is not None else ()
-
     def _begin(self) -> None:
         self._used = 0
         self._over = False

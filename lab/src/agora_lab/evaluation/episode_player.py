@@ -7,10 +7,8 @@ from time import perf_counter, process_time
 from typing import Any
 
 from agora.core.tokens import EstimatedTokens
-from agora_lab.backbones import Answer, Backbone, Chooser, Messages, prompt_text
-from agora_lab.backbones.grammar import one_of
+from agora_lab.backbones import Backbone, prompt_text
 from agora_lab.environments import Environment, World
-from agora_lab.environments.base import Choosing
 from agora_lab.episodes.episode import Cell, Episode, Move, Timing
 from agora_lab.methods.base import Method
 
@@ -29,9 +27,6 @@ class Player:
     method: Method
     most_steps: int | None = None
     """Where an episode ends at the latest; defaults to the world's limit."""
-    held: bool = False
-    """Whether the backbone is restricted to the actions the environment allows. The name of the
-    cell's backbone must say so."""
 
     def play(self, task: str) -> tuple[Episode, Timing]:
         """Return the episode of a task, and how long its parts took."""
@@ -51,7 +46,7 @@ class Player:
             with spent("method"):
                 shortened = self.method.shorten(messages)
             with spent("backbone"):
-                answer = self._answer(shortened.messages)
+                answer = self.backbone.answer(shortened.messages)
             action = world.extract(answer.text)
             with spent("environment"):
                 outcome = self.environment.step(action)
@@ -88,17 +83,6 @@ class Player:
             ended=ended,
         )
         return episode, spent.timing(episode.key, len(moves))
-
-    def _answer(self, messages: Messages) -> Answer:
-        if not self.held:
-            return self.backbone.answer(messages)
-        if not (isinstance(self.environment, Choosing) and isinstance(self.backbone, Chooser)):
-            raise TypeError(
-                f"{self.cell.environment} cannot list its allowed actions, or {self.cell.backbone} "
-                "cannot be restricted to them; play it without a grammar"
-            )
-        allowed = self.environment.allowed()
-        return self.backbone.choose(messages, one_of(allowed.actions, verbs=allowed.verbs))
 
 
 def _refer(

@@ -10,8 +10,6 @@ from agora_lab.episodes.episode import Cell
 from agora_lab.methods import target_of
 
 READER = "reader"
-GRAMMAR = "+grammar"
-"""Suffix for the name of a backbone restricted to the actions the environment allows."""
 PRICES = (
     "gpt-4o-mini",
     "gpt-5-mini",
@@ -45,8 +43,6 @@ class BackboneEntry:
     """Base URL of an OpenAI-compatible server; empty for the readers."""
     model: str = ""
     """The server's name for the model; defaults to `name`."""
-    grammar: bool = False
-    """Whether a llama.cpp server is restricted to the actions the environment allows."""
     max_tokens: int = 64
     concurrency: int = 4
     make: str = ""
@@ -253,11 +249,6 @@ def checked(grid: Grid) -> Grid:
         _known("methods", backbone.methods, [one.name for one in grid.methods], backbone.name)
         if backbone.reads and backbone.name != READER:
             raise GridError(f"has a backbone {backbone.name!r} that is not a reader and has no url")
-        if backbone.grammar and GRAMMAR not in backbone.name:
-            raise GridError(
-                f"restricts {backbone.name!r} to a grammar, which makes it another backbone: "
-                f"name it {backbone.name}{GRAMMAR} and set its model"
-            )
     for method in grid.methods:
         try:
             target_of(method.method, method.keep_ratio)

@@ -215,7 +215,6 @@ class GridPlayer:
             backbone=backbone,
             method=self._methods[key],
             most_steps=self.grid.steps,
-            held=entry.grammar,
         )
 
     def _backbone(self, cell: Cell, entry: BackboneEntry, chosen: World) -> Backbone:

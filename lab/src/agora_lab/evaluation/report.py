@@ -1,4 +1,4 @@
-"""The report of a run: tables, plots, the audit, and provenance.
+"""The report of a run: tables, the audit, and provenance, as Markdown and JSON.
 
 It is a function of the rows alone: made twice, from a copy, or from the rows of
 an earlier report, it is the same bytes.
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from agora.core.prices import PriceSheet, sheet_for
-from agora_lab.evaluation import plots
-from agora_lab.evaluation.blocks import Block, Entry, Figure, Heading, Table, Text
+from agora_lab.backbones import readers
+from agora_lab.environments.data import read_splits
 from agora_lab.evaluation.grid import PRICES
-from agora_lab.evaluation.page import page
+from agora_lab.evaluation.markdown import bold, document, heading, table
 from agora_lab.evaluation.results import (
     ALPHA,
     FLOOR,
@@ -25,7 +25,6 @@ from agora_lab.evaluation.results import (
 )
 from agora_lab.evaluation.rows import gather, write
 from agora_lab.evaluation.statistics import Estimate, Resampled
-from agora_lab.evaluation.verdict import verdict
 
 NO_CACHE = "no cache"
 
@@ -56,16 +55,10 @@ def sheets_of(names: Sequence[str]) -> dict[str, PriceSheet]:
 def texts(found: Results) -> dict[str, str]:
     """Return the files of a report by name."""
     title = "Report on " + ", ".join(dict.fromkeys(_names(found)))
-    blocks = list(_blocks(found, title))
-    files = {
-        "report.md": "\n\n".join(block.markdown() for block in blocks) + "\n",
-        "report.html": page(title, blocks),
+    return {
+        "report.md": document(_parts(found, title)),
         "report.json": json.dumps(value(found), indent=1, sort_keys=True) + "\n",
     }
-    for block in blocks:
-        if isinstance(block, Figure):
-            files[f"{block.name}.svg"] = block.svg
-    return files
 
 
 def value(found: Results) -> dict[str, Any]:
@@ -80,65 +73,82 @@ def value(found: Results) -> dict[str, Any]:
             for run in found.material.runs
         ],
         "sheets": found.material.sheets,
-        "verdict": verdict(found, _chosen_sheet(found)).headline,
         "cells": [cell.value() for cell in found.cells],
         "skipped": found.skipped(),
         "failures": found.failures(),
     }
 
 
-def _blocks(found: Results, title: str) -> Iterator[Block]:
-    yield Heading(title, 1)
-    yield verdict(found, _chosen_sheet(found))
+def _parts(found: Results, title: str) -> Iterator[str]:
+    yield heading(title, 1)
     yield from _reading(found)
     yield from _rewards(found)
-    yield from _pareto(found)
     yield from _bills(found)
     yield from _behaviour(found)
-    yield from _audit_blocks(found)
-    yield from _origin_blocks(found)
+    yield from _audits(found)
+    yield from _origins(found)
 
 
-def _reading(found: Results) -> Iterator[Block]:
+def _reading(found: Results) -> Iterator[str]:
     cells, rows = found.cells, found.material.rows
-    yield Heading("How to read it")
-    yield Text(
+    yield heading("How to read it")
+    yield (
         f"{len(rows):,} episodes in {len(cells)} cells; {len(found.methods)} methods; "
         f"{sum(cell.audit.admitted for cell in cells)} cells admitted by the audit, "
         f"{len(found.skipped())} skipped with a reason. Intervals are 95 %, by bootstrap over "
         "tasks (10,000 resamples)."
     )
     if any(cell.reader for cell in cells):
-        yield Text(
+        yield (
             "`reader` is a program that acts only on what the prompt says. It is a test "
             "instrument: it shows whether the needed facts were still there, and says nothing "
             "about how a language model would act."
         )
+        for environment in dict.fromkeys(cell.environment for cell in cells if cell.reader):
+            known = _kinds_played(environment)
+            if known is not None:
+                yield (
+                    f"In {environment} the reader plays {known[0]} of the {known[1]} kinds of "
+                    "task, those that it can do: its figures are of these only."
+                )
 
 
-def _rewards(found: Results) -> Iterator[Block]:
-    yield Heading("Reward and retention")
-    yield Text(
+def _kinds_played(environment: str) -> tuple[int, int] | None:
+    """Return how many kinds of task a reader plays and how many there are; None if it plays all.
+
+    >>> _kinds_played("scienceworld"), _kinds_played("desk")
+    ((14, 30), None)
+    """
+    if environment not in readers.NAMES:
+        return None
+    kinds = {task.partition("/")[0] for own in read_splits(environment).values() for task in own}
+    played = sum(readers.claims(environment, kind) for kind in kinds)
+    return None if played == len(kinds) else (played, len(kinds))
+
+
+def _rewards(found: Results) -> Iterator[str]:
+    yield heading("Reward and retention")
+    yield (
         "Mean reward, percent of the reward of `none` retained on the same tasks, interval of "
         "the reward, and number of tasks; `no edit` where the method changed no call. Marks: "
         "different from `none` (n), from the floor (f) or from the floor grown to the same budget "
         f"(g) with p < {ALPHA} by paired Wilcoxon after Holm."
     )
     for backbone, environments in _by_backbone(found):
-        yield Heading(backbone, 3)
+        yield heading(backbone, 3)
         rows = []
         for method in found.methods:
             own = [found.cell(environment, backbone, method) for environment in environments]
             if any(own):
                 rows.append([_named(method), *(_reward(cell) for cell in own)])
-        yield Table(["method", *environments], rows)
+        yield table(["method", *environments], rows)
 
 
-def _reward(cell: CellResult | None) -> Entry:
+def _reward(cell: CellResult | None) -> str:
     if cell is None:
-        return Entry("")
+        return ""
     if not cell.audit.admitted:
-        return Entry("not admitted", "bad")
+        return "not admitted"
     reward = cell.reward.estimate
     marks = "".join(
         letter
@@ -148,44 +158,12 @@ def _reward(cell: CellResult | None) -> Entry:
     kept = f" ({100 * cell.retention.estimate.value:.0f})" if cell.retention else ""
     text = f"{_short(reward.value)}{kept}{f' {marks}' if marks else ''}\n{_interval(reward)}"
     idle = "" if cell.edited or cell.method == NONE else "\nno edit"
-    return Entry(f"{text} n={reward.n}{idle}")
+    return f"{text} n={reward.n}{idle}"
 
 
-def _pareto(found: Results) -> Iterator[Block]:
-    chosen = _chosen_sheet(found)
-    if not chosen:
-        return
-    for backbone, environments in _by_backbone(found):
-        panels = []
-        for environment in environments:
-            points = []
-            for method in found.methods:
-                cell = found.cell(environment, backbone, method)
-                if cell and cell.audit.admitted:
-                    dollars, reward = cell.bills[chosen].dollars.estimate, cell.reward.estimate
-                    cost, gain = _mark(dollars, 1_000), _mark(reward)
-                    points.append(plots.Point(method, _kind(method), cost, gain))
-            panels.append((environment, points))
-        yield Figure(
-            f"pareto-{_slug(backbone)}",
-            plots.scatter(panels, x_title="dollars per 1,000 tasks", y_title="mean reward"),
-            f"Cost and quality, {backbone}: mean reward against the bill with the prefix cache "
-            f"({chosen}). Up and to the left is better; the dashed line joins what nothing beats.",
-        )
-
-
-def _chosen_sheet(found: Results) -> str:
-    """Return the sheet of what is told by one: the middle of the field.
-
-    A cached read at a tenth of the price, a write at a quarter more.
-    """
-    sheets = list(found.material.sheets)
-    return next((name for name in sheets if name.startswith("claude")), next(iter(sheets), ""))
-
-
-def _bills(found: Results) -> Iterator[Block]:
-    yield Heading("Compression and the bill")
-    yield Text(
+def _bills(found: Results) -> Iterator[str]:
+    yield heading("Compression and the bill")
+    yield (
         "Effective compression is the mean over tasks of the input tokens of `none` divided by the "
         "method's own, so longer episodes count against it. Call by call: the tokens the same "
         "calls would have sent uncompressed, divided by those they sent. Bills are ratios to "
@@ -198,72 +176,30 @@ def _bills(found: Results) -> Iterator[Block]:
     sheets = list(found.material.sheets)
     for backbone, environments in _by_backbone(found):
         for environment in environments:
-            yield Heading(f"{environment}, {backbone}", 3)
+            yield heading(f"{environment}, {backbone}", 3)
             rows = []
             for method in found.methods:
                 cell = found.cell(environment, backbone, method)
                 if cell is None:
                     continue
-                row = [_named(method), Entry(_told(cell.compression, 2))]
-                row += [Entry(_told(cell.by_call, 2)), *(_bill(cell, sheet) for sheet in sheets)]
+                row = [_named(method), _told(cell.compression, 2)]
+                row += [_told(cell.by_call, 2), *(_bill(cell, sheet) for sheet in sheets)]
                 rows.append(row)
-            yield Table(["method", "compression", "call by call", *sheets], rows)
-    yield from _compression_figure(found)
-    yield from _bill_figures(found)
+            yield table(["method", "compression", "call by call", *sheets], rows)
 
 
-def _bill(cell: CellResult, sheet: str) -> Entry:
+def _bill(cell: CellResult, sheet: str) -> str:
     bill = cell.bills[sheet]
     dollars = f"({1_000 * bill.dollars.estimate.value:.3g})"
     if bill.ratio is None:
-        return Entry(dollars)
+        return dollars
     ratio = bill.ratio.estimate
-    kind = "good" if ratio.high < 1 else "bad" if ratio.low > 1 else ""
-    return Entry(f"{ratio.value:.2f} {dollars}\n{_interval(ratio)}", kind)
+    return f"{ratio.value:.2f} {dollars}\n{_interval(ratio)}"
 
 
-def _compression_figure(found: Results) -> Iterator[Block]:
-    for backbone, environments in _by_backbone(found):
-        panels = []
-        for environment in environments:
-            own: list[plots.Bar] = []
-            for method in found.methods:
-                cell = found.cell(environment, backbone, method)
-                if cell and cell.compression and method != NONE:
-                    own.append(_bar(method, cell.compression.estimate))
-            panels.append((environment, own))
-        if any(own for _, own in panels):
-            yield Figure(
-                f"compression-{_slug(backbone)}",
-                plots.bars(panels, x_title="effective compression, times"),
-                f"Effective compression per cell, {backbone}. To the right of the dashed line, an "
-                "episode sends less than uncompressed.",
-            )
-
-
-def _bill_figures(found: Results) -> Iterator[Block]:
-    for backbone, environments in _by_backbone(found):
-        for environment in environments:
-            panels = []
-            for sheet in found.material.sheets:
-                own = []
-                for method in found.methods:
-                    cell = found.cell(environment, backbone, method)
-                    if cell and method != NONE and (ratio := cell.bills[sheet].ratio):
-                        own.append(_bar(method, ratio.estimate))
-                panels.append((sheet, own))
-            if any(own for _, own in panels):
-                yield Figure(
-                    f"bill-{environment.replace(':', '-')}-{_slug(backbone)}",
-                    plots.bars(panels, x_title="bill as a ratio to sending everything"),
-                    f"Bills by price sheet, {environment}, {backbone}. To the left of the dashed "
-                    "line, it is cheaper than sending everything.",
-                )
-
-
-def _behaviour(found: Results) -> Iterator[Block]:
-    yield Heading("Steps, repeated actions, grammar, time")
-    yield Text(
+def _behaviour(found: Results) -> Iterator[str]:
+    yield heading("Steps, repeated actions, grammar, time")
+    yield (
         "Forgetting shows here before it shows in reward. Duplicates are actions that the agent "
         "had already taken in the episode; wasted ones also led to the same observation. In "
         "brackets: the difference from `none` on the same tasks. Times are per call of the method "
@@ -271,7 +207,7 @@ def _behaviour(found: Results) -> Iterator[Block]:
     )
     for backbone, environments in _by_backbone(found):
         for environment in environments:
-            yield Heading(f"{environment}, {backbone}", 3)
+            yield heading(f"{environment}, {backbone}", 3)
             rows = []
             for method in found.methods:
                 cell = found.cell(environment, backbone, method)
@@ -281,18 +217,18 @@ def _behaviour(found: Results) -> Iterator[Block]:
                 rows.append(
                     [
                         _named(method),
-                        Entry(_with_more(cell.steps, cell.steps_more)),
-                        Entry(_with_more(cell.duplicates, cell.duplicates_more)),
-                        Entry(f"{cell.wasted.estimate.value:.2f}"),
-                        Entry(f"{100 * cell.valid:.1f} %"),
-                        Entry(f"{100 * cell.changed:.0f} %"),
-                        Entry(_milliseconds(late)),
-                        Entry(_tokens_asked(cell)),
-                        Entry(f"{cell.episodes_a_minute:.0f}" if cell.episodes_a_minute else ""),
+                        _with_more(cell.steps, cell.steps_more),
+                        _with_more(cell.duplicates, cell.duplicates_more),
+                        f"{cell.wasted.estimate.value:.2f}",
+                        f"{100 * cell.valid:.1f} %",
+                        f"{100 * cell.changed:.0f} %",
+                        _milliseconds(late),
+                        _tokens_asked(cell),
+                        f"{cell.episodes_a_minute:.0f}" if cell.episodes_a_minute else "",
                     ]
                 )
             head = ("method", "steps", "duplicates", "wasted", "valid actions", "calls edited")
-            yield Table(
+            yield table(
                 (*head, "ms per call: p50 / p99 / CPU", "own LLM tokens per task", "episodes/min"),
                 rows,
             )
@@ -318,9 +254,9 @@ def _tokens_asked(cell: CellResult) -> str:
     return f"{asked / len(cell.rows):,.0f}"
 
 
-def _audit_blocks(found: Results) -> Iterator[Block]:
-    yield Heading("Audit")
-    yield Text(
+def _audits(found: Results) -> Iterator[str]:
+    yield heading("Audit")
+    yield (
         "Gates: no evaluation task was used for training labels; no two tasks in a chunk of five "
         "went exactly the same way. Reported but not gating: compression outside 0.5 to 2 times "
         "its target, loops of five or more, truncated answers, missing tasks."
@@ -330,44 +266,41 @@ def _audit_blocks(found: Results) -> Iterator[Block]:
         admitted = cell.audit.admitted
         rows.append(
             [
-                Entry(f"{cell.environment}, {cell.backbone}, {cell.method}"),
-                Entry("admitted", "good") if admitted else Entry("excluded", "bad"),
-                *(
-                    Entry(one.says, "bad" if one.passed is False else "soft")
-                    for one in cell.audit.findings
-                ),
+                f"{cell.environment}, {cell.backbone}, {cell.method}",
+                "admitted" if admitted else "excluded",
+                *(one.says for one in cell.audit.findings),
             ]
         )
     head = ("cell", "", "tasks", "trajectories", "compression", "loops and truncation", "complete")
-    yield Table(head, rows, words=True)
+    yield table(head, rows)
     if found.skipped():
-        yield Heading("Skipped", 3)
-        left_out = [[Entry(k), Entry(v)] for k, v in found.skipped().items()]
-        yield Table(("cell", "reason"), left_out, words=True)
+        yield heading("Skipped", 3)
+        left_out = [[k, v] for k, v in found.skipped().items()]
+        yield table(("cell", "reason"), left_out)
     failures = found.failures()
     if failures:
-        yield Heading("Failed episodes", 3)
+        yield heading("Failed episodes", 3)
         shown = list(failures.items())[:50]
-        yield Text(f"{len(failures)} in all; resuming the run retries them.")
-        yield Table(("episode", "error"), [[Entry(k), Entry(v)] for k, v in shown], words=True)
+        yield f"{len(failures)} in all; resuming the run retries them."
+        yield table(("episode", "error"), [[k, v] for k, v in shown])
 
 
-def _origin_blocks(found: Results) -> Iterator[Block]:
-    yield Heading("Provenance")
+def _origins(found: Results) -> Iterator[str]:
+    yield heading("Provenance")
     rows = []
     for name, run in zip(_names(found), found.material.runs, strict=True):
         origins = run["origins"]
         codes = sorted({str(one["code"]) for one in origins})
         rows.append(
             [
-                Entry(name, "head"),
-                Entry(json.dumps(_brief(run["settings"]), sort_keys=True)[:1_500]),
-                Entry(", ".join(sorted({str(one["commit"]) for one in origins}))),
-                Entry(", ".join(codes), "bad" if len(codes) > 1 else ""),
-                Entry(json.dumps(origins[-1]["packages"]) if origins else "not recorded"),
+                name,
+                json.dumps(_brief(run["settings"]), sort_keys=True)[:1_500],
+                ", ".join(sorted({str(one["commit"]) for one in origins})),
+                ", ".join(codes),
+                json.dumps(origins[-1]["packages"]) if origins else "not recorded",
             ]
         )
-    yield Table(("run", "settings", "commit", "code hash", "packages"), rows, words=True)
+    yield table(("run", "settings", "commit", "code hash", "packages"), rows)
 
 
 def _names(found: Results) -> list[str]:
@@ -396,24 +329,8 @@ def _by_backbone(found: Results) -> list[tuple[str, list[str]]]:
     return list(backbones.items())
 
 
-def _named(method: str) -> Entry:
-    return Entry(method, "head" if method.startswith("agora") else "")
-
-
-def _bar(method: str, estimate: Estimate) -> plots.Bar:
-    return plots.Bar(method, _kind(method), _mark(estimate))
-
-
-def _mark(estimate: Estimate, times: float = 1) -> plots.Mark:
-    return plots.Mark(times * estimate.value, times * estimate.low, times * estimate.high)
-
-
-def _kind(method: str) -> str:
-    if method.startswith("agora"):
-        return "agora"
-    if method in (FLOOR, FLOOR_MATCHED):
-        return FLOOR
-    return method if method == NONE else "peer"
+def _named(method: str) -> str:
+    return bold(method) if method.startswith("agora") else method
 
 
 def _short(number: float) -> str:
@@ -428,7 +345,3 @@ def _told(one: Resampled | None, digits: int) -> str:
     if one is None:
         return ""
     return f"{one.estimate.value:.{digits}f}\n{_interval(one.estimate)}"
-
-
-def _slug(name: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in name.lower())

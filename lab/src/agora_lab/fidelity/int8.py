@@ -20,7 +20,7 @@ except ImportError as error:
 
 OUTLIERS = 64
 """Input channels per layer in float32. With 64 the nats of an action are within rounding of
-float32's; see docs/log.md."""
+float32's; see lab/notebook/2026-11.md."""
 _LARGEST = 127.0
 
 

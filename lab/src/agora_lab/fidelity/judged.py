@@ -1,6 +1,5 @@
 """What a run of the judge wrote, read back: its plan, its anchors, one row per scored prompt."""
 
-import gzip
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -11,17 +10,14 @@ from typing import Any, Literal
 from agora.errors import AgoraError
 from agora_lab.fidelity.records import (
     PLAN,
-    PROMPTS,
     DrawnAnchor,
     Measured,
     read_anchors,
     read_measured,
 )
-from agora_lab.journal import read_lines
 
-PROBES = "probes.jsonl"
-NEWEST, DEFAULT, FORMS = "newest", "default", "forms_now"
-"""The newest steps; what AGORA 0.1 did by default; what the tree does."""
+NEWEST, FORMS = "newest", "forms_now"
+"""The newest steps, and what AGORA sends."""
 MAIN_KEEP = 0.25
 """The share of the tokens outside the floor at which methods are compared first."""
 
@@ -59,25 +55,6 @@ def has(row: Measured, target: Target) -> bool:
     return any(marks is None or mark in marks for _, _, mark in row.pieces)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
-    """A question about what was seen or done, asked under one prompt."""
-
-    probe: str
-    anchor: str
-    source: str
-    kind: str
-    task: str
-    half: str
-    template: str
-    method: str
-    keep: float | None
-    correct: bool | None
-    """Whether the known answer was the likeliest of the choices; None where there are none."""
-    exact: bool | None
-    """Whether the answer the model wrote itself is the known one; None where it wrote none."""
-
-
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Two methods to be compared on one source, named before the run."""
@@ -96,7 +73,6 @@ class Judged:
     plan: Mapping[str, Any]
     anchors: Mapping[str, DrawnAnchor]
     rows: tuple[Measured, ...]
-    probes: tuple[Probe, ...]
 
     @property
     def model(self) -> str:
@@ -114,24 +90,22 @@ class Judged:
     def headline(self) -> tuple[Comparison, ...]:
         """The comparisons fixed before the run.
 
-        A plan that names none has the one every run is made for: the default against
-        the newest steps, on each source that it names.
+        A plan that names none has the one every run is made for: AGORA against the newest
+        steps, on each source that it names.
         """
         named = self.plan.get("headline")
         if isinstance(named, Sequence) and not isinstance(named, str) and named:
             return tuple(
                 Comparison(
                     str(one["source"]),
-                    str(one.get("ours", DEFAULT)),
+                    str(one.get("ours", FORMS)),
                     str(one.get("theirs", NEWEST)),
                     float(one.get("keep", MAIN_KEEP)),
                 )
                 for one in named
             )
         planned = [str(name) for name in self.plan.get("sources", ())]
-        return tuple(
-            Comparison(name, DEFAULT, NEWEST, MAIN_KEEP) for name in planned or self.sources
-        )
+        return tuple(Comparison(name, FORMS, NEWEST, MAIN_KEEP) for name in planned or self.sources)
 
 
 def read_run(folder: Path, half: str = "") -> Judged:
@@ -150,41 +124,6 @@ def read_run(folder: Path, half: str = "") -> Judged:
         plan = json.loads(plan_file.read_text(encoding="utf-8"))
         anchors = {one.anchor: one for one in read_anchors(folder) if half in ("", one.half)}
         rows = tuple(one for one in read_measured(folder) if half in ("", one.half))
-        probes = tuple(one for one in read_probes(folder) if half in ("", one.half))
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(str(folder), f"has a line that is no record of a run: {error}") from error
-    return Judged(folder, plan, anchors, rows, probes)
-
-
-def read_probes(folder: Path) -> list[Probe]:
-    """Return the probes that were asked, each as it was last written."""
-    file = folder / PROBES
-    found = {}
-    for line in read_lines(file) if file.exists() else ():
-        value = json.loads(line)
-        one = Probe(**{name: value[name] for name in Probe.__slots__})
-        found[one.probe, one.method, one.keep] = one
-    return list(found.values())
-
-
-def read_prompts(folder: Path) -> dict[str, Path]:
-    """Return the file that holds the prompts of each anchor, by the anchor's key."""
-    found = {}
-    for file in sorted((folder / PROMPTS).glob("*.json.gz")):
-        found[str(prompts_of(file)["anchor"])] = file
-    return found
-
-
-def prompts_of(file: Path) -> dict[str, Any]:
-    """Return the prompts in one file: `whole`, `tools`, `target`, and `sent` by method."""
-    value: dict[str, Any] = json.loads(gzip.decompress(file.read_bytes()))
-    return value
-
-
-def sent_name(method: str, keep: float | None) -> str:
-    """Return what a prompt is called in a file of prompts.
-
-    >>> sent_name("default", 0.25), sent_name("floor", None)
-    ('default@0.25', 'floor')
-    """
-    return method if keep is None else f"{method}@{keep:g}"
+    return Judged(folder, plan, anchors, rows)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from agora.errors import MissingExtraError
-from agora_lab.fidelity import attention
 from agora_lab.fidelity.int8 import to_int8
 from agora_lab.fidelity.weights import WeightsError
 
@@ -209,9 +208,7 @@ def load(
     dtype = torch.bfloat16 if arithmetic == "bfloat16" else torch.float32
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
-        model = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=dtype, attn_implementation=attention.NAME
-        )
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
     except (OSError, ValueError) as error:
         raise WeightsError(folder, f"holds no model that can be loaded: {error}") from error
     if arithmetic == "int8":

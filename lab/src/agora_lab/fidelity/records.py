@@ -107,11 +107,7 @@ class Run:
         fixed = dict(plan)
         if file.exists():
             before = json.loads(file.read_text(encoding="utf-8"))
-            differs = [
-                key
-                for key in ("model", "margin", "seed", "arithmetic")
-                if before[key] != fixed[key]
-            ]
+            differs = [key for key in _FIXED if before[key] != fixed[key]]
             if differs:
                 said = ", ".join(f"{key} {before[key]!r}, not {fixed[key]!r}" for key in differs)
                 raise ValueError(f"{file} fixed {said}; use the same, or another folder")
@@ -146,8 +142,7 @@ def read_anchors(folder: Path) -> Iterator[DrawnAnchor]:
 def write_without_texts(run: Path, folder: Path) -> None:
     """Copy a run without any text of its data: to publish it, or to go on elsewhere.
 
-    Of each token its nats and its mark stay, so a report says the same; its page has nothing to
-    look into.
+    Of each token its nats and its mark stay, so a report says the same.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / PLAN).write_bytes((run / PLAN).read_bytes())
@@ -178,7 +173,7 @@ def safe(key: str) -> str:
 
 
 class Prompts:
-    """The prompts that were sent, one file per anchor, for looking into."""
+    """The prompts that were sent, one file per anchor, for other judges and for people."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / PROMPTS

@@ -7,7 +7,7 @@ same anchors.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import median
@@ -22,7 +22,6 @@ from agora_lab.fidelity.judged import (
     MAIN_KEEP,
     Comparison,
     Judged,
-    Probe,
     Target,
     has,
     nats,
@@ -134,19 +133,6 @@ class Agreement:
     pairs: int = 0
     """Pairs of methods at one anchor on which the two ways could disagree."""
     pairs_alike: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """How many probes were answered under one prompt."""
-
-    group: str
-    method: str
-    keep: float | None
-    probes: int
-    correct: Estimate
-    exact: Estimate | None
-    """Over the probes that the model also answered in its own words."""
 
 
 class Table:
@@ -505,82 +491,6 @@ def targets_agree(
             )
         )
     return found
-
-
-def answered(probes: Sequence[Probe], kinds: Mapping[str, str]) -> list[Answered]:
-    """Return how many probes were answered under each prompt, over those asked under all."""
-    groups: dict[str, list[Probe]] = {}
-    for probe in probes:
-        if probe.correct is not None:
-            groups.setdefault(probe.source, []).append(probe)
-            groups.setdefault(f"kind:{kinds.get(probe.source, probe.kind)}", []).append(probe)
-            groups.setdefault("all", []).append(probe)
-    found = []
-    for group, own in groups.items():
-        asked: dict[Setting, dict[str, Probe]] = {}
-        for probe in own:
-            asked.setdefault((probe.method, probe.keep), {})[probe.probe] = probe
-        common = sorted(set.intersection(*(set(by) for by in asked.values())))
-        for (method, keep), by in asked.items():
-            if common:
-                found.append(_answered(group, method, keep, [by[key] for key in common]))
-    return found
-
-
-def _answered(group: str, method: str, keep: float | None, own: Sequence[Probe]) -> Answered:
-    worded = [probe for probe in own if probe.exact is not None]
-    return Answered(
-        group=group,
-        method=method,
-        keep=keep,
-        probes=len(own),
-        correct=_share_of(own, lambda probe: bool(probe.correct)),
-        exact=_share_of(worded, lambda probe: bool(probe.exact)) if worded else None,
-    )
-
-
-def _share_of(probes: Sequence[Probe], right: Callable[[Probe], bool]) -> Estimate:
-    """Return the share of probes that are right, tasks resampled whole."""
-    hits: dict[str, float] = {}
-    counts: dict[str, float] = {}
-    for probe in probes:
-        task = f"{probe.source}|{probe.task}"
-        hits[task] = hits.get(task, 0.0) + right(probe)
-        counts[task] = counts.get(task, 0.0) + 1
-    tasks = sorted(counts)
-    ratio = ratio_of_means([hits[task] for task in tasks], [counts[task] for task in tasks])
-    assert ratio is not None  # noqa: S101 - a count is never 0
-    return ratio.estimate
-
-
-def probes_agree(found: Sequence[Share], asked: Sequence[Answered]) -> list[Agreement]:
-    """Return, by group, whether likelihood and probes rank the methods alike.
-
-    Only methods that both have, at the same budget; the floor recovers nothing by definition.
-    """
-    agreements = []
-    for group in dict.fromkeys(one.group for one in asked):
-        recovered: dict[Setting, float] = {
-            (one.method, one.keep): one.share.value
-            for one in found
-            if one.group == group and one.target == "action"
-        }
-        if not recovered:
-            continue
-        recovered |= {(FLOOR, None): 0.0, (EVERYTHING, None): 1.0}
-        own = {(one.method, one.keep): one.correct.value for one in asked if one.group == group}
-        both = [setting for setting in own if setting in recovered]
-        if len(both) > 2:
-            agreements.append(
-                Agreement(
-                    group=group,
-                    methods=len(both),
-                    rank_correlation=rank_correlation(
-                        [recovered[s] for s in both], [own[s] for s in both]
-                    ),
-                )
-            )
-    return agreements
 
 
 def judges_agree(table: Table, other: Table, target: Target = "action") -> list[Agreement]:

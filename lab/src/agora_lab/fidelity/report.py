@@ -1,4 +1,4 @@
-"""The judge's report, from a run's files alone: JSON, Markdown and a page."""
+"""The judge's report, from a run's files alone: JSON and Markdown."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,13 +6,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agora_lab.evaluation.blocks import Block, Entry, Heading, Text
-from agora_lab.evaluation.blocks import Table as Grid
+from agora_lab.evaluation.markdown import bold, document, heading
+from agora_lab.evaluation.markdown import table as grid
 from agora_lab.evaluation.statistics import Estimate
 from agora_lab.evaluation.words import listed, percent
 from agora_lab.fidelity import recovered
 from agora_lab.fidelity.judged import FORMS, MAIN_KEEP, TARGETS, Judged, RunError, read_run
-from agora_lab.fidelity.page import page
 from agora_lab.fidelity.recovered import Decision, Share, Table
 from agora_lab.fidelity.words import TARGETS as TARGET_WORDS
 from agora_lab.fidelity.words import group_title, method_title
@@ -20,7 +19,7 @@ from agora_lab.fidelity.words import group_title, method_title
 ALPHA = 0.05
 LEAST_TASKS = 10
 """With fewer tasks an interval by resampling them is too narrow to go by."""
-JSON_FILE, MARKDOWN_FILE, PAGE_FILE = "fidelity.json", "fidelity.md", "fidelity.html"
+JSON_FILE, MARKDOWN_FILE = "fidelity.json", "fidelity.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +43,6 @@ class Summary:
     chosen_by_oracle: Mapping[str, Mapping[str, int]]
     steady: tuple[recovered.Steady, ...]
     targets_agree: tuple[recovered.Agreement, ...]
-    answered: tuple[recovered.Answered, ...]
-    probes_agree: tuple[recovered.Agreement, ...]
     judges_agree: Mapping[str, tuple[recovered.Agreement, ...]]
     """By the name of the other judge."""
 
@@ -80,7 +77,6 @@ def make(
     text = json.dumps(_plain(asdict(found)), indent=1, sort_keys=True, allow_nan=False)
     (out / JSON_FILE).write_text(text + "\n", encoding="utf-8")
     (out / MARKDOWN_FILE).write_text(markdown(found), encoding="utf-8")
-    (out / PAGE_FILE).write_text(page(table, _plain(asdict(found))), encoding="utf-8")
     return found
 
 
@@ -98,8 +94,6 @@ def summarise(table: Table, half: str, others: Mapping[str, Table]) -> Summary:
     run = table.run
     found = tuple(share for target in TARGETS for share in recovered.shares(table, target))
     decided = tuple(recovered.decisions(table))
-    kinds = {source: table.kind_of(source) for source in run.sources}
-    asked = tuple(recovered.answered(run.probes, kinds))
     margin = run.plan.get("margin")
     return Summary(
         model=run.model,
@@ -115,8 +109,6 @@ def summarise(table: Table, half: str, others: Mapping[str, Table]) -> Summary:
         chosen_by_oracle=recovered.chosen_by_oracle(table),
         steady=tuple(recovered.steady(table)),
         targets_agree=tuple(recovered.targets_agree(table)),
-        answered=asked,
-        probes_agree=tuple(recovered.probes_agree(found, asked)),
         judges_agree={
             name: tuple(recovered.judges_agree(table, other)) for name, other in others.items()
         },
@@ -185,57 +177,56 @@ def _sources_of(table: Table, group: str) -> tuple[str, ...]:
 
 def markdown(found: Summary) -> str:
     """Return the report as Markdown."""
-    return "\n\n".join(block.markdown() for block in _blocks(found)) + "\n"
+    return document(_parts(found))
 
 
-def _blocks(found: Summary) -> Iterator[Block]:
-    yield Heading("Fidelity: what each prompt is worth to a language model", 1)
-    yield Text(f"**{found.verdict}.**")
+def _parts(found: Summary) -> Iterator[str]:
+    yield heading("Fidelity: what each prompt is worth to a language model", 1)
+    yield f"**{found.verdict}.**"
     compared = sum(one.compared for one in found.passed)
-    yield Text(
+    yield (
         f"Judge: {found.model}. At {compared} anchors of recorded trajectories ({found.half} half) "
         "it says how likely the message is that really came next, under each prompt. *Everything* "
         "sends all, the *floor* only instructions, task and the newest steps; the share of the gap "
         "between them that a method recovers is a ratio of sums of nats. 1 is as good as sending "
         "everything, 0 as bad as the floor. Intervals are 95 %, tasks resampled whole."
     )
-    yield Text("\n".join(f"- {sentence}" for sentence in found.sentences))
+    yield "\n".join(f"- {sentence}" for sentence in found.sentences)
     yield from _share_tables(found)
     yield from _decided(found)
     yield from _heaviest(found)
     yield from _oracle(found)
     yield from _passed(found)
     yield from _steadiness(found)
-    yield from _probed(found)
-    yield Text(f"Plan fixed on {found.planned or 'an unknown day'}, before the run: `plan.json`.")
+    yield f"Plan fixed on {found.planned or 'an unknown day'}, before the run: `plan.json`."
 
 
-def _share_tables(found: Summary) -> Iterator[Block]:
+def _share_tables(found: Summary) -> Iterator[str]:
     keeps = sorted({one.keep for one in found.shares if one.keep is not None})
     order = [MAIN_KEEP, *(keep for keep in keeps if keep != MAIN_KEEP)]
     for target in TARGETS:
-        yield Heading(f"Share recovered: {TARGET_WORDS[target]}")
+        yield heading(f"Share recovered: {TARGET_WORDS[target]}")
         for keep in order:
             own = [one for one in found.shares if one.target == target and one.keep == keep]
             if own:
-                yield Text(
+                yield (
                     f"At {keep:.0%} of the tokens outside the floor; in parentheses the share of "
                     "them that was really sent."
                 )
                 yield _grid(found, own)
 
 
-def _grid(found: Summary, own: Sequence[Share]) -> Grid:
+def _grid(found: Summary, own: Sequence[Share]) -> str:
     groups = _shown_groups(found, own)
     cells = {(one.method, one.group): one for one in own}
     rows = []
     for method in dict.fromkeys(one.method for one in own):
-        entries = [Entry(method_title(method), "head" if method == FORMS else "")]
+        entries = [_named(method)]
         for group in groups:
             cell = cells.get((method, group))
-            entries.append(Entry(_cell(cell) if cell else ""))
+            entries.append(_cell(cell) if cell else "")
         rows.append(entries)
-    return Grid(("method", *(_head(group, own) for group in groups)), rows)
+    return grid(("method", *(_head(group, own) for group in groups)), rows)
 
 
 def _cell(one: Share) -> str:
@@ -259,34 +250,34 @@ def _shown_groups(found: Summary, own: Sequence[Share]) -> list[str]:
     return [name for name in names if not name.startswith("kind:") or name in several]
 
 
-def _decided(found: Summary) -> Iterator[Block]:
+def _decided(found: Summary) -> Iterator[str]:
     fixed = "asked for with this report" if found.asked else "fixed before the run"
-    yield Heading(f"The comparisons {fixed}")
-    yield Text(
+    yield heading(f"The comparisons {fixed}")
+    yield (
         "On the action; paired by task, p by Wilcoxon's signed-rank test over tasks, corrected by "
         "Holm over these comparisons only."
     )
     head = ("source", "ours", "theirs", "ahead by", "anchors", "p", "p after Holm")
-    yield Grid(
+    yield grid(
         head,
         [
             [
-                Entry(one.source),
-                Entry(f"{method_title(one.ours)} {_estimate(one.our_share)}"),
-                Entry(f"{method_title(one.theirs)} {_estimate(one.their_share)}"),
-                Entry(_estimate(one.ahead)),
-                Entry(f"{one.anchors} ({one.ahead.n} tasks)"),
-                Entry(f"{one.p:.2g}"),
-                Entry(f"{one.p_holm:.2g}", "bold" if one.p_holm < ALPHA else ""),
+                one.source,
+                f"{method_title(one.ours)} {_estimate(one.our_share)}",
+                f"{method_title(one.theirs)} {_estimate(one.their_share)}",
+                _estimate(one.ahead),
+                f"{one.anchors} ({one.ahead.n} tasks)",
+                f"{one.p:.2g}",
+                bold(f"{one.p_holm:.2g}") if one.p_holm < ALPHA else f"{one.p_holm:.2g}",
             ]
             for one in found.decisions
         ],
     )
 
 
-def _heaviest(found: Summary) -> Iterator[Block]:
-    yield Heading("How much hangs on one anchor")
-    yield Text(
+def _heaviest(found: Summary) -> Iterator[str]:
+    yield heading("How much hangs on one anchor")
+    yield (
         f"At {MAIN_KEEP:.0%}, on the action, without the anchor that has the largest gap; *median* "
         "is that of the shares at single anchors, all of them."
     )
@@ -295,11 +286,8 @@ def _heaviest(found: Summary) -> Iterator[Block]:
     weights = {one.group: one for one in found.without_heaviest}
     rows = [
         [
-            Entry(method_title(name), "head" if name == FORMS else ""),
-            *(
-                Entry(_without(own[name, group]) if (name, group) in own else "")
-                for group in groups
-            ),
+            _named(name),
+            *(_without(own[name, group]) if (name, group) in own else "" for group in groups),
         ]
         for name in dict.fromkeys(one.method for one in found.without_heaviest)
     ]
@@ -309,61 +297,65 @@ def _heaviest(found: Summary) -> Iterator[Block]:
         else group_title(group)
         for group in groups
     )
-    yield Grid(("method", *heads), rows)
+    yield grid(("method", *heads), rows)
+
+
+def _named(method: str) -> str:
+    return bold(method_title(method)) if method == FORMS else method_title(method)
 
 
 def _without(one: recovered.WithoutHeaviest) -> str:
     return f"{_estimate(one.share)}, median {one.median:.2f}"
 
 
-def _oracle(found: Summary) -> Iterator[Block]:
-    yield Heading("Which method is the best at an anchor")
-    yield Text(
+def _oracle(found: Summary) -> Iterator[str]:
+    yield heading("Which method is the best at an anchor")
+    yield (
         f"At {MAIN_KEEP:.0%}, on the action. If one method were the best everywhere, it would have "
         "all anchors and the row of the best at each anchor would be its own."
     )
     groups = _shown_groups(found, found.shares)
     names = dict.fromkeys(name for own in found.chosen_by_oracle.values() for name in own)
-    yield Grid(
+    yield grid(
         ("method", *(group_title(group) for group in groups)),
         [
             [
-                Entry(method_title(name)),
-                *(Entry(str(found.chosen_by_oracle[group].get(name, ""))) for group in groups),
+                method_title(name),
+                *(str(found.chosen_by_oracle[group].get(name, "")) for group in groups),
             ]
             for name in names
         ],
     )
 
 
-def _passed(found: Summary) -> Iterator[Block]:
-    yield Heading("Anchors that can tell")
+def _passed(found: Summary) -> Iterator[str]:
+    yield heading("Anchors that can tell")
     margin = f"{found.margin:g} nats" if found.margin is not None else "the margin"
-    yield Text(
+    yield (
         "An anchor passes where hindsight says that something old is needed and sending everything "
         f"beats the floor by {margin} on the action. Compared are those that passed and have every "
         "row of the headline."
     )
-    yield Grid(
+    yield grid(
         ("source", "drawn", "scored", "passed", "share", "compared", "tasks"),
         [
             [
-                Entry(one.source),
-                Entry(str(one.drawn)),
-                Entry(str(one.scored)),
-                Entry(str(one.passed)),
-                Entry(f"{one.passed / one.scored:.0%}" if one.scored else ""),
-                Entry(str(one.compared)),
-                Entry(str(one.tasks)),
+                one.source,
+                str(one.drawn),
+                str(one.scored),
+                str(one.passed),
+                f"{one.passed / one.scored:.0%}" if one.scored else "",
+                str(one.compared),
+                str(one.tasks),
             ]
             for one in found.passed
         ],
     )
 
 
-def _steadiness(found: Summary) -> Iterator[Block]:
-    yield Heading("How steady the judge is")
-    yield Text(
+def _steadiness(found: Summary) -> Iterator[str]:
+    yield heading("How steady the judge is")
+    yield (
         f"Methods at {MAIN_KEEP:.0%} that were scored at the same anchors. *Halves*: rank "
         "correlation of the methods' shares in two disjoint halves of the tasks, and its mean over "
         f"{recovered.SPLITS} random halvings. *Targets*: rank correlation of the shares on the "
@@ -373,23 +365,23 @@ def _steadiness(found: Summary) -> Iterator[Block]:
     groups = _shown_groups(found, found.shares)
     halves = {one.group: one for one in found.steady}
     targets = {one.group: one for one in found.targets_agree}
-    yield Grid(
+    yield grid(
         ("", "methods", "halves", "random halvings", "targets", "pairs alike"),
         [
             [
-                Entry(group_title(group)),
-                Entry(str(len(halves[group].shares)) if group in halves else ""),
-                Entry(_number(halves[group].rank_correlation) if group in halves else ""),
-                Entry(_number(halves[group].rank_correlation_mean) if group in halves else ""),
-                Entry(_number(targets[group].rank_correlation) if group in targets else ""),
-                Entry(_of_pairs(targets[group]) if group in targets else ""),
+                group_title(group),
+                str(len(halves[group].shares)) if group in halves else "",
+                _number(halves[group].rank_correlation) if group in halves else "",
+                _number(halves[group].rank_correlation_mean) if group in halves else "",
+                _number(targets[group].rank_correlation) if group in targets else "",
+                _of_pairs(targets[group]) if group in targets else "",
             ]
             for group in groups
         ],
     )
     yield from (_halves(one) for one in found.steady if one.group in groups)
     for judge, agreements in found.judges_agree.items():
-        yield Text(
+        yield (
             f"{judge} on the same anchors ranks the methods alike by "
             + listed(
                 [
@@ -403,54 +395,13 @@ def _steadiness(found: Summary) -> Iterator[Block]:
         )
 
 
-def _halves(one: recovered.Steady) -> Block:
+def _halves(one: recovered.Steady) -> str:
     first, second = one.tasks
-    return Text(
+    return (
         f"{group_title(one.group)}, halves of {first} and {second} tasks: "
         + "; ".join(f"{method_title(name)} {a:.2f} / {b:.2f}" for name, a, b in one.shares)
         + "."
     )
-
-
-def _probed(found: Summary) -> Iterator[Block]:
-    yield Heading("Probes")
-    if not found.answered:
-        yield Text("None were asked yet: `agora lab fidelity probes RUN`.")
-        return
-    yield Text(
-        "Questions with known answers about what was seen and done, whose answer the floor does "
-        "not hold. The share for which the known answer is the likeliest of five from the same "
-        "log; in parentheses, where it was asked, the share that the model answered exactly in its "
-        "own words."
-    )
-    groups = [
-        name
-        for name in dict.fromkeys(one.group for one in found.answered)
-        if not name.startswith("kind:")
-    ]
-    cells = {(one.method, one.keep, one.group): one for one in found.answered}
-    counts = {one.group: one.probes for one in found.answered}
-    settings = dict.fromkeys((one.method, one.keep) for one in found.answered)
-    rows = []
-    for method, keep in settings:
-        name = method_title(method) + (f", {keep:.0%}" if keep is not None else "")
-        own = [cells.get((method, keep, group)) for group in groups]
-        rows.append([Entry(name), *(Entry(_answered(one)) for one in own)])
-    yield Grid(("", *(f"{group}, {counts[group]} probes" for group in groups)), rows)
-    if found.probes_agree:
-        agreed = [
-            f"{_number(one.rank_correlation)} in {group_title(one.group)} ({one.methods} prompts)"
-            for one in found.probes_agree
-            if not one.group.startswith("kind:")
-        ]
-        yield Text(f"Rank correlation of probes and likelihood over prompts: {listed(agreed)}.")
-
-
-def _answered(one: recovered.Answered | None) -> str:
-    if one is None:
-        return ""
-    exact = f" ({_estimate(one.exact)})" if one.exact else ""
-    return f"{_estimate(one.correct)}{exact}"
 
 
 def _of_pairs(one: recovered.Agreement) -> str:

@@ -38,41 +38,25 @@ LAB_METHODS: dict[str, str] = {
     # The newest steps with no room but the floor's.
     FLOOR: "floor_matched",
     "newest": "floor_matched",
-    "default": "agora_every_call",
-    "forms": "agora_forms",
-    # What the tree sends; `forms_worth` in older records is what 0.2.0 sent.
     "forms_now": "agora_forms_worth",
     "commands_first": "commands_first",
-    "features": "features_whole_steps",
     "masking": "mask_results",
-    "forms_notes": "agora_forms_notes",
-    "forms_lines": "agora_forms_lines",
     "paper": "agora_paper",
-    "bm25": "bm25_whole_steps",
     "langchain": "langchain_clear_tool_uses",
     "litellm": "litellm_compress",
 }
-VARIANTS: dict[str, str] = {
-    "forms_command": "agora_forms_command",
-    "forms_stale": "agora_forms_stale",
-    "forms_views": "agora_forms_views",
-}
-"""Choices that are not made: measured only where `--methods` names them, at each share."""
 GATE: tuple[Row, ...] = (Row(EVERYTHING, None), Row(FLOOR, None))
 """What decides whether an anchor can tell anything."""
 _COMPARED = tuple(name for name in LAB_METHODS if name not in (EVERYTHING, FLOOR))
-_TELLING = 7
-FIRST: tuple[Row, ...] = tuple(Row(name, MAIN_KEEP) for name in _COMPARED[:_TELLING])
+_AT_EVERY_ANCHOR = ("newest", "forms_now", "commands_first", "masking")
+FIRST: tuple[Row, ...] = tuple(Row(name, MAIN_KEEP) for name in _AT_EVERY_ANCHOR)
 """Measured at every anchor as soon as it passes, in this order, so that a stop leaves the most
 telling ones whole."""
 SECOND: tuple[Row, ...] = (
-    *(Row(name, MAIN_KEEP) for name in _COMPARED[_TELLING:]),
-    *(Row(name, keep) for keep in (0.15, 0.5) for name in ("newest", "default", "forms_now")),
+    *(Row(name, MAIN_KEEP) for name in _COMPARED if name not in _AT_EVERY_ANCHOR),
+    *(Row(name, keep) for keep in (0.15, 0.5) for name in ("newest", "forms_now")),
 )
 """Measured after each block of anchors."""
-
-
-VARIED: tuple[Row, ...] = tuple(Row(name, keep) for keep in (MAIN_KEEP, 0.15) for name in VARIANTS)
 
 
 def chosen(
@@ -84,8 +68,8 @@ def chosen(
 ) -> tuple[list[Row], list[Row]]:
     """Return the rows to measure at every anchor, and those that come after each block of anchors.
 
-    Variants are measured only where they are named. With shares, whatever is measured at every
-    anchor is measured at these instead. Where prompts are given, methods may have any name.
+    With shares, whatever is measured at every anchor is measured at these instead. Where prompts
+    are given, methods may have any name.
 
     >>> [row.label for row in chosen(["newest", "forms_now"], shares=[0.15])[0]]
     ['newest@0.15', 'forms_now@0.15']
@@ -93,12 +77,11 @@ def chosen(
     Raises:
         ValueError: there is no method of a name.
     """
-    unknown = [name for name in methods or () if name not in LAB_METHODS | VARIANTS]
+    unknown = [name for name in methods or () if name not in LAB_METHODS]
     if unknown and not given:
-        known = ", ".join([*_COMPARED, *VARIANTS])
+        known = ", ".join(_COMPARED)
         raise ValueError(f"unknown method {unknown[0]!r}; use one of {known}")
     wanted = [row for row in (*FIRST, *SECOND) if methods is None or row.method in methods]
-    wanted += [row for row in VARIED if methods is not None and row.method in methods]
     wanted += [Row(name, MAIN_KEEP) for name in unknown]
     later = [row for row in wanted if row in SECOND or row.keep != MAIN_KEEP]
     first = [row for row in wanted if row not in later]
@@ -131,4 +114,4 @@ def made(
         return method("none")
     room = (row.keep or 0.0) if share is None else share
     options = {"share": room, "observations": observations, "counter": counter}
-    return method((LAB_METHODS | VARIANTS)[row.method], MethodSettings(options=options))
+    return method(LAB_METHODS[row.method], MethodSettings(options=options))

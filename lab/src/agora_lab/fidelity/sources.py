@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agora.logs import Recording, Tally, read_logs
+from agora.logs import Recording, Tally
 from agora_lab.environments.data import data_file
 from agora_lab.fidelity.anchors import Recorded
 from agora_lab.fidelity.schemas import schemas
+from agora_lab.recorded import read_logs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

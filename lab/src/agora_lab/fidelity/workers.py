@@ -16,8 +16,6 @@ from agora.errors import AgoraError
 from agora_lab.fidelity.records import DrawnAnchor, Measured
 from agora_lab.fidelity.run import Job, Judging, Schedule, Tick, work
 
-_FINISHED = "finished"
-
 
 class WorkerError(AgoraError):
     """A process of the judge that ended before its work."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from agora.errors import LabelsError
+from agora_lab.labels import LabelsError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

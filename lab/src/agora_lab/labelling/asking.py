@@ -3,7 +3,7 @@
 import contextvars
 import os
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from agora_lab.backbones.openai_compatible import AsyncOpenAICompatible, Sampling
 from agora_lab.backbones.retries import Call, HttpReply, NoReply, RetryPolicy
@@ -19,7 +19,6 @@ class Backbone:
     """The base URL of an OpenAI-compatible endpoint, with `/v1`."""
     model: str
     """The endpoint's name for the model."""
-    scoring: Literal["llama.cpp", "echo"] = "llama.cpp"
     samples_at_once: int | None = None
     """Most samples per request; for llama.cpp, its slots. None for no limit."""
     retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
@@ -40,7 +39,6 @@ class Backbone:
             retry_policy=self.retry_policy,
             concurrency=concurrency,
             api_key=os.environ.get(self.key_variable) if self.key_variable else None,
-            scoring=self.scoring,
         )
 
 

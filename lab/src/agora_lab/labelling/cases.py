@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import accumulate, groupby, pairwise
-from typing import Literal
 
 from agora import parse
 from agora.core.floor import floor
@@ -16,9 +15,6 @@ from agora_lab.episodes.episode import Episode
 from agora_lab.labels import data_hash, record
 
 Message = Mapping[str, str]
-Examples = Literal["as written", "reversed", "none"]
-"""Order of an environment's examples. Reversing it gives another form of the same prompt, which
-shows how much of a label depends on the form."""
 
 GAP = "\n\n"
 """Separates merged texts of adjacent messages with the same role."""
@@ -111,9 +107,7 @@ def joined(messages: Sequence[Message]) -> list[Message]:
     return whole
 
 
-def from_episode(
-    episode: Episode, *, examples: str = "", order: Examples = "as written"
-) -> Case | None:
+def from_episode(episode: Episode, *, examples: str = "") -> Case | None:
     """Return a played episode as an LLM cell of the lab would be shown it, or None without steps.
 
     The examples of its world become messages between the instructions and the task.
@@ -123,7 +117,7 @@ def from_episode(
     whole = parse(chat, format="openai", observations="user")
     if not episode.moves or len(whole.steps) != len(episode.moves):
         return None
-    shown = with_examples(chat, _ordered(examples, order))
+    shown = with_examples(chat, examples)
     # Examples are put in before the task, so the steps are the same number of messages at the end.
     _, turns = split(chat)
     ends = list(accumulate(map(len, turns), initial=len(shown) - sum(map(len, turns))))
@@ -138,21 +132,6 @@ def from_episode(
         actions=tuple(move.answer for move in episode.moves),
         whole=whole,
     )
-
-
-def _ordered(examples: str, order: Examples) -> str:
-    """Return the examples in the given order; each starts with an "example" line."""
-    if order == "none":
-        return ""
-    if order == "as written":
-        return examples
-    head: list[str] = []
-    blocks: list[list[str]] = []
-    for line in examples.splitlines():
-        if line.lower().startswith(("example", "an example", "another example")):
-            blocks.append([])
-        (blocks[-1] if blocks else head).append(line)
-    return "\n".join([*head, *(line for one in reversed(blocks) for line in one)])
 
 
 def from_trajectory(

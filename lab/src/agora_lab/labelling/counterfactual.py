@@ -2,7 +2,7 @@
 
 Half of what changes is the backbone disagreeing with itself: at temperature 1
 two answers to one and the same prompt differ as well. Labels net of that were
-tried, and five other forms (docs/log.md): none trained a better scorer.
+tried, and five other forms (lab/notebook/2026-11.md): none trained a better scorer.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -41,7 +41,7 @@ def hindsight(trajectory: Trajectory, *, k_recent: int = K_RECENT) -> Iterator[N
     in `Mei Johnson`, `12` not in `HAT129`.
 
     Only actions are examined, not answers in prose: many names in prose are just words
-    (docs/log.md).
+    (lab/notebook/2026-11.md).
 
     >>> steps = tuple(Step(number=n, action=f"open box {n}", observation=o, tokens=1)
     ...     for n, o in enumerate(["key 7", "pen 2", "", "", ""], start=1))

@@ -144,7 +144,6 @@ def output_settings(plan: Plan, backbone: Backbone, block_asks: int | None) -> d
         "plan": plan.digest,
         **{f"plan.{name}": value for name, value in asdict(plan.settings).items()},
         "model": backbone.model,
-        "scoring": backbone.scoring,
         "block_asks": block_asks or min(4096, max(64, plan.summary.calls // 64)),
     }
 

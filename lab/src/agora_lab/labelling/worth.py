@@ -16,7 +16,6 @@ from typing import Literal, NamedTuple
 from agora.core.floor import floor
 from agora.core.reading.names import identifiers
 from agora.core.recall import recalled
-from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Step, Trajectory
 from agora.scorers.atoms import act, flatten
 from agora_lab.labelling.hindsight import K_RECENT, stands_in
@@ -50,9 +49,6 @@ class WorthSettings:
     again: float = 0.5
     """What asking again counts, compared with using a name or copying: agents that see everything
     ask again too, for what has changed since."""
-    holder: Literal["only", "newest", "cheapest"] = "only"
-    """Of several old parts that have the same thing, the one that is needed for it; with `only`
-    none is (what each choice keeps: docs/log.md)."""
     k_recent: int = K_RECENT
     anchors: int | None = None
     """Most edits per trajectory, spread evenly; all that are possible if none is given."""
@@ -140,52 +136,23 @@ def labels_of(
     trajectory: Trajectory, found: Sequence[Use], settings: WorthSettings
 ) -> Mapping[int, Mapping[tuple[int, PartName], float]]:
     """Return the labels above 0 that these uses give, by epoch and part."""
-    tokens = _Tokens(trajectory)
     fixed = {step.number for step in trajectory.steps if step.fixed}
     labels: dict[int, dict[tuple[int, PartName], float]] = defaultdict(dict)
     for use in found:
-        if any(number in fixed for number, _ in use.holders):
+        if len(use.holders) > 1:
+            # Any of them would do, so none is needed.
             continue
-        part = _holder(use, settings, tokens)
-        if part is None:
+        part = use.holders[0]
+        if part[0] in fixed:
             continue
         weight = settings.again if use.kind == "again" else 1.0
-        # Before the first of these epochs a holder is in the floor, or not there yet.
-        first = max(use.holders[-1][0] + settings.k_recent, use.step - settings.calls)
+        # Before the first of these epochs the part is in the floor, or not there yet.
+        first = max(part[0] + settings.k_recent, use.step - settings.calls)
         for epoch in range(first, use.step):
             label = weight * settings.lasts ** (use.step - epoch - 1)
             here = labels[epoch]
             here[part] = max(label, here.get(part, 0.0))
     return labels
-
-
-def _holder(use: Use, settings: WorthSettings, tokens: "_Tokens") -> tuple[int, PartName] | None:
-    """Return the part that is needed for a use, or None where any of several would do."""
-    if len(use.holders) == 1 or settings.holder == "newest":
-        return use.holders[-1]
-    if settings.holder == "only":
-        return None
-    return min(use.holders, key=lambda part: (tokens.of(part), -part[0]))
-
-
-class _Tokens:
-    """What parts cost, estimated once each."""
-
-    def __init__(self, trajectory: Trajectory) -> None:
-        self._steps = trajectory.steps
-        self._counter = EstimatedTokens()
-        self._known: dict[tuple[int, PartName], int] = {}
-
-    def of(self, part: tuple[int, PartName]) -> int:
-        """Return about what the form costs that has the part: an observation takes its action."""
-        found = self._known.get(part)
-        if found is None:
-            step = self._steps[part[0] - 1]
-            texts = [step.thought, step.action]
-            if part[1] == "observation":
-                texts.append(step.observation)
-            found = self._known[part] = sum(map(self._counter.count, texts))
-        return found
 
 
 def uses(trajectory: Trajectory) -> list[Use]:

@@ -77,7 +77,7 @@ def target_of(name: str, keep_ratio: float | None) -> float | None:
     return 1 / keep_ratio
 
 
-_BUDGETED = ("random_step", "agora", "features_whole_steps", "bm25_whole_steps")
+_BUDGETED = ("random_step", "agora")
 _NO_BUDGET = ("agora_paper_no_scorer",)
 
 
@@ -159,37 +159,12 @@ _MAKERS: Mapping[str, Callable[[MethodSettings], Any]] = {
     "headroom_matched": _peer("headroom", "Headroom", matched=True),
     "agora_paper": _agora("paper"),
     "agora": _agora("by_price"),
-    # Whole steps by score; its runs before 0.3 had bare lists of names for the others.
-    "agora_every_call": _agora("every_call", scorer="lexical", forms=None),
-    # Each step whole, as its action, as a line, or gone, by worth per token.
-    "agora_forms": _agora("every_call", scorer="lexical", forms=Forms()),
-    # The same with the trained worth instead of the rule.
+    # The default's choice of what stays, made at every call whatever it costs.
     "agora_forms_worth": _agora("every_call", scorer="worth", forms=Forms()),
-    # The same, which may keep a command without the thought before it.
-    "agora_forms_command": _agora("every_call", scorer="worth", forms=Forms(commands=True)),
-    # The same with views of files weighed by whether the file was edited since.
-    "agora_forms_stale": _agora("every_call", weighed={"stale": 0.25}, forms=Forms()),
-    "agora_forms_views": _agora("every_call", weighed={"stale": 0.25, "fresh": 3.0}, forms=Forms()),
-    # The same, of whose markers and notes only their heads are sent.
-    "agora_forms_blind": _agora("every_call", scorer="worth", forms=Forms(), blind=True),
-    "agora_forms_by_price": _agora("by_price", scorer="worth", forms=Forms()),
-    # Notes in place of results, and no lines.
-    "agora_forms_notes": _agora("every_call", forms=Forms(lines=False)),
-    # Lines in markers, and no notes in place.
-    "agora_forms_lines": _agora("every_call", forms=Forms(actions=False)),
-    # Notes and markers do not say who wrote them.
-    "agora_forms_unsigned": _agora("every_call", forms=Forms(signed=False)),
-    # Ablations: one part of AGORA removed or replaced, as in the paper's table 3.
+    # Ablations: one part of the paper's method removed or replaced, as in its table 3.
     "agora_paper_no_floor": _agora("paper", k_recent=0),
     "agora_paper_no_scorer": _agora("paper", limit=0, theta_hi=None),
     "agora_paper_random_scores": _agora("paper", scorer="random"),
-    "agora_no_floor": _agora("by_price", k_recent=0),
-    "agora_no_scorer": _agora("by_price", scorer="recency"),
-    "agora_random_scores": _agora("by_price", scorer="random"),
-    "agora_no_skeletons": _agora("by_price", scorer="lexical", forms=None),
-    # Whole steps by score and nothing of the others: what the scorer alone is worth.
-    "features_whole_steps": _agora("every_call", scorer="features", forms=None),
-    "bm25_whole_steps": _agora("every_call", scorer="lexical", forms=None),
     # In place, for tool calls as for text; they take a share of what is outside the floor.
     "mask_results": _in_place("MaskResults"),
     "commands_first": _in_place("CommandsFirst"),

@@ -1,29 +1,21 @@
 """AGORA itself, as one method among the others."""
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agora.compressor import Compressor
 from agora.core.compression import Reason
-from agora.core.reading.repeats import REFERENCE
 from agora.core.request import Observations
 from agora.core.scorer import Scorer
 from agora.core.trajectory import Anchor, Step
 from agora.errors import BundleError
 from agora.scorers import load_scorer
 from agora_lab.methods.base import Messages, Shortened, SkipMethod
-from agora_lab.methods.weighed import Weighed
 
 RANDOM = "random"
 _OF_THE_BUDGET = ("min_ratio", "limit", "unit")
-_SAID = re.compile(
-    r"(\[steps? [0-9-]{1,20}(?:: (?:thought and )?result)? elided[^\]\n]{0,200}\])"
-    r"(?: [^\n]*)?(?:\n[0-9]+ [^\n]*)*"
-)
-"""A marker with its lines, or a note with what it says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +32,6 @@ class Agora:
     """The model assumed to answer, for its prices; without it, editing is assumed expensive."""
     observations: Observations | None = "user"
     """Which user messages are observations: all but the first for an agent that acts by text."""
-    blind: bool = False
-    """Whether what markers and notes say is taken out again: the readers know the grammar of our
-    lines, so this is what the choice of steps is worth to one that does not."""
 
     def shorten(self, messages: Messages) -> Shortened:
         """Return the compressed messages."""
@@ -51,20 +40,7 @@ class Agora:
         )
         sent = compression.messages if compression.changed else messages
         detail = "" if compression.reason is Reason.COMPRESSED else compression.summary()
-        return Shortened(
-            messages=[_unsaid(one) for one in sent] if self.blind else sent, detail=detail
-        )
-
-
-def _unsaid(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a message whose markers and notes say which steps they stand for and no more.
-
-    References say only that there were lines.
-    """
-    content = message.get("content")
-    if message.get("role") == "assistant" or not isinstance(content, str):
-        return message
-    return {**message, "content": REFERENCE.sub("[lines left out]", _SAID.sub(r"\1", content))}
+        return Shortened(messages=sent, detail=detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +75,8 @@ def made(
     """Return AGORA with a preset (`paper`, `by_price`, `every_call`) and some changes.
 
     `options` are fields of the compressor, `min_ratio`, `limit` and `unit` of its budget,
-    `share` (the share of the tokens outside the floor to keep, instead of `keep_ratio`),
-    `observations`, `blind`, or `weighed` (the factors of `Weighed`).
+    `share` (the share of the tokens outside the floor to keep, instead of `keep_ratio`), or
+    `observations`.
 
     Raises:
         SkipMethod: its scorer is not available.
@@ -114,11 +90,7 @@ def made(
     own = dict(options)
     changed = {name: own.pop(name) for name in _OF_THE_BUDGET if name in own}
     observations = own.pop("observations", "user")
-    blind = own.pop("blind", False)
     share = own.pop("share", None)
-    weighed = own.pop("weighed", None)
-    if weighed is not None:
-        own["scorer"] = Weighed(**weighed)
     if share is not None:
         budget = replace(compressor.budget, keep_ratio=0.0, **{**changed, "min_ratio": share})
     elif "limit" in changed:
@@ -131,7 +103,6 @@ def made(
         compressor=replace(compressor, budget=budget, **own),
         model=model,
         observations=observations,
-        blind=blind,
     )
 
 

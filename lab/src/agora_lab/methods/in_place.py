@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agora import validate
-from agora.adapters import ADAPTERS, Parsed, parse
+from agora.adapters import Parsed, format_named, parse
 from agora.core.floor import floor
 from agora.core.recall import recalled
 from agora.core.renditions.gone import gone as nothing
@@ -99,7 +99,7 @@ class Places:
             return messages
         edited = replace(self.parsed, messages=messages)
         elided = {number: nothing(number) for number in gone}
-        return list(ADAPTERS["openai"].render(edited, elided, BareMarkers()).messages)
+        return list(format_named("openai").adapter.render(edited, elided, BareMarkers()).messages)
 
     def _tokens(self, message: Message) -> int:
         calls = message.get("tool_calls") or ()

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agora.errors import BundleError, LabelsError, MissingExtraError
+from agora.errors import BundleError, MissingExtraError
 from agora.scorers.atoms import SIDE_CHARACTERS
 from agora.scorers.bundle import Bundle, write_bundle
 from agora.scorers.cross_encoder import KIND
@@ -21,6 +21,7 @@ from agora.scorers.encoder import (
     sealed,
     tokenizer_of,
 )
+from agora_lab.labels import LabelsError
 from agora_lab.training.export import Parity, export, parity, simulate_int8
 from agora_lab.training.lpft import Data, Recipe, Trained, train
 from agora_lab.training.metrics import Metrics, measure
@@ -134,11 +135,10 @@ class Result:
     """How many pairs were trained on, validated with and measured; `needed_*` of them needed."""
 
 
-def _module(folder: Path, seed: int, *, int8: bool) -> tuple[CrossEncoder, Any]:
+def _module(folder: Path, seed: int) -> tuple[CrossEncoder, Any]:
     """Return the module to train, and what makes batches for it."""
     module = CrossEncoder(load_encoder(folder), seed=seed)
-    if int8:
-        simulate_int8(module.encoder)
+    simulate_int8(module.encoder)
     config: Any = module.encoder.config
     return module, collate_for(module, config.pad_token_id or 0)
 
@@ -150,10 +150,6 @@ def train_cross_encoder(
     *,
     out: Path,
     tokens: int = TOKENS,
-    characters: int = SIDE_CHARACTERS,
-    draw: Draw | None = None,
-    validating: Draw | None = None,
-    int8: bool = True,
     folder: Path | None = None,
     seconds: float | None = None,
     progress: "Progress | None" = None,
@@ -161,10 +157,10 @@ def train_cross_encoder(
 ) -> Result:
     """Train on the labels, export, compare, measure and write the bundle to `out`.
 
-    `encoder_folder` has `config.json`, `model.safetensors` and `tokenizer.json`. `draw` selects
-    the pairs to train on, `validating` those that early stopping and calibration look at; the
-    metrics are over all pairs of held-out tasks. Checkpoints go to `folder`, training stops after
-    `seconds`, and `about` goes into `metrics.json`.
+    `encoder_folder` has `config.json`, `model.safetensors` and `tokenizer.json`. Training, early
+    stopping and calibration look at a sample of the pairs that were not needed; the metrics are
+    over all pairs of held-out tasks. Checkpoints go to `folder`, training stops after `seconds`,
+    and `about` goes into `metrics.json`.
 
     Raises:
         LabelsError: there are too few tasks, or all labels are the same.
@@ -175,17 +171,16 @@ def train_cross_encoder(
     inside, outside = _parted(questions, recipe)
     data = _file(encoder_folder, TOKENIZER)
     tokenizer = tokenizer_of(data, tokens)
-    draw = draw or Draw(seed=recipe.seed)
-    learnt = pairs_of(inside, draw=draw, characters=characters)
-    watched = pairs_of(outside, draw=validating or draw, characters=characters)
-    measured = pairs_of(outside, characters=characters)
-    module, collate = _module(encoder_folder, recipe.seed, int8=int8)
+    draw = Draw(seed=recipe.seed)
+    learnt, watched = pairs_of(inside, draw=draw), pairs_of(outside, draw=draw)
+    measured = pairs_of(outside)
+    module, collate = _module(encoder_folder, recipe.seed)
     given, held = (_data(pairs, tokenizer, draw.share) for pairs in (learnt, watched))
     limits: Any = {"folder": folder, "seconds": seconds, "progress": progress}
     trained = train(module, given, held, recipe, collate=collate, **limits)
-    settings = sealed({"tokens": tokens, "characters": characters})
+    settings = sealed({"tokens": tokens, "characters": SIDE_CHARACTERS})
     files = {
-        MODEL: export(module, inputs=module.inputs, int8=int8),
+        MODEL: export(module, inputs=module.inputs),
         TOKENIZER: data,
         CALIBRATION: trained.calibration.write(),
     }

@@ -1,7 +1,7 @@
 """Exports a trained module as the bytes of an equivalent ONNX model in int8.
 
 ONNX Runtime's own dynamic int8 rounds a whole batch by its largest number, and
-moves a probability by up to 0.04 or 0.12 (docs/log.md). Rounding each token by itself is
+moves a probability by up to 0.04 or 0.12. Rounding each token by itself is
 better and not enough: what differs by one bit, as between two processors, is
 rounded to different sides here and there, and after a few layers differs by as
 much as the rounding. So an input is written as two whole numbers of eight bits,

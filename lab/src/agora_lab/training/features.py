@@ -11,14 +11,12 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from agora.errors import LabelsError
 from agora.scorers.structure import features as features_of
 from agora.scorers.tables import Table, Tables
+from agora_lab.labels import LabelsError
 from agora_lab.training.metrics import Ranking
 from agora_lab.training.questions import Question, fold, groups, in_turn
 
-BALANCED = 120
-"""Needed pairs that give a source its full weight when sources are balanced (docs/log.md)."""
 _NEEDED = 0.5
 _SHARE = 0.05
 """The share of needed pairs in training, about that of tool calling."""

@@ -16,8 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from agora.errors import LabelsError, MissingExtraError
+from agora.errors import MissingExtraError
 from agora.scorers.encoder import Calibration
+from agora_lab.labels import LabelsError
 from agora_lab.training.metrics import Ranking
 
 try:
@@ -102,10 +103,6 @@ class Trained:
     """Whether it finished (or stopped early), or ran out of time."""
     steps: int
     seconds: float
-
-    def write_curve(self) -> str:
-        """Return the curve as JSON lines."""
-        return "".join(json.dumps(row) + "\n" for row in self.curve)
 
 
 def train(

@@ -94,15 +94,6 @@ class Ranking:
         total = counts.sum()
         return float(np.abs(np.add.reduceat(gaps, starts)).sum() / total) if total else float("nan")
 
-    def curve(self) -> list[tuple[float, float, int]]:
-        """Return per bin, lowest first, the mean score, the share needed and the count."""
-        starts = np.unique(self._ties[np.searchsorted(self._ties, self._bins, "right") - 1])
-        sizes = np.diff([*starts, len(self._scores)])
-        means = np.add.reduceat(self._scores, starts) / sizes
-        shares = np.add.reduceat(self._labels, starts) / sizes
-        rows = zip(means, shares, sizes, strict=True)
-        return [(float(mean), float(share), int(size)) for mean, share, size in rows][::-1]
-
     def _counts(self, weights: Any) -> Any:
         return np.ones(len(self._scores)) if weights is None else weights[self.order]
 

@@ -33,8 +33,6 @@ class Draw:
 
     share: float = SHARE
     """The share of needed pairs among those drawn, if there are enough that were not."""
-    most: int | None = None
-    """No more than this of a source, needed ones and others in their share."""
     least: int = 100
     """Of what was not needed at least so many, also of a source where nothing was."""
     seed: int = 42
@@ -66,7 +64,6 @@ def pairs_of(
     questions: Iterable[Question],
     *,
     draw: Draw | None = None,
-    characters: int = SIDE_CHARACTERS,
 ) -> Pairs:
     """Return the pairs of the questions: all of them, or those that are drawn."""
     asked = list(questions)
@@ -79,7 +76,7 @@ def pairs_of(
         chosen = set(needed)
         others = [place for place in places if place not in chosen]
         for kind, count in (
-            (needed, len(needed) if draw is None else _needed(len(needed), draw)),
+            (needed, len(needed)),
             (others, len(others) if draw is None else _others(len(needed), len(others), draw)),
         ):
             if draw is not None and count < len(kind):
@@ -92,7 +89,7 @@ def pairs_of(
     for number, at, _ in drawn:
         question = asked[number]
         step = question.past[question.candidates[at]]
-        texts += pair_texts(question.anchor, [step], characters=characters)
+        texts += pair_texts(question.anchor, [step], characters=SIDE_CHARACTERS)
     return Pairs(
         texts=texts,
         labels=[asked[number].labels[at] for number, at, _ in drawn],
@@ -102,14 +99,8 @@ def pairs_of(
     )
 
 
-def _needed(needed: int, draw: Draw) -> int:
-    return needed if draw.most is None else min(needed, max(1, round(draw.share * draw.most)))
-
-
 def _others(needed: int, others: int, draw: Draw) -> int:
-    kept = _needed(needed, draw)
-    wanted = max(draw.least, round(kept * (1 - draw.share) / draw.share))
-    return min(others, wanted, others if draw.most is None else max(1, draw.most - kept))
+    return min(others, max(draw.least, round(needed * (1 - draw.share) / draw.share)))
 
 
 def training_weights(pairs: Pairs, *, share: float = SHARE) -> list[float]:

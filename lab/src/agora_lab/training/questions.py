@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agora.core.trajectory import Anchor, Step
-from agora.errors import LabelsError
-from agora_lab.labels import Label, beside, read_labels, read_trajectories
+from agora_lab.labels import Label, LabelsError, beside, read_labels, read_trajectories
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +26,6 @@ class Question:
     task: str
     """What must not be on both sides of a split; the source is part of the name."""
     source: str
-    stale: bool = False
-    """Whether the user spoke after the last step and the anchor does not say so."""
     kind: str = ""
     """How its labels were made: hindsight, exact, likelihood, counterfactual."""
 
@@ -66,7 +63,6 @@ def read_questions(files: Iterable[Path], *, newest: bool | None = None) -> Iter
                         labels=tuple(label.label for label in labels),
                         task=f"{labels[0].source}/{labels[0].task}",
                         source=labels[0].source,
-                        stale=anchor != spoken,
                         kind=labels[0].kind,
                     )
         if wanted:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agora.core.scorer import Scorer
 from agora.core.trajectory import Anchor, Step
-from agora_lab.training.metrics import Metrics, Ranking, measure
+from agora_lab.training.metrics import Metrics, measure
 from agora_lab.training.questions import Question, groups
 
 LEAST_NEEDED = 20
@@ -31,8 +31,6 @@ class Row:
     tasks: int
     metrics: Metrics | None
     """None if too few pairs were needed."""
-    curve: Sequence[tuple[float, float, int]] = ()
-    """Mean score, share needed and number of pairs, per bin of the calibration curve."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +117,7 @@ def _row(scorer: str, source: str, column: _Column, resamples: int) -> Row:
     if needed < LEAST_NEEDED or needed == len(column.labels):
         return row
     scores = column.scores[scorer]
-    return replace(
-        row,
-        metrics=measure(column.labels, scores, column.tasks, resamples=resamples),
-        curve=Ranking(column.labels, scores).curve(),
-    )
+    return replace(row, metrics=measure(column.labels, scores, column.tasks, resamples=resamples))
 
 
 def _latencies(name: str, scorer: Scorer, questions: Sequence[Question]) -> Iterator[Latency]:

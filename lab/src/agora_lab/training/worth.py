@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agora.core.past import Past
-from agora.errors import LabelsError
 from agora.scorers.parts import FEATURES, VALUES, columns
-from agora_lab.labels import OF_WORTH, Label, beside, read_labels, read_trajectories
+from agora_lab.labels import OF_WORTH, Label, LabelsError, beside, read_labels, read_trajectories
 from agora_lab.training.features import Examples, Trained, TreeSettings, train
 
 MODELS = tuple(OF_WORTH)

@@ -1,7 +1,6 @@
-"""The formats that come with the package, one module each."""
+"""The formats, one module each."""
 
-from agora.adapters.formats import anthropic, bedrock, gemini, openai, responses, texts
-from agora.adapters.registry import install
+from agora.adapters.formats import anthropic, bedrock, gemini, openai, responses, transcript
 
 BUILT_IN = (
     openai.FORMAT,
@@ -9,10 +8,5 @@ BUILT_IN = (
     anthropic.FORMAT,
     gemini.FORMAT,
     bedrock.FORMAT,
-    texts.TRANSCRIPT,
-    texts.REACT,
+    transcript.FORMAT,
 )
-for _format in BUILT_IN:
-    install(_format)
-FORMATS = tuple(format.name for format in BUILT_IN)
-"""The names of the formats that come with the package."""

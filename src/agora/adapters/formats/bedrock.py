@@ -5,7 +5,7 @@ from typing import Any
 
 from agora.adapters.base import Message
 from agora.adapters.bedrock_converse import BedrockConverse
-from agora.adapters.format import BodyFields, Format, Recall
+from agora.adapters.format import BodyFields, Format
 from agora.adapters.rules.bedrock import check
 from agora.adapters.rules.shape import as_object
 from agora.core.recall import TOOL_DESCRIPTION, TOOL_NAME, TOOL_SCHEMA
@@ -67,16 +67,13 @@ FORMAT = Format(
         tools=("toolConfig",),
         thinking=("additionalModelRequestFields",),
         model="modelId",
-        # Without `toolConfig` it is known to have no tools.
-        no_tools={},
         thinks=_thinks,
     ),
-    aliases=("bedrock_converse", "converse"),
     tells_part=_tells_part,
     tells_body=_tells_body,
     call_ids=_call_ids,
     said=_said,
     answer=_answer,
-    recall=Recall(tool={"toolSpec": _SPEC}),
+    recall={"toolSpec": _SPEC},
     signs_thinking=True,
 )

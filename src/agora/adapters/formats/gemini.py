@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agora.adapters.base import Message
-from agora.adapters.format import BodyFields, Format, Recall
+from agora.adapters.format import BodyFields, Format
 from agora.adapters.gemini_contents import GeminiContents
 from agora.adapters.rules.gemini import check
 from agora.adapters.rules.shape import as_list, as_object
@@ -58,11 +58,10 @@ FORMAT = Format(
     fields=BodyFields(
         messages="contents", system=("systemInstruction", "system_instruction"), thinks=_thinks
     ),
-    aliases=("gemini_contents", "contents"),
     tells_message=_tells,
     tells_body=_tells_body,
     acts=_acts,
     said=_said,
     answer=_answer,
-    recall=Recall(tool={"functionDeclarations": [_DECLARED]}),
+    recall={"functionDeclarations": [_DECLARED]},
 )

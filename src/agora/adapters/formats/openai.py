@@ -1,12 +1,11 @@
 """OpenAI chat completions, and whatever speaks that dialect."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from agora.adapters.base import Message
-from agora.adapters.format import BodyFields, Format, Recall
+from agora.adapters.format import BodyFields, Format
 from agora.adapters.formats.settings import thinking_setting
-from agora.adapters.formats.tool_arguments import step_in
 from agora.adapters.openai_chat import OpenAIChat
 from agora.adapters.rules.openai_chat import check
 from agora.adapters.rules.shape import as_list, as_object
@@ -41,18 +40,6 @@ def _answer(body: Mapping[str, Any]) -> list[Any] | None:
     return [{"role": "assistant", **kept}] if kept else []
 
 
-def _asked(message: Message) -> Iterator[tuple[str, object]]:
-    for call in message.get("tool_calls") or ():
-        function = call.get("function") or {}
-        if function.get("name") == TOOL_NAME:
-            yield str(call.get("id")), step_in(function.get("arguments"))
-
-
-def _answered(message: Message, texts: Mapping[str, str]) -> Message:
-    text = texts.get(str(message.get("tool_call_id")))
-    return message if text is None else {**message, "content": text}
-
-
 _FUNCTION = {"name": TOOL_NAME, "description": TOOL_DESCRIPTION, "parameters": TOOL_SCHEMA}
 FORMAT = Format(
     adapter=OpenAIChat(),
@@ -61,14 +48,13 @@ FORMAT = Format(
         messages="messages",
         system=("system",),
         thinking=("thinking",),
-        thinks=thinking_setting("thinking"),
+        thinks=thinking_setting,
         drops_thinking=True,
     ),
-    aliases=("openai_chat", "chat"),
     tells_message=_tells,
     tells_part=_tells_part,
     call_ids=_call_ids,
     answer=_answer,
-    recall=Recall(tool={"type": "function", "function": _FUNCTION}, asked=_asked, answer=_answered),
+    recall={"type": "function", "function": _FUNCTION},
     signs_thinking=True,
 )

@@ -1,11 +1,10 @@
 """OpenAI Responses: `input` items."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from agora.adapters.base import Message
-from agora.adapters.format import BodyFields, Format, Recall
-from agora.adapters.formats.tool_arguments import step_in
+from agora.adapters.format import BodyFields, Format
 from agora.adapters.openai_responses import OpenAIResponses
 from agora.adapters.rules.responses import check
 from agora.core.recall import TOOL_DESCRIPTION, TOOL_NAME, TOOL_SCHEMA
@@ -44,22 +43,6 @@ def _answer(body: Mapping[str, Any]) -> list[Any] | None:
     return [item for item in output if isinstance(item, dict)]
 
 
-def _asked(message: Message) -> Iterator[tuple[str, object]]:
-    if message.get("type") == "function_call" and message.get("name") == TOOL_NAME:
-        arguments = message.get("arguments")
-        yield (
-            str(message.get("call_id")),
-            step_in(arguments if isinstance(arguments, str) else None),
-        )
-
-
-def _answered(message: Message, texts: Mapping[str, str]) -> Message:
-    if message.get("type") != "function_call_output":
-        return message
-    text = texts.get(str(message.get("call_id")))
-    return message if text is None else {**message, "output": text}
-
-
 _FUNCTION = {"name": TOOL_NAME, "description": TOOL_DESCRIPTION, "parameters": TOOL_SCHEMA}
 FORMAT = Format(
     adapter=OpenAIResponses(),
@@ -69,12 +52,11 @@ FORMAT = Format(
         system=("instructions",),
         server_side=("previous_response_id", "conversation"),
     ),
-    aliases=("openai_responses",),
     tells_message=_tells,
     tells_part=_tells_part,
     tells_body=_tells_body,
     acts=_acts,
     call_ids=_call_ids,
     answer=_answer,
-    recall=Recall(tool={"type": "function", **_FUNCTION}, asked=_asked, answer=_answered),
+    recall={"type": "function", **_FUNCTION},
 )

@@ -1,22 +1,14 @@
 """What bodies say of thinking, in the shape that Anthropic gave it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 
-def thinking_setting(*path: str) -> Callable[[Mapping[str, Any]], bool | None]:
-    """Return what reads whether thinking is on from a setting at a place of a body.
+def thinking_setting(body: Mapping[str, Any]) -> bool | None:
+    """Return whether the `thinking` of a body is on; None if it does not say.
 
-    >>> thinking_setting("thinking")({"thinking": {"type": "disabled"}})
-    False
-    >>> thinking_setting("thinking")({}) is None
-    True
+    >>> thinking_setting({"thinking": {"type": "disabled"}}), thinking_setting({})
+    (False, None)
     """
-
-    def thinks(body: Mapping[str, Any]) -> bool | None:
-        setting: Any = body
-        for name in path:
-            setting = setting.get(name) if isinstance(setting, Mapping) else None
-        return setting.get("type") != "disabled" if isinstance(setting, dict) else None
-
-    return thinks
+    setting = body.get("thinking")
+    return setting.get("type") != "disabled" if isinstance(setting, dict) else None

@@ -6,15 +6,13 @@ but a problem is reported at the message it was written in.
 
 from dataclasses import dataclass, field
 
-from agora.adapters.rules.catalogue import BLANK_TEXT, EMPTY_MESSAGE, Broken, broke, broke_saying
+from agora.adapters.rules.catalogue import Broken, broke
 from agora.adapters.rules.shape import (
     as_list,
     as_object,
     is_blank,
-    kind_of,
-    not_an_object,
     read_messages,
-    wrong_field,
+    wrong,
     wrong_role,
 )
 from agora.adapters.rules.thinking import check_thinking
@@ -24,6 +22,7 @@ _ROLES = ("user", "assistant", "system")
 _TURNS = _ROLES[:2]
 _NO_SYSTEM = ("tool_use", "tool_result")
 """What system text inside the messages cannot hold. New kinds of blocks are let through."""
+_TEXTS = "a string or a list of objects"
 _BREAKPOINTS = 4
 _SYSTEM = -1
 
@@ -41,55 +40,35 @@ class _Reading:
     """Where results stand that come after something else."""
     spoken: bool = False
     """Whether the user message being read has had anything but results."""
-    ids: set[str] = field(default_factory=set)
     served: dict[str, set[str]] = field(
         default_factory=lambda: {"server_tool_use": set(), "mcp_tool_use": set()}
     )
     breakpoints: int = 0
     overflow_at: int = _SYSTEM
     """Where the first breakpoint over the limit stands."""
-    tools_used_at: int | None = None
-    known_tools: frozenset[str] | None = None
 
 
 def check(request: Request, before: object = None) -> list[Broken]:
     """Return the Anthropic rules that the request breaks."""
-    reading = _Reading(known_tools=_tool_names(request.tools))
+    reading = _Reading()
     out = reading.out
     items = read_messages(request.messages, "messages", out)
     _read_preamble(request, reading)
     last = len(items) - 1
     for n, item in enumerate(items):
         if not isinstance(item, dict):
-            out.append(not_an_object(n, item, f"messages.{n}"))
+            out.append(wrong(n, item, f"messages.{n}", "an object"))
         elif (role := item.get("role")) in _TURNS:
             _read_message(n, item, n == last, reading)
         else:
-            if role not in _ROLES:
-                out.append(wrong_role(n, role, f"messages.{n}", _ROLES, kept=True))
+            if not isinstance(role, str):
+                out.append(wrong_role(n, role, f"messages.{n}", _ROLES))
             _read_aside(n, item, items, reading)
     _close(reading)
     if reading.breakpoints > _BREAKPOINTS:
         out.append(broke("A12", reading.overflow_at, count=reading.breakpoints))
-    if reading.tools_used_at is not None and request.tools is not None and not request.tools:
-        out.append(broke("A18", reading.tools_used_at))
     check_thinking(items, request, before, out)
     return out
-
-
-def _tool_names(tools: object) -> frozenset[str] | None:
-    """Return the names a reference may have, or None when they cannot be known."""
-    if not isinstance(tools, list):
-        return None
-    names = set()
-    for tool in map(as_object, tools):
-        name = tool.get("name")
-        if isinstance(name, str):
-            names.add(name)
-        else:
-            # A set of remote tools: what is in it is not in the request.
-            return None
-    return frozenset(names)
 
 
 def _read_preamble(request: Request, reading: _Reading) -> None:
@@ -98,10 +77,10 @@ def _read_preamble(request: Request, reading: _Reading) -> None:
     if request.system is None or isinstance(request.system, str):
         return
     if not isinstance(request.system, list):
-        reading.out.append(broke("S4", _SYSTEM, where="system", found=kind_of(request.system)))
+        reading.out.append(wrong(_SYSTEM, request.system, "system", _TEXTS))
     for m, block in enumerate(as_list(request.system)):
         if not isinstance(block, dict):
-            reading.out.append(not_an_object(_SYSTEM, block, f"system.{m}"))
+            reading.out.append(wrong(_SYSTEM, block, f"system.{m}", "an object"))
             continue
         _count_breakpoint(_SYSTEM, block, reading)
         _check_text(_SYSTEM, m, block, reading.out)
@@ -118,11 +97,7 @@ def _read_message(n: int, message: dict[str, object], is_last: bool, reading: _R
     else:
         reading.spoken = False
     reading.role = role
-    is_final = is_last and role == "assistant"
-    if is_final:
-        reading.out.append(broke("A9", n))
-        _check_ending(n, message.get("content"), reading.out)
-    _read_content(n, message.get("content"), is_final, reading)
+    _read_content(n, message.get("content"), is_last and role == "assistant", reading)
 
 
 def _read_aside(n: int, message: dict[str, object], items: list[object], reading: _Reading) -> None:
@@ -163,26 +138,24 @@ def _read_content(n: int, content: object, is_final: bool, reading: _Reading) ->
     if isinstance(content, str):
         reading.spoken = True
         if not is_final and is_blank(content):
-            says = BLANK_TEXT if content else EMPTY_MESSAGE
-            reading.out.append(broke_saying(says, "A11", n))
+            reading.out.append(broke("A11", n))
     elif isinstance(content, list):
         if not content and not is_final:
-            reading.out.append(broke_saying(EMPTY_MESSAGE, "A11", n))
+            reading.out.append(broke("A11", n))
         for m, block in enumerate(content):
             if isinstance(block, dict):
                 _read_block(n, m, block, reading)
             else:
-                reading.out.append(not_an_object(n, block, f"messages.{n}.content.{m}"))
+                reading.out.append(wrong(n, block, f"messages.{n}.content.{m}", "an object"))
     else:
-        where = f"messages.{n}.content"
-        reading.out.append(broke("S4", n, where=where, found=kind_of(content)))
+        reading.out.append(wrong(n, content, f"messages.{n}.content", _TEXTS))
 
 
 def _read_block(n: int, m: int, block: dict[str, object], reading: _Reading) -> None:
     kind = block.get("type")
     if not isinstance(kind, str):
         where = f"messages.{n}.content.{m}.type"
-        reading.out.append(wrong_field(n, kind, where, "a string"))
+        reading.out.append(wrong(n, kind, where, "a string"))
         return
     _count_breakpoint(n, block, reading)
     if kind == "tool_result":
@@ -204,34 +177,26 @@ def _read_block(n: int, m: int, block: dict[str, object], reading: _Reading) -> 
 
 
 def _read_call(n: int, m: int, block: dict[str, object], reading: _Reading) -> None:
-    _use_tools(n, reading)
     call_id = block.get("id")
     if reading.role != "assistant":
         reading.out.append(broke("S6", n, kind="tool_use", role="assistant"))
     elif not isinstance(call_id, str):
         where = f"messages.{n}.content.{m}.id"
-        reading.out.append(wrong_field(n, call_id, where, "a string"))
-    elif call_id in reading.ids:
-        reading.out.append(broke("A5", n, m=m))
-        reading.asked.setdefault(call_id, n)
+        reading.out.append(wrong(n, call_id, where, "a string"))
     else:
-        reading.ids.add(call_id)
-        reading.asked[call_id] = n
+        reading.asked.setdefault(call_id, n)
 
 
 def _read_result(n: int, m: int, block: dict[str, object], reading: _Reading) -> None:
-    _use_tools(n, reading)
     _read_result_content(n, m, block.get("content"), reading)
     call_id = block.get("tool_use_id")
     if reading.role != "user":
         reading.out.append(broke("S6", n, kind="tool_result", role="user"))
     elif not isinstance(call_id, str):
         where = f"messages.{n}.content.{m}.tool_use_id"
-        reading.out.append(wrong_field(n, call_id, where, "a string"))
+        reading.out.append(wrong(n, call_id, where, "a string"))
     elif call_id not in reading.asked:
         reading.out.append(broke("A2", n, m=m, id=call_id))
-    elif call_id in reading.answered:
-        reading.out.append(broke("A4", n, m=m, id=call_id))
     else:
         reading.answered.add(call_id)
         if reading.spoken:
@@ -243,17 +208,15 @@ def _read_result_content(n: int, m: int, content: object, reading: _Reading) -> 
     if content is None or isinstance(content, str):
         return
     if not isinstance(content, list):
-        where = f"messages.{n}.content.{m}.content"
-        reading.out.append(broke("S4", n, where=where, found=kind_of(content)))
+        reading.out.append(wrong(n, content, f"messages.{n}.content.{m}.content", _TEXTS))
         return
     for inner in content:
         if not isinstance(inner, dict):
-            reading.out.append(not_an_object(n, inner, f"messages.{n}.content.{m}.content"))
+            reading.out.append(wrong(n, inner, f"messages.{n}.content.{m}.content", "an object"))
             continue
         _count_breakpoint(n, inner, reading)
         if _is_marked(inner) and inner.get("text") == "":
             reading.out.append(broke("A13", n, m=m))
-        _check_reference(n, inner, reading)
 
 
 def _read_served_result(
@@ -264,41 +227,20 @@ def _read_served_result(
     call_id = block.get("tool_use_id")
     if not isinstance(call_id, str):
         where = f"messages.{n}.content.{m}.tool_use_id"
-        reading.out.append(wrong_field(n, call_id, where, "a string"))
+        reading.out.append(wrong(n, call_id, where, "a string"))
     elif call_id not in reading.served[call]:
         reading.out.append(broke("A3", n, m=m, kind=kind, id=call_id, call=call))
-    for reference in as_list(as_object(block.get("content")).get("tool_references")):
-        _check_reference(n, as_object(reference), reading)
-
-
-def _check_reference(n: int, block: dict[str, object], reading: _Reading) -> None:
-    name = block.get("tool_name")
-    if (
-        reading.known_tools is not None
-        and block.get("type") == "tool_reference"
-        and isinstance(name, str)
-        and name not in reading.known_tools
-    ):
-        reading.out.append(broke("A19", n, name=name))
 
 
 def _check_text(n: int, m: int, block: dict[str, object], out: list[Broken]) -> None:
     text = block.get("text")
     if not isinstance(text, str):
         where = f"messages.{n}.content.{m}.text" if n >= 0 else f"system.{m}.text"
-        out.append(wrong_field(n, text, where, "a string"))
+        out.append(wrong(n, text, where, "a string"))
     elif not text:
         out.append(broke("A13", n, m=m) if _is_marked(block) else broke("A11", n))
     elif text.isspace():
-        out.append(broke_saying(BLANK_TEXT, "A11", n))
-
-
-def _check_ending(n: int, content: object, out: list[Broken]) -> None:
-    text = content
-    if isinstance(content, list) and content:
-        text = as_object(content[-1]).get("text")
-    if isinstance(text, str) and text[-1:].isspace():
-        out.append(broke("A10", n))
+        out.append(broke("A11", n))
 
 
 def _is_marked(block: dict[str, object]) -> bool:
@@ -310,11 +252,6 @@ def _count_breakpoint(n: int, block: dict[str, object], reading: _Reading) -> No
         reading.breakpoints += 1
         if reading.breakpoints == _BREAKPOINTS + 1:
             reading.overflow_at = n
-
-
-def _use_tools(n: int, reading: _Reading) -> None:
-    if reading.tools_used_at is None:
-        reading.tools_used_at = n
 
 
 def _close(reading: _Reading) -> None:

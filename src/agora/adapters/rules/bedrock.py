@@ -1,6 +1,5 @@
 """What Bedrock Converse accepts."""
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 from agora.adapters.rules.catalogue import Broken, broke
@@ -8,9 +7,8 @@ from agora.adapters.rules.shape import (
     as_list,
     as_object,
     is_blank,
-    not_an_object,
     read_messages,
-    wrong_field,
+    wrong,
     wrong_role,
 )
 from agora.adapters.rules.thinking import check_thinking
@@ -37,27 +35,19 @@ def check(request: Request, before: object = None) -> list[Broken]:
     """Return the Bedrock rules that the request breaks; its `tools` are the toolConfig."""
     out: list[Broken] = []
     items = read_messages(request.messages, "messages", out)
-    tools = request.tools
-    points = _points(request.system) + _points(as_object(tools).get("tools"))
+    points = _points(request.system) + _points(as_object(request.tools).get("tools"))
     previous = _Message()
     overflow_at = _SYSTEM
-    tools_used_at: int | None = None
     for n, item in enumerate(items):
         message = _read(n, item, previous.role, out)
         _check_pairs(n, message, previous, out)
-        if tools_used_at is None and (message.calls or message.results):
-            tools_used_at = n
         if points <= _CACHE_POINTS:
             overflow_at = n
         points += message.points
         previous = message
     _close(len(items), previous, set(), out)
-    if previous.role == "assistant":
-        out.append(broke("A9", len(items) - 1))
     if points > _CACHE_POINTS:
         out.append(broke("A12", overflow_at, count=points))
-    if tools_used_at is not None and tools is not None and not _has_tools(tools):
-        out.append(broke("A18", tools_used_at))
     if request.thinking is not None or before is not None:
         faces = [_face(item) for item in before] if isinstance(before, list) else None
         check_thinking([_face(item) for item in items], request, faces, out)
@@ -67,7 +57,7 @@ def check(request: Request, before: object = None) -> list[Broken]:
 def _read(n: int, item: object, previous: object, out: list[Broken]) -> _Message:
     """Return what message `n` holds; what is wrong in it alone is reported in `out`."""
     if not isinstance(item, dict):
-        out.append(not_an_object(n, item, f"messages.{n}"))
+        out.append(wrong(n, item, f"messages.{n}", "an object"))
         return _Message()
     role = item.get("role")
     if role not in _ROLES:
@@ -79,7 +69,7 @@ def _read(n: int, item: object, previous: object, out: list[Broken]) -> _Message
     message = _Message(role)
     content = item.get("content")
     if not isinstance(content, list):
-        out.append(wrong_field(n, content, f"messages.{n}.content", "an array of blocks"))
+        out.append(wrong(n, content, f"messages.{n}.content", "an array of blocks"))
         return message
     reasoned = False
     for m, block in enumerate(content):
@@ -89,7 +79,7 @@ def _read(n: int, item: object, previous: object, out: list[Broken]) -> _Message
                 out.append(broke("B11", n))
             reasoned = "reasoningContent" in block
         else:
-            out.append(not_an_object(n, block, f"messages.{n}.content.{m}"))
+            out.append(wrong(n, block, f"messages.{n}.content.{m}", "an object"))
     if message.points == len(content):
         out.append(broke("B9", n))
     return message
@@ -109,7 +99,7 @@ def _read_block(
     if "text" in block:
         text = block["text"]
         if not isinstance(text, str):
-            out.append(wrong_field(n, text, f"messages.{n}.content.{m}.text", "a string"))
+            out.append(wrong(n, text, f"messages.{n}.content.{m}.text", "a string"))
         elif is_blank(text):
             out.append(broke("B7", n, m=m))
 
@@ -125,7 +115,7 @@ def _read_call(
         out.append(broke("S6", n, kind="toolUse", role="assistant"))
     elif not isinstance(call_id, str):
         where = f"messages.{n}.content.{m}.toolUse.toolUseId"
-        out.append(wrong_field(n, call_id, where, "a string"))
+        out.append(wrong(n, call_id, where, "a string"))
     else:
         message.calls.append(call_id)
 
@@ -140,10 +130,10 @@ def _read_result(
     if isinstance(call_id, str):
         message.results.append(call_id)
     else:
-        out.append(wrong_field(n, call_id, f"{where}.toolUseId", "a string"))
+        out.append(wrong(n, call_id, f"{where}.toolUseId", "a string"))
     content = result.get("content", [])
     if not isinstance(content, list) or not all(isinstance(one, dict) for one in content):
-        out.append(wrong_field(n, content, f"{where}.content", "an array of blocks"))
+        out.append(wrong(n, content, f"{where}.content", "an array of blocks"))
     elif not content and result.get("status") == "error":
         out.append(broke("B8", n, m=m))
 
@@ -153,12 +143,6 @@ def _check_pairs(n: int, message: _Message, previous: _Message, out: list[Broken
         out.append(broke("B1", n))
     if message.results and message.spoken:
         out.append(broke("B2", n))
-    if message.calls and message.spoken:
-        out.append(broke("B10", n))
-    for kind, ids in (("toolUse", message.calls), ("toolResult", message.results)):
-        if len(set(ids)) < len(ids):
-            twice = [one for one, times in Counter(ids).items() if times > 1]
-            out.append(broke("B6", n, kind=kind, ids=", ".join(twice)))
     _close(n, previous, set(message.results), out)
 
 
@@ -171,10 +155,6 @@ def _close(n: int, asking: _Message, answered: set[str], out: list[Broken]) -> N
 
 def _points(blocks: object) -> int:
     return sum("cachePoint" in as_object(block) for block in as_list(blocks))
-
-
-def _has_tools(tools: object) -> bool:
-    return bool(tools.get("tools") if isinstance(tools, dict) else tools)
 
 
 def _face(item: object) -> object:

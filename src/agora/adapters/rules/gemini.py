@@ -5,18 +5,14 @@ from dataclasses import dataclass, field
 from agora.adapters.rules.catalogue import Broken, broke
 from agora.adapters.rules.shape import (
     as_object,
-    model_name,
-    not_an_object,
     read_messages,
-    wrong_field,
+    wrong,
     wrong_role,
 )
 from agora.core.request import Request
 
 _ROLES = ("user", "model", "function")
-_ASK_FOR_NONE = ("gemini-1", "gemini-2")
-"""Models that may be sent a call without its signature. Those that draw may, too."""
-
+_SIGNATURE = ("thoughtSignature", "thought_signature")
 Face = tuple[object, ...]
 """What may not change of a part that is signed."""
 
@@ -28,16 +24,7 @@ class _Content:
     by_model: bool
     calls: int = 0
     responses: int = 0
-    unsigned: str | None = None
-    """The name of the first call, if it does not carry its thought signature."""
-    says: bool = False
-    """Whether it holds text."""
     signed: list[Face] = field(default_factory=list)
-
-    @property
-    def asks(self) -> bool:
-        """Tell whether a turn of the user's begins here: text, and no answer to a call."""
-        return self.says and not self.by_model and not self.responses
 
 
 def check(request: Request, before: object = None) -> list[Broken]:
@@ -51,18 +38,12 @@ def check(request: Request, before: object = None) -> list[Broken]:
         previous = content
     if previous is not None and previous.by_model:
         out.append(broke("G5", len(read) - 1))
-    if _asks_for_signatures(model_name(request.model)):
-        _check_signatures(read, out)
     if isinstance(before, list):
         known = {face for item in before for face in _read(0, item, []).signed}
         for n, content in enumerate(read):
             if not known.issuperset(content.signed):
                 out.append(broke("G9", n))
     return out
-
-
-def _asks_for_signatures(name: str) -> bool:
-    return not name.startswith(_ASK_FOR_NONE) and "-image" not in name
 
 
 def _check_order(n: int, content: _Content, previous: _Content | None, out: list[Broken]) -> None:
@@ -77,19 +58,9 @@ def _check_order(n: int, content: _Content, previous: _Content | None, out: list
         out.append(broke("G6", n))
 
 
-def _check_signatures(read: list[_Content], out: list[Broken]) -> None:
-    """Put down G4 for every step since the user last asked something."""
-    for n in range(len(read) - 1, -1, -1):
-        content = read[n]
-        if content.asks:
-            return
-        if content.unsigned is not None:
-            out.append(broke("G4", n, name=content.unsigned, place=n + 1))
-
-
 def _read(n: int, item: object, out: list[Broken]) -> _Content:
     if not isinstance(item, dict):
-        out.append(not_an_object(n, item, f"contents[{n}]"))
+        out.append(wrong(n, item, f"contents[{n}]", "an object"))
         return _Content(by_model=False)
     role = item.get("role")
     if role is None:
@@ -99,13 +70,13 @@ def _read(n: int, item: object, out: list[Broken]) -> _Content:
     content = _Content(by_model=role == "model")
     parts = item.get("parts")
     if not isinstance(parts, list) or not parts:
-        out.append(wrong_field(n, parts, f"contents[{n}].parts", "an array of parts"))
+        out.append(wrong(n, parts, f"contents[{n}].parts", "an array of parts"))
         return content
     for m, part in enumerate(parts):
         if isinstance(part, dict):
             _read_part(n, m, part, content, out)
         else:
-            out.append(not_an_object(n, part, f"contents[{n}].parts[{m}]"))
+            out.append(wrong(n, part, f"contents[{n}].parts[{m}]", "an object"))
     return content
 
 
@@ -113,7 +84,7 @@ def _read_part(
     n: int, m: int, part: dict[str, object], content: _Content, out: list[Broken]
 ) -> None:
     where = f"contents[{n}].parts[{m}]"
-    _read_signature(n, part, content, out)
+    _read_signature(part, content)
     call = _either(part, "functionCall", "function_call")
     response = _either(part, "functionResponse", "function_response")
     if call is not None:
@@ -121,27 +92,19 @@ def _read_part(
         _check_object(n, call, "args", f"{where}.functionCall", out)
         if not content.by_model:
             out.append(broke("S6", n, kind="functionCall", role="model"))
-        if content.calls == 1 and not _signature(part):
-            name = as_object(call).get("name")
-            content.unsigned = name if isinstance(name, str) else ""
     elif response is not None:
         content.responses += 1
         _check_object(n, response, "response", f"{where}.functionResponse", out)
         if content.by_model:
             out.append(broke("S6", n, kind="functionResponse", role="user"))
-    elif "text" in part:
-        content.says = content.says or bool(part["text"])
+    elif part.get("text") == "" and not _either(part, *_SIGNATURE):
         # A signature may come alone: streamed answers end with an empty text that carries it.
-        if part["text"] == "" and not _signature(part):
-            out.append(broke("G7", n))
+        out.append(broke("G7", n))
 
 
-def _read_signature(n: int, part: dict[str, object], content: _Content, out: list[Broken]) -> None:
-    signature = _either(part, "thoughtSignature", "thought_signature")
-    if not isinstance(signature, str | bytes):
-        return
-    if not signature:
-        out.append(broke("G8", n))
+def _read_signature(part: dict[str, object], content: _Content) -> None:
+    signature = _either(part, *_SIGNATURE)
+    if not isinstance(signature, str | bytes) or not signature:
         return
     call = as_object(_either(part, "functionCall", "function_call"))
     said = (part.get("text"), call.get("name"))
@@ -151,22 +114,18 @@ def _read_signature(n: int, part: dict[str, object], content: _Content, out: lis
 def _check_object(n: int, value: object, inner: str, where: str, out: list[Broken]) -> None:
     """Put down S7 unless `value` is an object whose field `inner` is an object or absent."""
     if not isinstance(value, dict):
-        out.append(wrong_field(n, value, where, "an object"))
+        out.append(wrong(n, value, where, "an object"))
         return
     found = value.get(inner)
     if found is not None and not isinstance(found, dict):
-        out.append(wrong_field(n, found, f"{where}.{inner}", "an object"))
+        out.append(wrong(n, found, f"{where}.{inner}", "an object"))
     nested = value.get("parts")
     if nested is not None and not _are_objects(nested):
-        out.append(wrong_field(n, nested, f"{where}.parts", "an array of objects"))
+        out.append(wrong(n, nested, f"{where}.parts", "an array of objects"))
 
 
 def _are_objects(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, dict) for one in value)
-
-
-def _signature(part: dict[str, object]) -> bool:
-    return bool(_either(part, "thoughtSignature", "thought_signature"))
 
 
 def _either(part: dict[str, object], camel: str, snake: str) -> object:

@@ -27,8 +27,6 @@ def names_history_rule(refusal: bytes) -> str:
 
 _HOLE = re.compile(r"\{[^{}]*\}")
 _LEAST_CHARACTERS = 20
-_NOT_OF_HISTORY = frozenset({"A18", "A19", "A20", "R6"})
-"""What names tools, sizes or organisations: sending the original would not help."""
 
 
 @cache
@@ -36,7 +34,7 @@ def _fragments() -> tuple[tuple[str, str], ...]:
     """Return the longest fixed part of each rule's text, the longest first."""
     found: dict[str, str] = {}
     for code, rule in CATALOGUE.items():
-        if code in _NOT_OF_HISTORY or rule.family == "shape":
+        if rule.family == "shape":
             continue
         fragment = max((_plain(part).strip() for part in _HOLE.split(rule.says)), key=len)
         if len(fragment) >= _LEAST_CHARACTERS:

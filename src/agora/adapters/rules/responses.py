@@ -6,11 +6,9 @@ from agora.adapters.rules.catalogue import Broken, broke
 from agora.adapters.rules.shape import (
     as_list,
     as_object,
-    kind_of,
     model_name,
-    not_an_object,
     read_messages,
-    wrong_field,
+    wrong,
     wrong_role,
 )
 from agora.core.request import Request
@@ -33,7 +31,7 @@ items that are not known yet and item references included."""
 
 
 def check(request: Request, before: object = None) -> list[Broken]:
-    """Return the Responses rules broken; R4, R5 and most of R9 to R11 where `before` is known."""
+    """Return the Responses rules broken; R4, R5, R9 and R10 where `before` is known."""
     if isinstance(request.messages, str):
         return []
     out: list[Broken] = []
@@ -41,40 +39,38 @@ def check(request: Request, before: object = None) -> list[Broken]:
     kinds = [_kind(n, item, out) for n, item in enumerate(messages)]
     _check_pairs(messages, kinds, out)
     _check_reasoning(messages, kinds, out)
-    by_xai = model_name(request.model).startswith("grok")
-    if by_xai:
-        _check_summaries(messages, kinds, out)
     if isinstance(before, list):
         _check_chains(messages, kinds, before, out)
-        _check_sealed(messages, before, by_xai, out)
+        code = "R10" if model_name(request.model).startswith("grok") else "R9"
+        _check_sealed(messages, before, code, out)
     return out
 
 
 def _kind(n: int, item: object, out: list[Broken]) -> str:
     """Return the type of an item, "assistant" or "message" for a message, "" for junk."""
     if not isinstance(item, dict):
-        out.append(not_an_object(n, item, f"input[{n}]"))
+        out.append(wrong(n, item, f"input[{n}]", "an object"))
         return ""
     kind = item.get("type")
     if kind is None or kind == "message":
         return _message_kind(n, item, out)
     if not isinstance(kind, str):
-        out.append(wrong_field(n, kind, f"input[{n}].type", "a string"))
+        out.append(wrong(n, kind, f"input[{n}].type", "a string"))
         return ""
     return kind
 
 
 def _message_kind(n: int, item: dict[str, object], out: list[Broken]) -> str:
     role = item.get("role")
-    if role not in _ROLES:
-        out.append(wrong_role(n, role, f"input[{n}]", _ROLES, kept=True))
+    if not isinstance(role, str):
+        out.append(wrong_role(n, role, f"input[{n}]", _ROLES))
     content = item.get("content")
     if isinstance(content, list):
         for m, part in enumerate(content):
             if not isinstance(part, dict):
-                out.append(not_an_object(n, part, f"input[{n}].content[{m}]"))
+                out.append(wrong(n, part, f"input[{n}].content[{m}]", "an object"))
     elif not isinstance(content, str):
-        out.append(broke("S4", n, where=f"input[{n}].content", found=kind_of(content)))
+        out.append(wrong(n, content, f"input[{n}].content", "a string or a list of objects"))
     return "assistant" if role == "assistant" else "message"
 
 
@@ -112,7 +108,7 @@ def _names(n: int, item: object, kind: str, out: list[Broken]) -> list[str]:
     found = [_text(item, field) for field in fields]
     names = [name for name in found if name is not None]
     if not names:
-        out.append(wrong_field(n, None, f"input[{n}].call_id", "a string"))
+        out.append(wrong(n, None, f"input[{n}].call_id", "a string"))
     return names
 
 
@@ -144,27 +140,13 @@ def _check_chains(
             out.append(broke(code, made.position, id=name, kind=kind, reasoning=lost[pair]))
 
 
-def _check_summaries(items: list[object], kinds: list[str], out: list[Broken]) -> None:
-    """Put down R11 for sealed reasoning that has no list of summaries, not even an empty one."""
-    for n, kind in enumerate(kinds):
-        sealed = kind == "reasoning" and _text(items[n], "encrypted_content") is not None
-        if sealed and not isinstance(as_object(items[n]).get("summary"), list):
-            out.append(broke("R11", n))
-
-
-def _check_sealed(
-    items: list[object], before: list[object], by_xai: bool, out: list[Broken]
-) -> None:
-    """Put down sealed items that are not as they came: R9, in the words of xAI R10 and R11."""
+def _check_sealed(items: list[object], before: list[object], code: str, out: list[Broken]) -> None:
+    """Put down sealed items that are not as they came: R9, in the words of xAI R10."""
     known = {_face(item) for item in before}
     for n, item in enumerate(items):
         face = _face(item)
-        if face is None or face in known:
-            continue
-        code = "R9"
-        if by_xai:
-            code = "R10" if face[0] == "reasoning" else "R11"
-        out.append(broke(code, n, id=_text(item, "id")))
+        if face is not None and face not in known:
+            out.append(broke(code, n, id=_text(item, "id")))
 
 
 def _face(item: object) -> tuple[object, ...] | None:

@@ -51,35 +51,22 @@ def model_name(value: object) -> str:
 
 def read_messages(value: object, where: str, out: list[Broken]) -> list[object]:
     """Return the list of messages in `value`; report in `out` if it is empty or not a list."""
-    if not isinstance(value, list):
-        out.append(broke("S1", 0, where=where, found=kind_of(value), needed="a list"))
-        return []
-    if not value:
-        out.append(broke("S5", 0, where=where))
-    return value
+    if isinstance(value, list) and value:
+        return value
+    found = "an empty list" if value == [] else kind_of(value)
+    out.append(broke("S1", 0, where=where, found=found, needed="a list of messages"))
+    return []
 
 
-def not_an_object(position: int, value: object, where: str) -> Broken:
-    """Return S2 for a message, block or part that is not an object."""
-    return broke("S2", position, where=where, found=kind_of(value))
+def wrong(position: int, value: object, where: str, needed: str) -> Broken:
+    """Return S1 for a message, block or field that is missing or of a wrong type."""
+    return broke("S1", position, where=where, found=kind_of(value), needed=needed)
 
 
-def wrong_role(
-    position: int, role: object, where: str, roles: Sequence[str], *, kept: bool = False
-) -> Broken:
-    """Return S3 for a role that is missing, of a wrong type or not one of `roles`.
-
-    With `kept`, a role that is merely new is S8, which only strict checks report: a message of an
-    unknown role is read as text that stays where it is, so it does no harm.
-    """
+def wrong_role(position: int, role: object, where: str, roles: Sequence[str]) -> Broken:
+    """Return S3 for a role that is missing, of a wrong type or not one of `roles`."""
     found = repr(role[:_SHOWN]) if isinstance(role, str) else kind_of(role)
-    code = "S8" if kept and isinstance(role, str) else "S3"
-    return broke(code, position, where=where, found=found, roles=", ".join(roles))
-
-
-def wrong_field(position: int, value: object, where: str, needed: str) -> Broken:
-    """Return S7 for a field that is missing or of a wrong type."""
-    return broke("S7", position, where=where, found=kind_of(value), needed=needed)
+    return broke("S3", position, where=where, found=found, roles=", ".join(roles))
 
 
 def is_blank(text: str) -> bool:

@@ -27,14 +27,10 @@ class _Thought:
 def check_thinking(
     items: list[object], request: Request, before: object, out: list[Broken]
 ) -> None:
-    """Put down A14, A15, A16 and A22 in `out`, as far as what is known lets them be checked."""
+    """Put down A14, A15 and A22 in `out`, as far as what is known lets them be checked."""
     bound = request.is_bound
-    if request.thinking is not None:
-        start = _latest(items)
-        if not request.thinking:
-            out.extend(broke("A16", t.message, m=t.block) for t in _thoughts(items, start))
-        elif not bound:
-            _check_lead(items, start, out)
+    if request.thinking and not bound:
+        _check_lead(items, _latest(items), out)
     if isinstance(before, list):
         if bound:
             _check_bound(items, before, request.edited_at, out)

@@ -15,7 +15,6 @@ from agora.core.trajectory import Call, Step
 
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 _FENCE_TAG = re.compile(r"^[ \t]*```([^\n]*)", re.MULTILINE)
-_ACTS_HERE = re.compile(r"^(?:<code>|Action(?: \d{1,6})?:)", re.MULTILINE)
 _CODE_TAG = re.compile(r"<code>\n?(.*?)</code>", re.DOTALL)
 _READS = word_set("actions", "reads")
 _LOOKS = word_set("actions", "looks")
@@ -51,11 +50,6 @@ def action_text(step: Step, *, characters: int) -> str:
     return "\n".join([step.action, *[call.arguments for call in step.calls]])[:characters]
 
 
-def done_by(step: Step) -> object:
-    """Return what two actions have in common when the second repeats the first word for word."""
-    return step.calls or " ".join(step.action.split())
-
-
 def fenced(action: str) -> str:
     """Return the last fenced block of what an agent said, or all of it."""
     if "```" in action:
@@ -88,23 +82,6 @@ def only_command(action: str) -> str:
     return fenced(action)
 
 
-def command_at(said: str) -> int:
-    r"""Return where the only command begins in what an agent said; 0 where that is not sure.
-
-    All from there on is the command: it goes to the end of what was said.
-
-    >>> command_at("THOUGHT: where?\n\n```bash\nls\n```"), command_at("Go.\nAction: look")
-    (17, 4)
-    >>> command_at("```\na\n``` or\n```\nb\n```")
-    0
-    """
-    fences = [found.start() for found in _FENCE_TAG.finditer(said)]
-    marks = [found.start() for found in _ACTS_HERE.finditer(said)]
-    if len(fences) not in (0, 2) or len(marks) > 1:
-        return 0
-    return min([*fences[:1], *marks], default=0)
-
-
 class Tools(NamedTuple):
     """What is known of tools by their names."""
 
@@ -112,6 +89,21 @@ class Tools(NamedTuple):
     """Tools that only read."""
     changing: Collection[str] = ()
     """Tools that change something."""
+
+    def with_declared(self, reading: Collection[str], changing: Collection[str]) -> "Tools":
+        """Return the same where some tools say of themselves that they read, or that they change.
+
+        What they say comes first.
+
+        >>> Tools(("peek",), ("ship",)).with_declared((), ("peek",))
+        Tools(reading=(), changing=('peek', 'ship'))
+        """
+        if not reading and not changing:
+            return self
+        return Tools(
+            (*reading, *(name for name in self.reading if name not in changing)),
+            (*changing, *(name for name in self.changing if name not in reading)),
+        )
 
 
 NO_TOOLS = Tools()

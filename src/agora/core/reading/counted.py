@@ -11,7 +11,7 @@ from agora.core.reading import READ_CHARACTERS
 from agora.core.reading.names import first_identifiers, listed, weight
 
 _LEAST_WEIGHT = 0.5
-"""Plain words and names of people are counted too often to be worth their time (docs/log.md)."""
+"""Plain words and names of people are counted too often to be worth their time (lab/notebook)."""
 _LONGEST_WORD = 40
 _ANY_WORD = re.compile(rf"\w{{3,{_LONGEST_WORD}}}")
 _MOST_SHAPE = 40

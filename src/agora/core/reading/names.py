@@ -566,7 +566,7 @@ def weight(identifier: str) -> float:
 
     Only the order matters: ids, paths and numbered things before dates, long
     numbers and symbols, before amounts and names, before times and plain words.
-    How often each was used in recorded trajectories is in docs/log.md.
+    How often each was used in recorded trajectories is in lab/notebook.
 
     >>> weight("HAT136") > weight("2024-05-20") > weight("10.52") > weight("economy")
     True

@@ -1,10 +1,9 @@
 """What the forms of one step are written from."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from agora.core.reading.actions import Tools
 from agora.core.renditions.markers import Markers
 from agora.core.renditions.rendition import Rendition
 from agora.core.renditions.short_action import ShortAction
@@ -34,42 +33,9 @@ class Form(Protocol):
 class Forms:
     """How a step may be shortened, other than by leaving it out."""
 
-    actions: bool = True
-    """Whether a step may keep its action, with a note in place of each result."""
-    commands: bool = False
-    """Whether a step may keep its command or its calls without the thought before them. Not a
-    default: docs/log.md has what the judge says of it."""
     lines: bool = True
     """Whether a step may become a line in a marker. Without it only steps that changed something
     do, where they cannot keep their action."""
-    signed: bool = True
-    """Whether notes and markers say who wrote them wherever they are, not only in user text."""
-    changing_tools: tuple[str, ...] = ()
-    """Tools that change something, whatever they are called: their steps are never gone."""
-    reading_tools: tuple[str, ...] = ()
-    """Tools that only read: their steps may be gone."""
-    more: tuple[Form, ...] = ()
-    """Forms of your own, to choose from besides those of the package."""
-
-    @property
-    def tools(self) -> Tools:
-        """What is known of tools by their names."""
-        return Tools(self.reading_tools, self.changing_tools)
-
-    def tools_with(self, reading: Collection[str], changing: Collection[str]) -> Tools:
-        """Return the same where some tools say of themselves that they read, or that they change.
-
-        What they say comes first.
-
-        >>> Forms(reading_tools=("peek",), changing_tools=("ship",)).tools_with((), ("peek",))
-        Tools(reading=(), changing=('peek', 'ship'))
-        """
-        if not reading and not changing:
-            return self.tools
-        return Tools(
-            (*reading, *(name for name in self.reading_tools if name not in changing)),
-            (*changing, *(name for name in self.changing_tools if name not in reading)),
-        )
 
 
 class Tell(NamedTuple):
@@ -99,7 +65,7 @@ class Draft:
     @property
     def keeps_action(self) -> bool:
         """Whether it may keep its action, though it could be removed."""
-        return self.forms.actions and bool(self.step.action_tokens)
+        return bool(self.step.action_tokens)
 
     @property
     def says_nothing(self) -> bool:

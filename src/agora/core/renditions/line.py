@@ -56,7 +56,7 @@ def _places(step: Step, done: ShortAction, texts: Sequence[str]) -> tuple[Place,
 def _deeds(draft: Draft) -> dict[ShortAction, float]:
     """Return the action in short and with all of it, and the share of worth that each carries.
 
-    What was thought before a command is worth nothing beside it (docs/log.md).
+    What was thought before a command is worth nothing beside it (lab/notebook).
     """
     if draft.done.whole:
         return {draft.done: 1.0}

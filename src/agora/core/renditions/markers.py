@@ -42,11 +42,8 @@ class Markers(Protocol):
         """
         ...
 
-    def note(self, number: int, said: str, *, thought: bool = False) -> str:
-        """Return the note in place of a result of a step, with what is said of it.
-
-        `thought` says that what the agent said before it acted is left out too.
-        """
+    def note(self, number: int, said: str) -> str:
+        """Return the note in place of a result of a step, with what is said of it."""
         ...
 
 
@@ -77,10 +74,9 @@ class FormMarkers:
         """Return the marker of a run of removed steps."""
         return _run(steps, self._by(steps[0].number, NOT_THE_USER if signed else ""))
 
-    def note(self, number: int, said: str, *, thought: bool = False) -> str:
+    def note(self, number: int, said: str) -> str:
         """Return the note in place of a result."""
-        what = "thought and result" if thought else "result"
-        return _note(f"[step {number}: {what} elided{self._by(number)}]", said)
+        return _note(f"[step {number}: result elided{self._by(number)}]", said)
 
     def _by(self, number: int, not_the_user: str = "") -> str:
         """Return who wrote it, as briefly as can be told from what the first one says."""
@@ -110,7 +106,7 @@ class BareMarkers:
         """Return the marker of a run of removed steps."""
         return _run(steps, f"{_hint(self.recall)}{SIGNATURE if signed else ''}")
 
-    def note(self, number: int, said: str, *, thought: bool = False) -> str:  # noqa: ARG002
+    def note(self, number: int, said: str) -> str:
         """Return the note in place of a result."""
         return _note(f"[step {number} elided{_hint(self.recall)}]", said)
 
@@ -130,7 +126,7 @@ class PaperMarkers:
         """Return the marker of a run of removed steps."""
         return f"[... {len(steps)} step(s) elided ...]"
 
-    def note(self, number: int, said: str, *, thought: bool = False) -> str:  # noqa: ARG002
+    def note(self, number: int, said: str) -> str:  # noqa: ARG002
         """Return the replacement for a result of a step whose calls stay."""
         return "[... 1 step(s) elided ...]"
 

@@ -27,8 +27,6 @@ class Rendition(NamedTuple):
     """A place per result, in their order, and after those one for each call without a result."""
     tokens: int
     worth: float
-    bare: bool = False
-    """Whether what it says before its command, or beside its calls, is left out in place."""
 
     @property
     def in_place(self) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from agora.core.compression import Decision
 from agora.core.past import Past
 from agora.core.reading import READ_OF_AN_ACTION
-from agora.core.reading.actions import Tools, action_text, changes
+from agora.core.reading.actions import NO_TOOLS, Tools, action_text, changes
 from agora.core.reading.mentions import USED, spoken_of
 from agora.core.reading.names import all_names
 from agora.core.reading.observation import observe, outcome
@@ -125,6 +125,7 @@ def plan(
     *,
     held: Mapping[int, str],
     forms: Forms,
+    tools: Tools = NO_TOOLS,
     markers: Markers,
     counter: TokenCounter,
 ) -> Plan:
@@ -133,7 +134,6 @@ def plan(
     What several steps tell is told once, by the newest of them, and not at all where the line of a
     call says it.
     """
-    tools = forms.tools_with(past.reading_tools, past.changing_tools)
     deeds = {one.number: short_action(one, tools) for one in past.steps if one.number not in held}
     telling = _Telling(past, deeds, tools)
     carriers = _carriers(past, tools)
@@ -220,12 +220,11 @@ def _renditions(draft: Draft, without_code: Tell | None) -> list[Rendition]:
 
     Where they tell a code, only the shortest is there without it: for when nothing else fits.
     """
-    table = (*TABLE, *draft.forms.more)
-    found = [one for form in table for one in form.renditions(draft)]
+    found = [one for form in TABLE for one in form.renditions(draft)]
     if without_code is None:
         return found
     bare = replace(draft, tells=[without_code])
-    shorter = (one for form in table for one in form.renditions(bare) if one.form != "whole")
+    shorter = (one for form in TABLE for one in form.renditions(bare) if one.form != "whole")
     shortest = min(shorter, key=lambda rendition: rendition.tokens)
     return [
         shortest,

@@ -1,25 +1,24 @@
 """Claude Code's own transcripts: one line per content block, tool result or event.
 
-One response of the API is spread over several lines with the same `message.id`;
-they become one message again, and the results of its calls one user message.
-Sub-agents (sidechains) are recordings of their own. So is what follows a
-compaction, a change of the model, and what was written again from an earlier message.
+The API's response is spread over several lines with the same `message.id`. They become one message
+again, and the results of its calls one user message. A new recording begins with a sub-agent
+(sidechain), after a compaction, when the model changes, and when the user goes back to an earlier
+message.
 
-A transcript is not what was sent. Left out is what stays with the client: empty texts,
-errors it wrote in place of an answer, progress, hooks, snapshots. Taken in is what it sends
-though it hides it (`isMeta`: skills, hooks' complaints) or files it under system (local
-commands). System text and tools are in no transcript.
+A transcript is not what was sent. The client keeps empty texts, errors it wrote in place of an
+answer, progress, hooks and snapshots to itself, so they are left out. It sends what it hides
+(`isMeta`: skills, complaints of hooks) and local commands, so they are kept. No transcript has the
+system text or the tools.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from agora.adapters.rules.shape import as_list, as_object
-from agora.logs.calls import rising
-from agora.logs.recording import Compaction, Recording, Tally
+from agora.adapters.usage import Usage, read_usage
+from agora.logs.recording import Recording, Tally, complete, rising
 from agora.logs.source import Record
-from agora.logs.usage import Usage, read_usage
 from agora.logs.values import as_count, as_seconds
 
 _TYPES = ("user", "assistant", "system", "summary", "file-history-snapshot", "queue-operation")
@@ -29,14 +28,12 @@ _CLEARED = "[Old tool result content cleared]"
 """What the client sends in place of a result that it has cleared from its history."""
 _LACKS = "system text and tools"
 _CONTINUES = "the conversation they continue, system text and tools"
-"""What is unseen of a sub-agent that goes on from another file's line: one that compacts."""
-_COMPACTS = "acompact"
-"""How the ids of agents begin whose one call sums up a conversation."""
+"""What a log lacks for a sub-agent that continues another file's line, as one that compacts."""
 Block = dict[str, Any]
 
 
 def fits(value: Any) -> bool:
-    """Tell whether a record is a line of a transcript."""
+    """Return True if a record is a line of a transcript."""
     fields = as_object(value)
     return fields.get("type") in _TYPES and any(key in fields for key in _OWN)
 
@@ -50,7 +47,7 @@ class _Message:
     usage: Usage | None = None
     at_seconds: float | None = None
     new: bool = True
-    """Whether this recording's own call made it: one before a point gone back to is not."""
+    """False for an answer that an earlier recording's call made, before the user went back."""
 
 
 @dataclass(slots=True)
@@ -62,18 +59,17 @@ class _Thread:
     messages: list[_Message] = field(default_factory=list)
     answers: dict[str, _Message] = field(default_factory=dict)
     at_seconds: float | None = None
-    """When the newest line that is not an answer was written: a call is made then."""
+    """When the newest line that is not an answer was written, which is when a call is made."""
     agent: str = ""
     lacks: str = _LACKS
-    compaction: Compaction | None = None
 
     def place(self) -> tuple[int, int]:
-        """Return how many messages there are, and how many blocks in the last one."""
+        """Return the number of messages, and of blocks in the last one."""
         return len(self.messages), len(self.messages[-1].blocks) if self.messages else 0
 
 
 def read(records: Iterator[Record], name: str, tally: Tally) -> Iterator[Recording]:
-    """Return the trajectories of the main agent and of the sub-agents."""
+    """Yield the trajectories of the main agent and of the sub-agents."""
     reading = _Reading(name)
     for record in records:
         line = as_object(record.value)
@@ -108,23 +104,20 @@ class _Reading:
         self._number = 0
         self._threads: dict[str, _Thread] = {}
         self._of: dict[str, str] = {}
-        """By a line's uuid: the thread it is in."""
+        """The thread of each line, by the line's uuid."""
         self._places: dict[str, tuple[int, int]] = {}
-        """By a line's uuid: how far its thread had come with it."""
-        self._compacted: dict[str, Compaction] = {}
-        """By thread: what has been compacted, until its summary comes."""
+        """How long its thread was after each line, by the line's uuid."""
 
     def take(self, line: dict[str, object], kind: str, tally: Tally) -> Iterator[Recording]:
         uuid, parent = _id(line, "uuid"), _id(line, "parentUuid")
         if uuid and uuid in self._of:
-            tally.skip("the line stands in the file twice")
+            tally.skip("lines that stand in the file twice")
             return
         key = self._thread_key(line, uuid, parent)
         thread = self._threads.get(key)
         subtype = line.get("subtype") if kind == "system" else None
         if subtype == "compact_boundary":
             if thread is not None:
-                self._compacted[key] = _compaction(thread, line)
                 yield from self._over(key, thread)
         elif subtype == "microcompact_boundary":
             if thread is not None:
@@ -138,15 +131,8 @@ class _Reading:
             _answer(self._threads[key], line, tally)
         elif said := _said(line, kind):
             thread = thread or self._open(key, line)
-            summed_up = bool(line.get("isCompactSummary"))
-            if summed_up and key not in self._compacted:
-                self._compacted[key] = _compaction(thread, line)
-            if summed_up or not any(map(_is_result, said)):
+            if line.get("isCompactSummary") or not any(map(_is_result, said)):
                 yield from self._go_back(key, thread, line, parent)
-            if summed_up:
-                summary = "\n".join(str(block.get("text", "")) for block in said)
-                compaction = replace(self._compacted.pop(key), summary=summary)
-                self._threads[key].compaction = compaction
             _hear(self._threads[key], said, line)
         else:
             tally.skip(_left_out(kind))
@@ -181,7 +167,7 @@ class _Reading:
     def _go_back(
         self, key: str, thread: _Thread, line: dict[str, object], parent: str
     ) -> Iterator[Recording]:
-        """If the user continues from an earlier place, end there and start over."""
+        """If the user continues from an earlier place, start a recording from there."""
         place = self._places.get(parent) if parent else (0, 0)
         if line.get("isCompactSummary"):
             place = (0, 0)
@@ -191,7 +177,7 @@ class _Reading:
     def _anew(
         self, key: str, thread: _Thread, line: dict[str, object], place: tuple[int, int]
     ) -> Iterator[Recording]:
-        """End a recording, and begin the next with what had been said up to a place."""
+        """End a recording, and begin the next with the messages up to a place."""
         count, blocks = place
         kept = [
             _Message(message.role, list(message.blocks), message.id, new=False)
@@ -217,35 +203,23 @@ class _Reading:
             messages.pop()
         self._number += 1
         name = "/".join(part for part in (thread.task or self._name, thread.agent) if part)
-        tokens = [m.output_tokens for _, m in made if m.output_tokens is not None]
-        times = [m.at_seconds for _, m in made if m.at_seconds is not None]
-        usage = [m.usage for _, m in made if m.usage is not None]
         yield Recording(
             id=f"{name}:{self._number}",
             format="anthropic",
             messages=[{"role": m.role, "content": _content(m)} for m in messages],
             model=thread.model,
             calls=tuple(at for at, _ in made),
-            output_tokens=tuple(tokens) if len(tokens) == len(made) else (),
-            usage=tuple(usage) if len(usage) == len(made) else (),
-            at_seconds=rising(times) if len(times) == len(made) else (),
+            output_tokens=complete(m.output_tokens for _, m in made),
+            usage=complete(m.usage for _, m in made),
+            at_seconds=rising(m.at_seconds for _, m in made),
             task=thread.task,
             earlier_calls=len(answers) - len(made),
             lacks=thread.lacks,
-            compaction=thread.compaction,
-            sums_up=thread.agent.startswith(_COMPACTS),
         )
 
 
-def _compaction(thread: _Thread, line: dict[str, object]) -> Compaction:
-    """Return what a thread had come to when it was compacted."""
-    told = as_count(as_object(line.get("compactMetadata")).get("preTokens"))
-    messages = [{"role": m.role, "content": _content(m)} for m in _paired(thread.messages)]
-    return Compaction(prompt_tokens=told or 0, messages=messages)
-
-
 def _said(line: dict[str, object], kind: str) -> list[Block]:
-    """Return what a line puts before the model, besides its own answers; empty if nothing."""
+    """Return the blocks of a line that the client sends as the user's; empty if it sends none."""
     if kind == "user":
         return _blocks(as_object(line.get("message")).get("content"))
     if kind == "system" and line.get("subtype") == "local_command":
@@ -259,14 +233,14 @@ def _said(line: dict[str, object], kind: str) -> list[Block]:
 
 def _left_out(kind: str) -> str:
     if kind == "assistant":
-        return "an error that the client wrote in place of an answer"
+        return "errors that the client wrote in place of an answer"
     if kind == "user":
-        return "a message without content"
-    return "the line is no message that was sent"
+        return "messages without content"
+    return "log lines that never went to the model (progress, hooks): normal"
 
 
 def _hear(thread: _Thread, blocks: list[Block], line: dict[str, object]) -> None:
-    """Take in what the user said, or what a tool gave."""
+    """Add what the user said, or a tool's result, to the thread."""
     thread.at_seconds = as_seconds(line.get("timestamp"))
     last = thread.messages[-1] if thread.messages else None
     if last is None or last.role != "user":
@@ -276,7 +250,7 @@ def _hear(thread: _Thread, blocks: list[Block], line: dict[str, object]) -> None
 
 
 def _clear(thread: _Thread, line: dict[str, object]) -> None:
-    """Put what the client sends from now on in place of the results it has cleared."""
+    """Replace the results that the client has cleared by the text it sends instead."""
     cleared = as_list(as_object(line.get("microcompactMetadata")).get("compactedToolIds"))
     for message in thread.messages:
         for at, block in enumerate(message.blocks):
@@ -295,7 +269,7 @@ def _by_another_model(thread: _Thread, line: dict[str, object]) -> bool:
 
 
 def _answer(thread: _Thread, line: dict[str, object], tally: Tally) -> None:
-    """Take in a block of an answer, with the other blocks of it."""
+    """Add a block of an answer to the message that has the answer's other blocks."""
     fields = as_object(line.get("message"))
     answer_id = _id(fields, "id")
     blocks = _blocks(fields.get("content"))
@@ -306,7 +280,7 @@ def _answer(thread: _Thread, line: dict[str, object], tally: Tally) -> None:
         at = thread.at_seconds
         last = thread.messages[-1]
         if last.role == "assistant":
-            # Two answers in a row: the first was cut off, and this one was asked for again.
+            # Two answers in a row: the first was cut off, and the client asked again.
             message = last
         else:
             message = _Message("assistant", [], answer_id)
@@ -326,13 +300,13 @@ def _answer(thread: _Thread, line: dict[str, object], tally: Tally) -> None:
 
 
 def _is_new(line: dict[str, object], answer_id: str, tally: Tally) -> bool:
-    """Tell whether no file before had this answer: resuming and forking copy what was said."""
+    """Return True if no earlier file has this answer: resuming and forking copy answers."""
     own = _id(line, "requestId") or _id(line, "timestamp") or _id(line, "uuid")
     mark = f"{answer_id} {own}"
     if not answer_id or not own:
         return True
     if mark in tally.answered:
-        tally.skip("an answer that another file has, too")
+        tally.skip("answers that another file has, too")
         return False
     tally.answered.add(mark)
     return True
@@ -341,8 +315,8 @@ def _is_new(line: dict[str, object], answer_id: str, tally: Tally) -> bool:
 def _paired(messages: list[_Message]) -> list[_Message]:
     """Return the messages with the results of each answer's calls right behind it, and no others.
 
-    A call without a result was broken off: it is given one that says so, as
-    the client does. Only at the end are calls left open.
+    A call without a result was interrupted: it gets a result that says so, as the client does.
+    Calls at the very end stay open.
     """
     out: list[_Message] = []
     for message in messages:
@@ -384,13 +358,13 @@ def _blocks(content: object) -> list[Block]:
 
 
 def _is_empty(block: Block) -> bool:
-    """Tell whether a block is a text of nothing but space: the client does not send those."""
+    """Return True if a block is a text of nothing but space: the client does not send those."""
     text = block.get("text")
     return block.get("type") == "text" and not (isinstance(text, str) and text.strip())
 
 
 def _synthetic(line: dict[str, object]) -> bool:
-    """Tell whether the client wrote this answer itself, in place of one that failed."""
+    """Return True if the client wrote this answer itself, in place of one that failed."""
     model = as_object(line.get("message")).get("model")
     return model == "<synthetic>" or bool(line.get("isApiErrorMessage"))
 

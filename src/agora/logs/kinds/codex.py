@@ -1,7 +1,7 @@
 """Codex's rollouts: `sessions/**/rollout-*.jsonl`, one item, event or setting per line.
 
-The items are those of the Responses API, as they were sent and answered. What
-follows a compaction, or a turn that was taken back, is a recording of its own.
+The items are those of the Responses API, as they were sent and answered. A new recording begins
+after a compaction and after turns were rolled back.
 """
 
 from collections.abc import Iterator
@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agora.adapters.rules.shape import as_list, as_object
-from agora.logs.calls import rising
-from agora.logs.recording import Recording, Tally
+from agora.adapters.usage import read_usage
+from agora.logs.recording import CallInfo, Recording, Tally, complete, rising
 from agora.logs.source import Record
-from agora.logs.talk import NO_RESULT, Made
-from agora.logs.usage import read_usage
 from agora.logs.values import as_count, as_seconds, as_text
 
 _LINES = frozenset(
@@ -21,6 +19,7 @@ _LINES = frozenset(
     | {"token_usage_record"}
 )
 _NOT_SENT = frozenset({"additional_tools", "configuration_update", "ghost_snapshot", "other"})
+_NO_RESULT = "[no result in the log]"
 _CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 _OUTPUTS = {
     "function_call_output": "function_call",
@@ -33,13 +32,13 @@ Item = dict[str, Any]
 
 
 def fits(value: Any) -> bool:
-    """Tell whether a record is a line of a rollout."""
+    """Return True if a record is a line of a rollout."""
     fields = as_object(value)
     return as_text(fields.get("type")) in _LINES and isinstance(fields.get("payload"), dict)
 
 
 def read(records: Iterator[Record], name: str, tally: Tally) -> Iterator[Recording]:
-    """Return the trajectories of one session."""
+    """Yield the trajectories of one session."""
     reading = _Reading(name)
     for record in records:
         line = as_object(record.value)
@@ -53,10 +52,10 @@ def read(records: Iterator[Record], name: str, tally: Tally) -> Iterator[Recordi
 
 @dataclass(slots=True)
 class _Call:
-    """A call of the model: where its answer begins, and what is said of it."""
+    """A call of the model: the item at which its answer begins, and what the log says of it."""
 
     sent: int
-    made: Made
+    made: CallInfo
 
 
 @dataclass(slots=True)
@@ -72,12 +71,12 @@ class _Reading:
     items: list[Item] = field(default_factory=list)
     calls: list[_Call] = field(default_factory=list)
     answering: bool = False
-    """Whether the newest item is the model's, so that the next one may be of the same answer."""
+    """True if the newest item is the model's: the next one may belong to the same answer."""
     spoken: list[int] = field(default_factory=list)
-    """Where the user's own messages are: turns begin there."""
+    """Positions of the user's own messages, at which turns begin."""
 
     def take(self, kind: str, payload: Item, at: float | None) -> Iterator[Recording]:
-        """Take in a line, and return the trajectory that ended with it."""
+        """Read a line, and yield the trajectory that ended with it."""
         if kind == "session_meta" and not self.session:
             self.session = as_text(payload.get("id"))
             told = payload.get("base_instructions", payload.get("instructions"))
@@ -103,7 +102,7 @@ class _Reading:
                 del self.spoken[-turns:]
 
     def close(self, tally: Tally) -> Iterator[Recording]:
-        """Return what is left at the end of the file."""
+        """Yield the trajectory that is open at the end of the file."""
         if not self.calls and not self.number:
             tally.skip("the session has no answer of a model")
         yield from self._over()
@@ -117,22 +116,22 @@ class _Reading:
         item = {k: v for k, v in payload.items() if v is not None and k not in _OWN}
         by_model = kind not in _OUTPUTS and item.get("role", "assistant") == "assistant"
         if by_model and not self.answering:
-            self.calls.append(_Call(len(self.items), Made(at_seconds=at)))
+            self.calls.append(_Call(len(self.items), CallInfo(at_seconds=at)))
         if item.get("role") == "user" and not _from_harness(item):
             self.spoken.append(len(self.items))
         self.answering = by_model
         self.items.append(item)
 
     def _billed(self, found: object) -> None:
-        """Take in what the newest call was billed; Codex may say it twice."""
+        """Add the usage of the newest call; Codex may log it twice."""
         if not self.calls or self.calls[-1].made.usage is not None:
             return
         tokens = as_count(as_object(found).get("output_tokens"))
         at = self.calls[-1].made.at_seconds
-        self.calls[-1].made = Made(read_usage(found), tokens, at)
+        self.calls[-1].made = CallInfo(read_usage(found), tokens, at)
 
     def _begin(self, payload: Item) -> None:
-        """Begin anew with what a compaction left."""
+        """Start over with what a compaction left."""
         left = [one for one in as_list(payload.get("replacement_history")) if as_object(one)]
         self.items = []
         self.spoken = []
@@ -152,9 +151,6 @@ class _Reading:
         self.number += 1
         items, moved = _paired(items)
         made = [call.made for call in calls]
-        usage = [one.usage for one in made if one.usage is not None]
-        tokens = [one.output_tokens for one in made if one.output_tokens is not None]
-        times = [one.at_seconds for one in made if one.at_seconds is not None]
         # Newer versions send their instructions as the first message, and log them twice.
         doubled = any(self.system in as_text(_text(item)) for item in items[:8])
         yield Recording(
@@ -165,16 +161,16 @@ class _Reading:
             tools=self.tools,
             model=self.model,
             calls=tuple(min(moved[call.sent], len(items)) for call in calls),
-            usage=tuple(usage) if len(usage) == len(calls) else (),
-            output_tokens=tuple(tokens) if len(tokens) == len(calls) else (),
-            at_seconds=rising(times) if len(times) == len(calls) else (),
+            usage=complete(call.usage for call in made),
+            output_tokens=complete(call.output_tokens for call in made),
+            at_seconds=rising(call.at_seconds for call in made),
             task=self.session,
             lacks="" if self.tools else "tools",
         )
 
 
 def _from_harness(item: Item) -> bool:
-    """Tell whether a user message is what Codex says in the user's name: it opens with a tag."""
+    """Return True if Codex wrote this user message itself: it opens with a tag."""
     return _text(item).lstrip().startswith("<")
 
 
@@ -188,8 +184,8 @@ def _text(item: Item) -> str:
 def _paired(items: list[Item]) -> tuple[list[Item], list[int]]:
     """Return the items with an output for each call and a call for each output.
 
-    Also returned is where each item went. A call at the very end was not run any
-    more: it is dropped with the answer it stands in.
+    Also return the new position of each item. A call at the very end was never run: it is dropped
+    with the answer it belongs to.
     """
     called = {(as_text(i.get("type")), as_text(i.get("call_id"))) for i in items}
     end = len(items)
@@ -206,7 +202,7 @@ def _paired(items: list[Item]) -> tuple[list[Item], list[int]]:
             continue
         out.append(item)
         if kind in _CALLS and (f"{kind}_output", call_id) not in called:
-            out.append({"type": f"{kind}_output", "call_id": call_id, "output": NO_RESULT})
+            out.append({"type": f"{kind}_output", "call_id": call_id, "output": _NO_RESULT})
     moved += [len(out)] * (len(items) - end + 1)
     return out, moved
 

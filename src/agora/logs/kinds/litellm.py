@@ -5,12 +5,12 @@ from typing import Any
 
 from agora.adapters.detect import detect
 from agora.adapters.rules.shape import as_object
+from agora.adapters.usage import read_usage
 from agora.errors import UnknownFormatError
 from agora.logs.answers import read_answer
 from agora.logs.calls import Grouping, LoggedCall
 from agora.logs.recording import Recording, Tally
 from agora.logs.source import Record
-from agora.logs.usage import read_usage
 from agora.logs.values import as_count, as_json, as_seconds
 
 _WRAPPER = "standard_logging_object"
@@ -20,13 +20,13 @@ _RESPONSES = frozenset({"responses", "aresponses"})
 
 
 def fits(value: Any) -> bool:
-    """Tell whether a record is a payload of LiteLLM."""
+    """Return True if a record is a payload of LiteLLM."""
     fields = _payload(value)
     return "call_type" in fields and "messages" in fields and any(key in fields for key in _OWN)
 
 
 def read(records: Iterator[Record], name: str, tally: Tally) -> Iterator[Recording]:
-    """Return the trajectories that the calls make up."""
+    """Yield the trajectories that the calls make up."""
     grouping = Grouping(name, tally)
     for record in records:
         call = _call(_payload(record.value), record, tally)
@@ -96,7 +96,7 @@ def _format(kind: str, messages: list[Any], system: object) -> str:
 
 
 def _trace(payload: dict[str, object]) -> str:
-    """Return the conversation a call belongs to. One that is the call's own id says nothing."""
+    """Return the conversation a call belongs to, if it is not just the call's own id."""
     for key in ("session_id", "litellm_session_id", "trace_id"):
         found = payload.get(key)
         if isinstance(found, str) and found and found != payload.get("litellm_call_id"):

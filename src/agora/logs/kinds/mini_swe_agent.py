@@ -1,19 +1,17 @@
-"""mini-swe-agent's trajectories: one object with the messages as they were sent.
+"""mini-SWE-agent's trajectories: one object with the messages as they were sent.
 
-Beside each answer stands the provider's response. Agents that call tools by the
-Responses API have that response itself among the messages.
+Each answer has the provider's response beside it. An agent that uses the Responses API has that
+response itself among the messages.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 from agora.adapters.rules.shape import as_list, as_object
+from agora.adapters.usage import read_usage
 from agora.logs.answers import read_answer
-from agora.logs.calls import rising
-from agora.logs.recording import Recording, Tally
+from agora.logs.recording import CallInfo, Recording, Tally, complete, rising
 from agora.logs.source import Record
-from agora.logs.talk import Made
-from agora.logs.usage import read_usage
 from agora.logs.values import as_count, as_seconds, as_text
 
 _FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content")
@@ -22,7 +20,7 @@ Fields = dict[str, Any]
 
 
 def fits(value: Any) -> bool:
-    """Tell whether a record is a trajectory of mini-swe-agent."""
+    """Return True if a record is a trajectory of mini-swe-agent."""
     fields = as_object(value)
     if not isinstance(fields.get("messages"), list):
         return False
@@ -30,7 +28,7 @@ def fits(value: Any) -> bool:
 
 
 def read(records: Iterator[Record], name: str, tally: Tally) -> Iterator[Recording]:
-    """Return one trajectory per record."""
+    """Yield one trajectory per record."""
     for number, record in enumerate(records, 1):
         fields = as_object(record.value)
         if not isinstance(fields.get("messages"), list):
@@ -50,7 +48,7 @@ def _recording(fields: Fields, own_id: str) -> Recording | None:
     responses = any(_by_responses(one) for one in found)
     messages: list[Fields] = []
     calls: list[int] = []
-    made: list[Made] = []
+    made: list[CallInfo] = []
     for one in found:
         answered = one.get("role") == "assistant" or one.get("object") == "response"
         items = _items(one) if responses else _chat(one)
@@ -62,9 +60,6 @@ def _recording(fields: Fields, own_id: str) -> Recording | None:
         return None
     while messages and _open(messages[-1]):
         messages.pop()
-    usage = [one.usage for one in made if one.usage is not None]
-    tokens = [one.output_tokens for one in made if one.output_tokens is not None]
-    times = [one.at_seconds for one in made if one.at_seconds is not None]
     acts_by_text = not responses and not any("tool_calls" in one for one in messages)
     return Recording(
         id=own_id,
@@ -73,9 +68,9 @@ def _recording(fields: Fields, own_id: str) -> Recording | None:
         model=model if isinstance(model, str) else None,
         observations="user" if acts_by_text else None,
         calls=tuple(min(at, len(messages)) for at in calls),
-        usage=tuple(usage) if len(usage) == len(calls) else (),
-        output_tokens=tuple(tokens) if len(tokens) == len(calls) else (),
-        at_seconds=rising(times) if len(times) == len(calls) else (),
+        usage=complete(call.usage for call in made),
+        output_tokens=complete(call.output_tokens for call in made),
+        at_seconds=rising(call.at_seconds for call in made),
         task=as_text(fields.get("instance_id")),
     )
 
@@ -85,7 +80,7 @@ def _by_responses(one: Fields) -> bool:
 
 
 def _chat(one: Fields) -> list[Fields]:
-    """Return a message with the fields that the API knows; `exit` is the agent's own role."""
+    """Return a message with only the fields of the API, or nothing for the agent's own roles."""
     if one.get("role") not in ("system", "user", "assistant", "tool"):
         return []
     message = {key: one[key] for key in _FIELDS if key in one}
@@ -103,16 +98,16 @@ def _items(one: Fields) -> list[Fields]:
     return [item] if "role" in item or "type" in item else []
 
 
-def _made(one: Fields) -> Made:
+def _made(one: Fields) -> CallInfo:
     extra = as_object(one.get("extra"))
     answer = read_answer(extra.get("response"))
     usage = answer.usage or read_usage(one.get("usage"))
     tokens = answer.output_tokens
     if tokens is None:
         tokens = as_count(as_object(one.get("usage")).get("output_tokens"))
-    return Made(usage, tokens, as_seconds(extra.get("timestamp")))
+    return CallInfo(usage, tokens, as_seconds(extra.get("timestamp")))
 
 
 def _open(message: Fields) -> bool:
-    """Tell whether a message calls what was not run any more."""
+    """Return True if a message ends in calls, which were never run."""
     return bool(message.get("tool_calls")) or message.get("type") == "function_call"

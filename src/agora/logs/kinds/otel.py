@@ -1,23 +1,23 @@
 """OpenTelemetry spans of model calls, as OTLP-JSON or one span per record.
 
 Three ways of writing the messages are known: the GenAI conventions
-(`gen_ai.input.messages` and its forerunners, indexed attributes and events),
-and OpenInference (`llm.input_messages.0.message.role`). All become OpenAI chat
-messages. Spans are exported when they end, so the calls of a trace are put in
-the order in which they began.
+(`gen_ai.input.messages`), their indexed forerunner (`gen_ai.prompt.0.role`) and
+OpenInference (`llm.input_messages.0.message.role`). All become OpenAI chat
+messages. Spans are exported when they end, so the calls of a trace are sorted by
+the time at which they began.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from agora.adapters.rules.shape import as_list, as_object
+from agora.adapters.usage import Usage
 from agora.core.request import Observations
-from agora.logs.calls import LoggedCall
+from agora.logs.calls import Grouping, LoggedCall
 from agora.logs.chat import as_chat
-from agora.logs.ordered import Ordered
 from agora.logs.recording import Recording, Tally
 from agora.logs.source import Record
-from agora.logs.usage import Usage
 from agora.logs.values import as_count, as_json, as_seconds, as_text
 
 _SPAN_IDS = ("span_id", "spanId", "context", "traceId", "trace_id")
@@ -57,11 +57,13 @@ _MODELS = (
     "llm.model_name",
     "llm.request.model",
 )
+MAX_HELD_BYTES = 64 << 20
+"""Of the log's own text: the trace that is idle longest is assumed finished when there is more."""
 Attributes = dict[str, Any]
 
 
 def fits(value: Any) -> bool:
-    """Tell whether a record is a batch of spans, a trace, or a span."""
+    """Return True for a batch of spans, a trace, or a span."""
     fields = as_object(value)
     if "resourceSpans" in fields or "resource_spans" in fields:
         return True
@@ -72,8 +74,9 @@ def fits(value: Any) -> bool:
 
 
 def read(records: Iterator[Record], name: str, tally: Tally) -> Iterator[Recording]:
-    """Return the trajectories that the calls of each trace make up."""
-    ordered = Ordered(name, tally)
+    """Yield the trajectories that the calls of each trace make up."""
+    grouping = Grouping(name, tally)
+    traces = _Traces(grouping)
     for record in records:
         found = False
         try:
@@ -81,14 +84,38 @@ def read(records: Iterator[Record], name: str, tally: Tally) -> Iterator[Recordi
                 found = True
                 call = _call(span, resource, record)
                 if call is not None:
-                    ordered.add(call, record.where)
+                    traces.add(call, record.where)
         except RecursionError:
             tally.refuse(record.where, "is nested too deeply")
             continue
         if not found:
             tally.refuse(record.where, "holds no span")
-        yield from ordered.overfull()
-    yield from ordered.close()
+        yield from traces.give(down_to=MAX_HELD_BYTES)
+    yield from traces.give()
+    yield from grouping.close()
+
+
+@dataclass(slots=True)
+class _Traces:
+    """The calls of each trace, held until the trace is over, to be put in order."""
+
+    grouping: Grouping
+    size: int = 0
+    calls: dict[str, list[tuple[LoggedCall, str]]] = field(default_factory=dict)
+    """By trace, the one that is idle longest first."""
+
+    def add(self, call: LoggedCall, where: str) -> None:
+        self.calls[call.trace] = calls = self.calls.pop(call.trace, [])
+        calls.append((call, where))
+        self.size += call.size
+
+    def give(self, *, down_to: int = -1) -> Iterator[Recording]:
+        """Yield the trajectories of traces until no more than so many bytes are held."""
+        while self.calls and self.size > down_to:
+            calls = self.calls.pop(next(iter(self.calls)))
+            self.size -= sum(call.size for call, _ in calls)
+            for call, where in sorted(calls, key=lambda pair: pair[0].at_seconds or 0.0):
+                yield from self.grouping.add(call, where)
 
 
 def _spans(value: Any) -> Iterator[tuple[dict[str, object], Attributes]]:
@@ -153,8 +180,6 @@ def _call(span: dict[str, object], resource: Attributes, record: Record) -> Logg
         prefixes = ("llm.input_messages", "llm.output_messages")
         sent, answered = _indexed(attributes, *prefixes, "message")
     if not sent:
-        sent, answered = _by_events(events)
-    if not sent:
         return None
     messages = [message for one in sent for message in as_chat(one)]
     told = any(message["role"] == "tool" or "tool_calls" in message for message in messages)
@@ -190,7 +215,8 @@ def _usage(attributes: Attributes) -> Usage | None:
     if not prompt:
         return None
     read = min(_count(attributes, _READ_TOKENS) or 0, prompt)
-    return Usage(prompt, read, min(_count(attributes, _WRITTEN_TOKENS) or 0, prompt - read))
+    written = min(_count(attributes, _WRITTEN_TOKENS) or 0, prompt - read)
+    return Usage(prompt - read - written, read, written)
 
 
 def _start(span: dict[str, object]) -> float | None:
@@ -237,23 +263,6 @@ def _indexed(
         found = [as_object(one) for one in as_list(_nested(attributes, prefix))]
         out.append([as_object(one.get(inner)) if inner else one for one in found])
     return out[0], out[1]
-
-
-def _by_events(events: Sequence[dict[str, object]]) -> tuple[list[Any], list[Any]]:
-    """Return messages that were recorded as one event each."""
-    sent: list[Any] = []
-    answered: list[Any] = []
-    for event in events:
-        name = str(event.get("name"))
-        if not name.startswith("gen_ai."):
-            continue
-        fields = {**_attributes(event.get("attributes")), **as_object(as_json(event.get("body")))}
-        if name == "gen_ai.choice":
-            answered.append({"role": "assistant", **as_object(as_json(fields.get("message")))})
-        elif name.endswith(".message"):
-            role = name.removeprefix("gen_ai.").removesuffix(".message")
-            sent.append({"role": role, **fields})
-    return sent, answered
 
 
 def _nested(attributes: Attributes, prefix: str) -> Any:

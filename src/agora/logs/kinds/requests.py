@@ -1,22 +1,21 @@
 """Logs of request bodies, one call per line, in any format that is read.
 
-A line is the body itself, or an object that holds it, as `request` or `body`,
-and possibly the `response` next to it. Whole conversations are read too: a line
-that ends with what the agent said, or a file that is one list of messages.
+A line is the body itself, or an object that holds it as `request` or `body`, perhaps with the
+`response` next to it. Whole conversations are read too: a line whose messages end with the agent's
+answer, or a file that is one list of messages.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 from agora.adapters import format_named, read_request
-from agora.adapters.registry import added_formats
 from agora.adapters.rules.shape import as_list, as_object, kind_of
+from agora.adapters.usage import Usage, read_usage
 from agora.errors import UnknownFormatError
 from agora.logs.answers import read_answer
 from agora.logs.calls import Grouping, LoggedCall
 from agora.logs.recording import Recording, Tally
 from agora.logs.source import MAX_RECORD_BYTES, Record
-from agora.logs.usage import Usage, read_usage
 from agora.logs.values import as_json, as_seconds
 
 _WRAPPERS = ("request", "body", "request_body", "requestBody", "params")
@@ -29,12 +28,12 @@ _ITEMS = ("message", "reasoning", "function_call", "function_call_output")
 
 
 def fits(value: Any) -> bool:
-    """Tell whether a record is a call, a conversation, or a message of one."""
+    """Return True if a record is a call, a conversation, or a message of one."""
     return _body(value) is not None or _is_message(value)
 
 
 def read(records: Iterator[Record], name: str, tally: Tally) -> Iterator[Recording]:
-    """Return the trajectories that the calls make up."""
+    """Yield the trajectories that the calls make up."""
     grouping = Grouping(name, tally)
     loose: list[Any] = []
     loose_bytes = 0
@@ -80,8 +79,6 @@ def _request_in(value: Any) -> dict[str, Any] | None:
     """Return an object that holds messages, without an `input` that some logs put next to them."""
     if not isinstance(value, dict):
         return None
-    if any(format.tells_body(value) for format in added_formats()):
-        return value
     if isinstance(value.get("messages"), list):
         return {k: value[k] for k in value if k != "input"} if "input" in value else value
     if isinstance(value.get("contents"), list) and all(map(_is_turn, value["contents"])):
@@ -90,7 +87,7 @@ def _request_in(value: Any) -> dict[str, Any] | None:
 
 
 def _is_turn(value: Any) -> bool:
-    """Tell whether a value is one of Gemini's contents."""
+    """Return True if a value is one of Gemini's contents."""
     return isinstance(as_object(value).get("parts"), list)
 
 

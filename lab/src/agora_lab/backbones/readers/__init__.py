@@ -9,7 +9,6 @@ import importlib
 from typing import Protocol
 
 from agora_lab.backbones.base import Answer, Messages, prompt_text
-from agora_lab.chats import looked_up
 
 __all__ = ["NAMES", "Reader", "ReaderBackbone", "claims", "reader"]
 
@@ -17,7 +16,6 @@ NAMES = (
     "alfworld",
     "chains",
     "desk",
-    "households",
     "scienceworld",
     "shop_orders",
     "webshop",
@@ -40,7 +38,7 @@ class ReaderBackbone:
 
     def answer(self, messages: Messages) -> Answer:
         """Return the reader's action; it is sure of it and costs nothing."""
-        return Answer(text=self._reader.act(prompt_text(looked_up(messages))))
+        return Answer(text=self._reader.act(prompt_text(messages)))
 
 
 def claims(name: str, task: str) -> bool:

@@ -14,7 +14,7 @@ options. Task ids are fixed in splits/webshop.json and not drawn again.
 
 from functools import cache
 
-from agora_lab.environments.base import Allowed, Outcome, Start, World
+from agora_lab.environments.base import Outcome, Start, World
 from agora_lab.environments.data import data_folder, read_splits
 from agora_lab.environments.webshop.pages import Page, Place, page_of, receipt
 from agora_lab.environments.webshop.products import Catalogue, Product, read_catalogue
@@ -82,17 +82,6 @@ class Shop:
         else:
             self._go(goes_to)
         return self._outcome(valid=True)
-
-    def allowed(self) -> Allowed:
-        """Return the clicks that the open page has, and whether it can be searched.
-
-        In the page's own letters: a model that reads B0 does not want to write b0.
-        """
-        shown = {" ".join(part.lower().split()): part for part in self._page.text.split(" [SEP] ")}
-        return Allowed(
-            actions=tuple(f"click[{shown.get(text, text)}]" for text in self._page.clicks),
-            verbs=("search",) if self._page.searchable else (),
-        )
 
     def close(self) -> None:
         """Give back nothing: a shop holds nothing but memory."""

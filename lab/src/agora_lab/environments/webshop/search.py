@@ -13,7 +13,7 @@ except ImportError as error:
     raise MissingExtraError(__name__, "environments", "agora-lab") from error
 
 K1, B = 0.9, 0.4
-"""Those of the published shop's engine; Lucene's 1.2 and 0.75 did no better (docs/log.md)."""
+"""Those of the published shop's engine; Lucene's 1.2 and 0.75 did no better."""
 MOST_RESULTS = 50
 """How many products a search brings, as published: five pages of ten."""
 

@@ -1,1 +1,0 @@
-"""Teaching: a small language model learns to play from the readers' answers."""

@@ -1,1 +1,0 @@
-"""What becomes of a prompt: read, edited, remembered, within a deadline."""

@@ -1,1 +1,0 @@
-"""One request passed on to its upstream, and the answer handed back."""
