@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers.cache_utils import DynamicCache
 
-from agora_lab.fidelity.likelihood import CHUNK_TOKENS, Likelihood, arithmetic, load
+from agora_lab.judge.likelihood import CHUNK_TOKENS, Likelihood, arithmetic, load
 
 BAR = 0.95
 """Of the bare loop's speed."""

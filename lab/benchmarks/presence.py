@@ -72,7 +72,7 @@ from rich.table import Table
 
 import agora
 from agora.logs import Recording, Tally, read_logs
-from agora_lab.environments.data import data_file
+from agora_lab.envs.data import data_file
 from agora_lab.halves import group_of, half_of
 
 DEFINITIONS = 1

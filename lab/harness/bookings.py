@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from agora_lab.fidelity.anchors import Recorded
+from agora_lab.judge.anchors import Recorded
 
 CODE = "HAT136"
 """What the first step brings and the last action needs."""

@@ -4,7 +4,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
-from agora_lab.labelling.outputs import Output
+from agora_lab.label.outputs import Output
 
 
 def hold(folder: Path, settings: dict[str, Any], held: Event, done: Event) -> None:

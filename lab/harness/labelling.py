@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from agora import parse
-from agora_lab.labelling.cases import Case, from_trajectory
-from agora_lab.labelling.plan import PlanSettings, Summary, write_plan
+from agora_lab.label.cases import Case, from_trajectory
+from agora_lab.label.plan import PlanSettings, Summary, write_plan
 
 _SEEN = ("a mug", "a lamp", "a book", "nothing", "a pen", "a newspaper")
 

@@ -13,8 +13,8 @@ import onnxruntime
 import torch
 from lab.tests.tiny_encoder import make_encoder
 
-from agora_lab.training.cross_encoder import CrossEncoder, load_encoder
-from agora_lab.training.export import Parity, ParityError, export, parity, simulate_int8
+from agora_lab.train.cross_encoder import CrossEncoder, load_encoder
+from agora_lab.train.export import Parity, ParityError, export, parity, simulate_int8
 
 
 def make_module(folder: Path, kind: str) -> CrossEncoder:

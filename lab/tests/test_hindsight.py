@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora.core.trajectory import Call, Step, Trajectory, Utterance
-from agora_lab.labelling.hindsight import Need, hindsight, stands_in
+from agora_lab.label.hindsight import Need, hindsight, stands_in
 
 
 def make(

@@ -16,9 +16,9 @@ from lab.tests.tiny_encoder import make_encoder, make_questions
 
 from agora.scorers.encoder import tokenizer_of
 from agora_lab.labels import LabelsError
-from agora_lab.training.cross_encoder import CrossEncoder, collate_for, load_encoder
-from agora_lab.training.lpft import Data, Recipe, Trained, calibrate, schedule, train
-from agora_lab.training.pairs import Draw, pairs_of, real_weights, training_weights
+from agora_lab.train.cross_encoder import CrossEncoder, collate_for, load_encoder
+from agora_lab.train.lpft import Data, Recipe, Trained, calibrate, schedule, train
+from agora_lab.train.pairs import Draw, pairs_of, real_weights, training_weights
 
 RECIPE = Recipe(head_epochs=2, full_epochs=2, full_rate=1e-3, checkpoint_steps=4)
 

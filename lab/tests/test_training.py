@@ -6,9 +6,9 @@ import pytest
 from agora.core.trajectory import Anchor
 from agora.scorers.tables import read, write
 from agora_lab.labels import LabelsError
-from agora_lab.training.features import Examples, TreeSettings, train
-from agora_lab.training.metrics import Ranking, measure
-from agora_lab.training.questions import Question, bounds_of, fold, groups, held_out
+from agora_lab.train.features import Examples, TreeSettings, train
+from agora_lab.train.metrics import Ranking, measure
+from agora_lab.train.questions import Question, bounds_of, fold, groups, held_out
 
 NAMES = ("a", "b", "c", "d")
 

@@ -14,8 +14,8 @@ from agora_lab.cli.label import label
 from agora_lab.cli.label_logs import by_hindsight, label_logs
 from agora_lab.cli.train import train
 from agora_lab.labels import LabelsError
-from agora_lab.training import worth
-from agora_lab.training.worth import MODELS, read_edits, train_worth
+from agora_lab.train import worth
+from agora_lab.train.worth import MODELS, read_edits, train_worth
 
 COPIED = "the red pen lies below the third drawer of the desk"
 

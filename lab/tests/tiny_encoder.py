@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from agora.core.trajectory import Anchor, Step
-from agora_lab.training.questions import Question
+from agora_lab.train.questions import Question
 
 THINGS = [f"{name} {number}" for name in ("apple", "key", "box", "pen") for number in range(1, 6)]
 

@@ -10,7 +10,7 @@ pytest.importorskip("rapidfuzz", reason="WebShop needs the extra `environments`"
 
 from agora_lab.cli.lab import lab
 from agora_lab.cli.label import label
-from agora_lab.environments.data import DataError, data_file
+from agora_lab.envs.data import DataError, data_file
 from agora_lab.episodes.episode import Cell
 from agora_lab.episodes.run import read_episodes
 

@@ -11,10 +11,10 @@ from lab.tests.labelling.making import episode
 from lab.tests.test_labels import make_log
 
 from agora_lab.cli.label import label
-from agora_lab.environments.data import DataError, data_file
-from agora_lab.evaluation.grid import BackboneEntry, Grid, MethodEntry
-from agora_lab.labelling.answers import Answered, answer_schema
-from agora_lab.labelling.plan import read_plan
+from agora_lab.envs.data import DataError, data_file
+from agora_lab.evaluate.grid import BackboneEntry, Grid, MethodEntry
+from agora_lab.label.answers import Answered, answer_schema
+from agora_lab.label.plan import read_plan
 from agora_lab.labels import read_labels, read_trajectories
 
 

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agora_lab.cli.lab import lab
-from agora_lab.environments.data import DataError, data_file
+from agora_lab.envs.data import DataError, data_file
 from agora_lab.episodes.run import read_episodes
 
 STEPS = {"desk": 24, "shop_orders": 48}

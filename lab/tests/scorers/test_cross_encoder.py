@@ -25,8 +25,8 @@ from agora.scorers.cross_encoder import CrossEncoderScorer, pair_texts
 from agora.scorers.encoder import Encoder, encoder_of, sealed, tokenizer_of
 from agora.testing import check_scorer
 from agora_lab.labels import LabelsError
-from agora_lab.training.cross_encoder import Result, train_cross_encoder
-from agora_lab.training.lpft import Recipe
+from agora_lab.train.cross_encoder import Result, train_cross_encoder
+from agora_lab.train.lpft import Recipe
 
 RECIPE = Recipe(head_epochs=1, full_epochs=8, full_rate=3e-3, patience=None)
 FILES = ("model.onnx", "tokenizer.json", "calibration.json", "metrics.json", "README.md")

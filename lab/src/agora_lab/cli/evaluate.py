@@ -11,9 +11,9 @@ from agora.errors import AgoraError
 from agora_lab.cli.progress import progress
 
 if TYPE_CHECKING:
-    from agora_lab.evaluation.grid_player import LocalGridRun
-    from agora_lab.evaluation.on_ray import RayGridRun
-    from agora_lab.evaluation.results import Results
+    from agora_lab.evaluate.grid_player import LocalGridRun
+    from agora_lab.evaluate.on_ray import RayGridRun
+    from agora_lab.evaluate.results import Results
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _SOURCE = click.Path(exists=True, path_type=Path)
@@ -50,19 +50,19 @@ def grid(grid: Path, out: Path, workers: int, shard: str, tasks: int | None) -> 
     try:
         from dataclasses import replace
 
-        from agora_lab.evaluation.grid import read_grid
+        from agora_lab.evaluate.grid import read_grid
 
         chosen = read_grid(grid.read_text(encoding="utf-8"))
         if tasks is not None:
             chosen = replace(chosen, tasks=min(tasks, chosen.tasks))
         playing: LocalGridRun | RayGridRun
         if workers:
-            from agora_lab.evaluation import on_ray
+            from agora_lab.evaluate import on_ray
 
             playing = on_ray.RayGridRun(chosen, out, workers=workers)
             done = len(playing.done)
         else:
-            from agora_lab.evaluation import grid_player
+            from agora_lab.evaluate import grid_player
 
             playing = grid_player.LocalGridRun(chosen, out, shard=read_shard(shard))
             done = playing.done
@@ -105,7 +105,7 @@ def report(runs: tuple[Path, ...], out: Path | None, prices: tuple[str, ...]) ->
     of an earlier report: its rows are enough to write the same report again.
     """
     try:
-        from agora_lab.evaluation.report import make
+        from agora_lab.evaluate.report import make
 
         folder = out or runs[0] / "report"
         found = make(runs, folder, prices=prices or _prices_of(runs))

@@ -24,7 +24,7 @@ def fidelity() -> None:
 @click.argument("folder", type=_FOLDER)
 def prepare(gguf: Path, folder: Path) -> None:
     """Write the model in GGUF to FOLDER in bfloat16, from where it loads in seconds."""
-    from agora_lab.fidelity.weights import prepare as write
+    from agora_lab.judge.weights import prepare as write
 
     try:
         write(gguf, folder)
@@ -128,16 +128,16 @@ def run(
     """Judge the prompts of every method. Stop it at any time; the same command resumes it.
 
     Only what is missing is computed, so a method that was added to the table in
-    agora_lab/fidelity/rows.py joins a finished run by running it again.
+    agora_lab/judge/rows.py joins a finished run by running it again.
     """
     try:
-        from agora_lab.fidelity import likelihood
-        from agora_lab.fidelity.queue import queue
-        from agora_lab.fidelity.records import Prompts, Run
-        from agora_lab.fidelity.rendering import ModelTokens, Rendering
-        from agora_lab.fidelity.rows import chosen
-        from agora_lab.fidelity.run import Judging, Schedule
-        from agora_lab.fidelity.workers import spread
+        from agora_lab.judge import likelihood
+        from agora_lab.judge.queue import queue
+        from agora_lab.judge.records import Prompts, Run
+        from agora_lab.judge.rendering import ModelTokens, Rendering
+        from agora_lab.judge.rows import chosen
+        from agora_lab.judge.run import Judging, Schedule
+        from agora_lab.judge.workers import spread
 
         if arithmetic == "auto":
             arithmetic = likelihood.arithmetic()
@@ -187,16 +187,16 @@ _ORDER = (
 
 
 def _passed(folder: Path | None) -> set[str] | None:
-    from agora_lab.fidelity.records import read_anchors
+    from agora_lab.judge.records import read_anchors
 
     return {one.anchor for one in read_anchors(folder) if one.passed} if folder else None
 
 
 def _fixed(sources: Sequence[str], most: int, limit: int) -> dict[str, Any]:
     """Return what a plan says of the methods, the margin, the headline and the order."""
-    from agora_lab.fidelity.judged import FORMS, MAIN_KEEP, NEWEST
-    from agora_lab.fidelity.rows import FIRST, GATE, SECOND
-    from agora_lab.fidelity.run import BLOCK, MARGIN
+    from agora_lab.judge.judged import FORMS, MAIN_KEEP, NEWEST
+    from agora_lab.judge.rows import FIRST, GATE, SECOND
+    from agora_lab.judge.run import BLOCK, MARGIN
 
     first = ", ".join(row.method for row in FIRST)
     return {

@@ -47,7 +47,7 @@ def report(
     It is made from the run's files alone, while the run goes on if need be.
     """
     try:
-        from agora_lab.fidelity.report import MARKDOWN_FILE, make
+        from agora_lab.judge.report import MARKDOWN_FILE, make
 
         place = out or folder / "report"
         chosen = "" if half == "both" else half
@@ -65,7 +65,7 @@ def report(
 @click.argument("folder", type=_FOLDER)
 def copy_run(run: Path, folder: Path) -> None:
     """Copy RUN to FOLDER without any text of its data, to publish it or to go on elsewhere."""
-    from agora_lab.fidelity.records import write_without_texts
+    from agora_lab.judge.records import write_without_texts
 
     write_without_texts(run, folder)
     click.echo(f"Run: {folder}")

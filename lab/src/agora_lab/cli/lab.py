@@ -14,7 +14,7 @@ from agora_lab.cli.progress import progress
 
 if TYPE_CHECKING:
     from agora_lab.episodes.episode import Episode
-    from agora_lab.evaluation.grid import BackboneEntry
+    from agora_lab.evaluate.grid import BackboneEntry
 
 _SPLITS = ("train", "validation", "test")
 
@@ -76,8 +76,8 @@ def play(
     """
     index, count = read_shard(shard)
     try:
-        from agora_lab.evaluation.grid import MethodEntry, one_cell
-        from agora_lab.evaluation.grid_player import LocalGridRun
+        from agora_lab.evaluate.grid import MethodEntry, one_cell
+        from agora_lab.evaluate.grid_player import LocalGridRun
 
         actor = _actor(backbone, model)
         shortener = MethodEntry(
@@ -111,7 +111,7 @@ def play(
 
 
 def _actor(backbone: str, model: str) -> "BackboneEntry":
-    from agora_lab.evaluation.grid import READER, BackboneEntry
+    from agora_lab.evaluate.grid import READER, BackboneEntry
 
     if backbone == READER:
         return BackboneEntry(name=READER)
@@ -173,7 +173,7 @@ def show(run: Path, task: str | None, step: int | None, json_out: str | None) ->
 def serve_llm(model: str, port: int, context: int, slots: int, threads: int, fetch: bool) -> None:
     """Serve a small language model on this machine with llama.cpp, until interrupted."""
     try:
-        from agora_lab.backbones.llama_server import LlamaServer, ServerSettings, fetch_model
+        from agora_lab.agents.llama_server import LlamaServer, ServerSettings, fetch_model
 
         if fetch:
             fetch_model(model)
@@ -222,7 +222,7 @@ def _summary(folder: Path, json_out: str | None) -> None:
 
 
 def _show(episode: "Episode", step: int | None) -> None:
-    from agora_lab.backbones.base import message_text
+    from agora_lab.agents.base import message_text
 
     click.secho(f"{episode.key}", bold=True)
     if step is not None:

@@ -122,7 +122,7 @@ def worth(
     where you write them.
     """
     try:
-        from agora_lab.labelling.worth import WorthSettings
+        from agora_lab.label.worth import WorthSettings
 
         done = label_logs(
             paths,

@@ -13,9 +13,9 @@ from agora.errors import AgoraError
 from agora_lab.cli.label_sources import Wanted, index_option, log_kind_option, read_cases
 
 if TYPE_CHECKING:
-    from agora_lab.labelling.answered_pairs import AnsweredCase
-    from agora_lab.labelling.answers import Answered
-    from agora_lab.labelling.plan import PlanSettings, Summary
+    from agora_lab.label.answered_pairs import AnsweredCase
+    from agora_lab.label.answers import Answered
+    from agora_lab.label.plan import PlanSettings, Summary
 
 _KINDS = ("counterfactual", "likelihood")
 
@@ -124,7 +124,7 @@ def plan(
     For each action, every past step but the newest ones is left out once.
     """
     try:
-        from agora_lab.labelling.plan import PlanSettings, write_plan
+        from agora_lab.label.plan import PlanSettings, write_plan
 
         settings = PlanSettings(
             kinds=tuple(dict.fromkeys(kinds)),
@@ -246,9 +246,9 @@ def run(
     The exit code is 0 only when every question has been answered.
     """
     try:
-        from agora_lab.labelling.asking import Backbone
-        from agora_lab.labelling.on_ray import run_plan
-        from agora_lab.labelling.plan import read_plan
+        from agora_lab.label.asking import Backbone
+        from agora_lab.label.on_ray import run_plan
+        from agora_lab.label.plan import read_plan
 
         named = model or read_plan(plan).settings.backbone
         sheet = sheet_for(price or named)
@@ -325,8 +325,8 @@ def make(
     pairs = missing = trajectories = 0
     total = needed = 0.0
     try:
-        from agora_lab.labelling.counterfactual import canonical, counterfactual
-        from agora_lab.labelling.likelihood import likelihood
+        from agora_lab.label.counterfactual import canonical, counterfactual
+        from agora_lab.label.likelihood import likelihood
         from agora_lab.labels import Label, Writer
 
         # Two plans may ask about the same trajectory, which must be written only once.
@@ -370,8 +370,8 @@ def make(
 
 def _answered(plans: Iterable[Path], known: "Mapping[bytes, Answered]") -> Iterator["AnsweredCase"]:
     """Return the cases of the plans with their answers, whichever folder holds them."""
-    from agora_lab.labelling.answered_pairs import match_answers
-    from agora_lab.labelling.plan import read_plan
+    from agora_lab.label.answered_pairs import match_answers
+    from agora_lab.label.plan import read_plan
 
     for folder in plans:
         found = read_plan(folder)
@@ -379,7 +379,7 @@ def _answered(plans: Iterable[Path], known: "Mapping[bytes, Answered]") -> Itera
 
 
 def _known(answers: Iterable[Path]) -> "dict[bytes, Answered]":
-    from agora_lab.labelling.answered_pairs import by_key
-    from agora_lab.labelling.answers import read_answers
+    from agora_lab.label.answered_pairs import by_key
+    from agora_lab.label.answers import read_answers
 
     return by_key(read_answers(answers))

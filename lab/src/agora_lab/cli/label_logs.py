@@ -12,7 +12,7 @@ from agora_lab.halves import Half, group_of, half_of
 
 if TYPE_CHECKING:
     from agora.core.trajectory import Trajectory
-    from agora_lab.labelling.worth import WorthSettings
+    from agora_lab.label.worth import WorthSettings
     from agora_lab.labels import Label
 
     Labeller = Callable[[Recording, Trajectory, str], Iterable[Label] | None]
@@ -100,7 +100,7 @@ def label_logs(
 
 def by_hindsight(recording: Recording, trajectory: "Trajectory", source: str) -> "Iterator[Label]":
     """Return whether each action needed each past step: a labeller for `label_logs`."""
-    from agora_lab.labelling.hindsight import hindsight
+    from agora_lab.label.hindsight import hindsight
     from agora_lab.labels import Label, data_hash
 
     data, task = data_hash(trajectory), task_of(recording, trajectory)
@@ -138,7 +138,7 @@ def _worth(
     task: str,
     settings: "WorthSettings | None",
 ) -> "Iterator[Label]":
-    from agora_lab.labelling.worth import label_parts
+    from agora_lab.label.worth import label_parts
     from agora_lab.labels import OF_WORTH, Label, data_hash
 
     data = data_hash(trajectory)

@@ -18,7 +18,7 @@ from agora.logs import Recording, Tally
 from agora_lab.recorded import KINDS, read_logs
 
 if TYPE_CHECKING:
-    from agora_lab.labelling.cases import Case
+    from agora_lab.label.cases import Case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +59,9 @@ def _is_run(source: Path) -> bool:
 
 
 def _played(source: Path, wanted: Wanted) -> Iterator["Case"]:
-    from agora_lab.environments import world
+    from agora_lab.envs import world
     from agora_lab.episodes.run import read_episodes, read_settings
-    from agora_lab.labelling.cases import from_episode
+    from agora_lab.label.cases import from_episode
 
     grid = read_settings(source)["grid"]
     splits = {backbone["split"] or grid["split"] for backbone in grid["backbones"]}
@@ -78,7 +78,7 @@ def _played(source: Path, wanted: Wanted) -> Iterator["Case"]:
 
 
 def _recorded(source: Path, wanted: Wanted) -> Iterator["Case"]:
-    from agora_lab.labelling.cases import from_trajectory
+    from agora_lab.label.cases import from_trajectory
 
     tally = Tally()
     failed = 0

@@ -69,11 +69,11 @@ def live(
     billed, since each call is counted by its worst case.
     """
     try:
-        from agora_lab.backbones.live import CAP
-        from agora_lab.backbones.purse import prices_of
-        from agora_lab.evaluation.grid import BackboneEntry, Grid, MethodEntry, checked
-        from agora_lab.evaluation.grid_player import LocalGridRun
-        from agora_lab.evaluation.live import compared
+        from agora_lab.agents.live import CAP
+        from agora_lab.agents.purse import prices_of
+        from agora_lab.evaluate.grid import BackboneEntry, Grid, MethodEntry, checked
+        from agora_lab.evaluate.grid_player import LocalGridRun
+        from agora_lab.evaluate.live import compared
 
         sheet = prices_of(model, dollars_per_million)
         out.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def live(
         }
         (out / CAP).write_text(repr(max_dollars), encoding="utf-8")
         entry = BackboneEntry(
-            name=model, make="agora_lab.backbones.live:live_model", options=options
+            name=model, make="agora_lab.agents.live:live_model", options=options
         )
         grid = checked(
             Grid(

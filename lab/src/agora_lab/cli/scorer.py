@@ -18,9 +18,9 @@ from agora.scorers.load import load_scorer
 from agora_lab.cli.progress import progress
 
 if TYPE_CHECKING:
-    from agora_lab.training.metrics import Interval
-    from agora_lab.training.questions import Question
-    from agora_lab.training.report import Report
+    from agora_lab.train.metrics import Interval
+    from agora_lab.train.questions import Question
+    from agora_lab.train.report import Report
 
 
 @click.group()
@@ -57,8 +57,8 @@ def report(
     out, and every other scorer on the same tasks.
     """
     try:
-        from agora_lab.training.questions import read_questions
-        from agora_lab.training.report import compare
+        from agora_lab.train.questions import read_questions
+        from agora_lab.train.report import compare
 
         questions = list(read_questions(files, newest=True))
         chosen = names or tuple(BUILT_IN)
@@ -80,7 +80,7 @@ def _unseen(
     questions: list["Question"], files: Sequence[Path], names: Sequence[str]
 ) -> tuple[list["Question"], list[str]]:
     """Leave out the tasks that a bundle was trained on, and note where that is unknown."""
-    from agora_lab.training.questions import held_out
+    from agora_lab.train.questions import held_out
 
     hashes = {hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     unseen = [True] * len(questions)
@@ -124,7 +124,7 @@ def _training_record(bundle: Bundle) -> dict[str, Any]:
 
 def _some(questions: Sequence["Question"], most: int) -> list["Question"]:
     """Return the questions of a sample of tasks, drawn by name."""
-    from agora_lab.training.questions import fold
+    from agora_lab.train.questions import fold
 
     tasks = sorted({one.task for one in questions}, key=lambda task: fold(task, 2**32, 0))
     kept = set(tasks[:most])

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from agora_lab.cli.label_logs import Labeller
-    from agora_lab.training.export import Parity
-    from agora_lab.training.features import Examples
-    from agora_lab.training.questions import Question
+    from agora_lab.train.export import Parity
+    from agora_lab.train.features import Examples
+    from agora_lab.train.questions import Question
 
 _ANCHORS = 12
 """Most edits of a trajectory that are labelled where logs are given, as by `agora label worth`."""
@@ -140,7 +140,7 @@ def labels_of(
         made.parent.mkdir(parents=True, exist_ok=True)
         labeller: Labeller = by_hindsight
         if how == "worth":
-            from agora_lab.labelling.worth import WorthSettings
+            from agora_lab.label.worth import WorthSettings
 
             labeller = by_worth(WorthSettings(anchors=_ANCHORS))
         done = label_logs(logs, made, labeller, log_kind=log_kind, index=index)
@@ -177,7 +177,7 @@ class _Plan:
 
     def questions(self) -> "list[Question]":
         """Return the questions to train on: all but those of held-out tasks."""
-        from agora_lab.training.questions import held_out, read_questions
+        from agora_lab.train.questions import held_out, read_questions
 
         asked = list(read_questions(self.files))
         outside = held_out(asked, share=self.hold_out, seed=self.seed)
@@ -185,7 +185,7 @@ class _Plan:
 
     def about(self) -> dict[str, Any]:
         """Return what a report needs: the hashes of the labels, and which tasks were held out."""
-        from agora_lab.training.questions import bounds_of
+        from agora_lab.train.questions import bounds_of
 
         record: dict[str, Any] = {
             "agora": agora.__version__,
@@ -210,9 +210,9 @@ class _Plan:
 
 
 def _train_cross_encoder(plan: _Plan) -> None:
-    from agora_lab.training.cross_encoder import train_cross_encoder
-    from agora_lab.training.lpft import Recipe
-    from agora_lab.training.questions import read_questions
+    from agora_lab.train.cross_encoder import train_cross_encoder
+    from agora_lab.train.lpft import Recipe
+    from agora_lab.train.questions import read_questions
 
     if plan.encoder is None:
         raise click.UsageError("cross_encoder needs --encoder, the folder of the encoder to train")
@@ -253,8 +253,8 @@ def _status(text: str) -> "Status":
 
 
 def _train_features(plan: _Plan) -> None:
-    from agora_lab.training.features import TreeSettings, examples_of
-    from agora_lab.training.features import train as train_features
+    from agora_lab.train.features import TreeSettings, examples_of
+    from agora_lab.train.features import train as train_features
 
     examples = examples_of(plan.questions())
     settings = TreeSettings(seed=plan.seed, soft=plan.soft)
@@ -281,9 +281,9 @@ def _train_features(plan: _Plan) -> None:
 
 
 def _train_worth(plan: _Plan) -> None:
-    from agora_lab.training.questions import bounds_of, fold
-    from agora_lab.training.worth import examples_of, read_edits, train_worth
-    from agora_lab.training.worth_card import card
+    from agora_lab.train.questions import bounds_of, fold
+    from agora_lab.train.worth import examples_of, read_edits, train_worth
+    from agora_lab.train.worth_card import card
 
     tasks = set(plan.tasks())
     bounds = bounds_of(tasks, share=plan.hold_out, seed=plan.seed)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agora.errors import AgoraError
-from agora_lab.environments.data import cache_folder
+from agora_lab.envs.data import cache_folder
 from agora_lab.methods.base import SkipMethod
 
 WORKERS = Path(__file__).parent / "workers"

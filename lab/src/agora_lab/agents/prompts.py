@@ -1,0 +1,89 @@
+"""Few-shot examples as chat turns, which a language model treats as its own.
+
+In a trial of two games (lab/notebook/2026-11.md), a small model given the same examples as
+text went back and forth between two places; given them as turns it won one. They
+are inserted after the method has run, so a method sees the steps of the episode
+and none of an example's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agora_lab.agents.base import Answer, Backbone, Messages, content_text
+
+ANOTHER = "Another task."
+"""Separates the end of an example from the next task."""
+
+_ACTION = ("> ", "Action: ")
+_EXAMPLE = ("example", "an example", "another example")
+
+
+@dataclass(frozen=True, slots=True)
+class WithExamples:
+    """A backbone that is shown examples before each conversation."""
+
+    backbone: Backbone
+    examples: str
+
+    def answer(self, messages: Messages) -> Answer:
+        """Return the answer to the examples and these messages."""
+        return self.backbone.answer(with_examples(messages, self.examples))
+
+
+def with_examples(messages: Messages, examples: str) -> Messages:
+    r"""Return the messages with the examples as turns after the instructions.
+
+    >>> messages = with_examples(
+    ...     [{"role": "system", "content": "Act."}, {"role": "user", "content": "Find it."}],
+    ...     "Example 1\nFind the mug.\n> look\nA mug.",
+    ... )
+    >>> [message["content"] for message in messages]
+    ['Act.', 'Find the mug.', 'look', 'A mug.\n\nAnother task.\n\nFind it.']
+    """
+    turns = example_turns(examples)
+    start = 1 if messages and messages[0]["role"] == "system" else 0
+    if not turns or start == len(messages):
+        return messages
+    opening = messages[start]
+    said = f"{ANOTHER}\n\n{content_text(opening['content'])}"
+    if turns[-1]["role"] == opening["role"]:
+        said = f"{turns.pop()['content']}\n\n{said}"
+    return [*messages[:start], *turns, {**opening, "content": said}, *messages[start + 1 :]]
+
+
+def example_turns(examples: str) -> list[dict[str, Any]]:
+    """Return examples written as text as user and assistant turns.
+
+    An example begins after a line that opens with "Example" or "An example";
+    text before the first is dropped. A line that opens with ">" or "Action:" is an
+    action; what follows it is the observation.
+    """
+    turns: list[tuple[str, list[str]]] = []
+    for episode in _episodes(examples):
+        if turns:
+            _told(turns, "user").extend(("", ANOTHER, ""))
+        for line in episode:
+            mark = next((mark for mark in _ACTION if line.startswith(mark)), None)
+            if mark is None:
+                _told(turns, "user").append(line)
+            else:
+                turns.append(("assistant", [line.removeprefix(mark)]))
+    return [{"role": role, "content": "\n".join(lines).strip()} for role, lines in turns]
+
+
+def _told(turns: list[tuple[str, list[str]]], role: str) -> list[str]:
+    """Return the lines of the last turn if it has that role, or of a new turn."""
+    if not turns or turns[-1][0] != role:
+        turns.append((role, []))
+    return turns[-1][1]
+
+
+def _episodes(examples: str) -> list[Sequence[str]]:
+    episodes: list[list[str]] = []
+    for line in examples.splitlines():
+        if line.lower().startswith(_EXAMPLE):
+            episodes.append([])
+        elif episodes and (line or episodes[-1]):
+            episodes[-1].append(line)
+    return [episode for episode in episodes if episode]

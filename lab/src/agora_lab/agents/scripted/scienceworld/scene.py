@@ -1,0 +1,355 @@
+"""What a prompt says about the house: rooms and doors, things and their places, what was done."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from agora_lab.agents.base import prompt_blocks
+from agora_lab.agents.scripted.left import Mark, apart
+
+LOOK = "look around"
+INVENTORY = "inventory"
+_LINE_CHARACTERS = 2_000
+"""How much of a line is read: no line of the simulator is longer, and patterns stay quick."""
+_GAPS = ("[steps ", "[... ")
+"""How markers of several steps begin; where one step has its note, its action stands above it."""
+_ARTICLE = re.compile(r"(?:an?|the) (?:substance called )?", re.IGNORECASE)
+_PUNCTUATION = re.compile(r"(\(containing |\(|\)|, |\.+(?: |$)|: )")
+_INSIDE = re.compile(r"(?:On|In) the (.+?) (?:is|you see)$")
+_SHUT = re.compile(r"The (.+) door is (open|closed)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """A thing that was seen, and what it was in or on, outermost first."""
+
+    name: str
+    within: tuple[str, ...] = ()
+    state: str = ""
+    """Open or closed, on or off, where that was said."""
+
+
+def has(name: str, what: str) -> bool:
+    """Tell whether a name is `what`, or has it among its words: a crocodile egg is a crocodile."""
+    return f" {what} " in f" {name} "
+
+
+def things(text: str) -> list[Thing]:
+    """Return the things that one line of a description names, each with what it is in.
+
+    >>> for thing in things("a counter. On the counter is: a bowl (containing an apple), a cup."):
+    ...     print(thing.name, thing.within)
+    counter ()
+    bowl ('counter',)
+    apple ('counter', 'bowl')
+    cup ('counter',)
+    """
+    found: list[Thing] = []
+    levels: list[tuple[str, str]] = []
+    pieces = _PUNCTUATION.split(text)
+    for piece, mark in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
+        words = piece.strip()
+        inside, shut = _INSIDE.match(words), _SHUT.match(words)
+        if levels and levels[-1][0] == "(":
+            found[-1:] = [replace(thing, name=f"{thing.name} ({words})") for thing in found[-1:]]
+        elif inside:
+            levels.append((":", inside[1]))
+        elif shut or words.startswith(("which is", "currently")):
+            found[-1:] = [replace(thing, state=words.split()[-1]) for thing in found[-1:]]
+        elif words and words != "nothing" and not words.startswith("titled "):
+            within = tuple(name for kind, name in levels if kind != "(")
+            # A plant's stage is said with its name, and is no part of what it answers to.
+            name = _ARTICLE.sub("", words, count=1).partition(" in the ")[0]
+            found.append(Thing(name, within))
+        if mark.startswith("("):
+            levels.append((mark, found[-1].name if found else ""))
+        elif mark == ")":
+            while levels and levels.pop()[0] == ":":
+                pass
+    return found
+
+
+@dataclass(slots=True)
+class Scene:
+    """Notes taken while reading a prompt from its start to its end."""
+
+    task: str = ""
+    room: str = ""
+    """Where the agent is, as far as the prompt says; nothing after a gap in it."""
+    doors: dict[str, list[str]] = field(default_factory=dict)
+    seen: dict[str, list[Thing]] = field(default_factory=dict)
+    """What was last seen in each room that was looked around in."""
+    stale: set[str] = field(default_factory=set)
+    """Rooms in which something was opened or went on since they were looked at."""
+    held: list[Thing] = field(default_factory=list)
+    gap: bool = False
+    """Whether steps were left out since the inventory was last read."""
+    focused: list[str] = field(default_factory=list)
+    links: list[frozenset[tuple[str, str]]] = field(default_factory=list)
+    """Terminals that were connected, as pairs of (part, terminal)."""
+    degrees: dict[str, float] = field(default_factory=dict)
+    """The last temperature that was measured of each thing."""
+    waited: bool = False
+    """Whether time passed since the last connection."""
+    active: set[str] = field(default_factory=set)
+    unmovable: set[str] = field(default_factory=set)
+    since: list[str] = field(default_factory=list)
+    """Actions since the last one that changed something: none of these is worth repeating."""
+    action: str = ""
+    last: str = ""
+    """The last message."""
+
+    def here(self) -> list[Thing]:
+        """Return what is in reach: what is held, and what this room was seen to hold."""
+        return [*self.held, *self.seen.get(self.room, ())]
+
+    def find(self, what: str) -> Thing | None:
+        """Return the thing of that name in reach; an equal name goes before a similar one."""
+        return best(what, self.here())
+
+    def place(self, what: str) -> str:
+        """Return a room in which that thing was seen, the last one looked at first."""
+        rooms = [room for room in reversed(self.seen) if best(what, self.seen[room])]
+        return rooms[0] if rooms else ""
+
+    def holds(self, what: str) -> bool:
+        """Tell whether that thing is carried."""
+        return best(what, self.held) is not None
+
+
+def best(what: str, among: Iterable[Thing]) -> Thing | None:
+    """Return the thing of that name, or else one whose name has it."""
+    alike = [thing for thing in among if has(thing.name, what)]
+    exact = [thing for thing in alike if thing.name == what]
+    return next(iter(exact or alike), None)
+
+
+def read(prompt: str) -> Scene:
+    """Return what the prompt says. Lines that cannot be read are passed over."""
+    scene = Scene()
+    for role, text in prompt_blocks(prompt):
+        scene.last = ""
+        if role == "ASSISTANT":
+            for line in _lines(text):
+                _act(scene, line)
+        elif role == "USER":
+            parts = apart(text, result=bool(scene.action))
+            _hear(scene, parts.own)
+            for mark in parts.marks:
+                _skip(scene, mark)
+    return scene
+
+
+def _lose(scene: Scene) -> None:
+    scene.room, scene.gap = "", True
+    scene.since.clear()
+
+
+def _lines(text: str) -> Iterator[str]:
+    for raw in text.split("\n"):
+        if line := raw.strip()[:_LINE_CHARACTERS]:
+            yield line
+
+
+def _act(scene: Scene, line: str) -> None:
+    if line.isdecimal():
+        return  # The answer to "which one?": it is still the action before that is done.
+    scene.action = line
+    if not scene.since or scene.since[-1] != scene.action:
+        scene.since.append(scene.action)
+
+
+def _hear(scene: Scene, text: str) -> None:
+    mode = "" if scene.task else "task"
+    for line in _lines(text):
+        if not scene.last and line.startswith("[") and scene.action:
+            _assume(scene)
+        scene.last += line + "\n"
+        mode = _note(scene, line, mode)
+
+
+def _skip(scene: Scene, mark: Mark) -> None:
+    """Note what the lines of steps that were left out say was done.
+
+    Where each of them has its line, it is known where the agent is; what it carries has to be
+    looked up in any case, since what a thing holds stood in the answers.
+    """
+    room = scene.room
+    _lose(scene)
+    if len(mark.lines) == mark.steps:
+        scene.room = room
+    for line in mark.lines:
+        if line.told.status != "error":
+            scene.action = line.done
+            _assume(scene)
+
+
+_EVENTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("listing", r"This (?:room|outside location) is called the (.+?)\. "),
+        ("carried", r"In your inventory, you see:"),
+        ("door", r"A door to the (.+?) \(that is (\w+)\)"),
+        ("arrived", r"You (?:move|teleport) to the (.+?)\.$"),
+        ("moved", r"(?:\(disconnecting .+?\))?You move the (.+?) to the (.+?)\.$"),
+        ("focused", r"You focus on the (.+?)\.$"),
+        ("opened", r"The (.+?) is (?:now|already) open\.$"),
+        ("activated", r"The (.+?) is (?:now|already) activated\.$"),
+        ("linked", r"(.+?) on (.+?) is now connected to (.+?) on (.+)$"),
+        ("measured", r"the thermometer measures a temperature of (-?\d+) degrees"),
+        ("waited", r"You decide to wait"),
+        ("poured", r"You pour the contents of the (.+?) into the (.+?)\.$"),
+        ("mixed", r".* mix to produce (.+?)\.$"),
+        ("fixed", r"The (.+?) is not moveable"),
+    )
+)
+
+
+_END = r"(anode|cathode|terminal \d)"
+_ASSUMED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), answer)
+    for pattern, answer in (
+        (r"(?:go|teleport) to (.+)$", r"You move to the \1."),
+        (r"pick up (.+)$", r"You move the \1 to the inventory."),
+        (r"move (.+?) to (.+)$", r"You move the \1 to the \2."),
+        (r"focus on (.+)$", r"You focus on the \1."),
+        (r"open (.+)$", r"The \1 is now open."),
+        (r"activate (.+)$", r"The \1 is now activated."),
+        (rf"connect (.+?) {_END} to (.+?) {_END}$", r"\2 on \1 is now connected to \4 on \3"),
+        (r"wait", "You decide to wait"),
+    )
+)
+"""What the simulator answers when an action works."""
+
+
+def _assume(scene: Scene) -> None:
+    """Take it that the last action worked: it is there, and its answer was left out."""
+    scene.since.clear()
+    for pattern, answer in _ASSUMED:
+        if found := pattern.match(scene.action):
+            _note(scene, found.expand(answer), "")
+
+
+def _note(scene: Scene, line: str, mode: str) -> str:
+    """Note what a line says; return what the lines after it are about."""
+    if line.startswith(_GAPS) and "elided" in line:
+        _lose(scene)
+        return "gap"
+    name = ""
+    groups: tuple[str, ...] = ("",)
+    for kind, pattern in _EVENTS:
+        if found := pattern.match(line):
+            name, groups = kind, found.groups() or ("",)
+            break
+    if mode == "task" and not name:
+        scene.task += line + " "
+        return mode
+    if not name:
+        if line.startswith("You also see"):
+            return ""
+        if mode == "listing":
+            scene.seen[scene.room] += things(line)
+        elif mode == "carried":
+            scene.held += things(line)
+        return mode
+    if _happened(scene, name, groups):
+        scene.since.clear()
+    return name if name in {"listing", "carried"} else ""
+
+
+def _happened(scene: Scene, name: str, groups: tuple[str, ...]) -> bool:
+    """Note an event; return whether it changed the world."""
+    first = groups[0]
+    changed = True
+    match name:
+        case "listing":
+            scene.room, changed = first, False
+            # Taken out first, so that the last room looked at is the last of the dict.
+            scene.seen.pop(first, None)
+            scene.seen[first] = []
+            scene.stale.discard(first)
+        case "carried":
+            scene.held, scene.gap, changed = [], False, False
+        case "door":
+            scene.doors.setdefault(scene.room, [])
+            if first not in scene.doors[scene.room]:
+                scene.doors[scene.room].append(first)
+            changed = False
+        case "arrived":
+            scene.room = first
+        case "moved":
+            _move(scene, first, groups[1])
+        case "focused":
+            scene.focused.append(first)
+        case "opened":
+            old = scene.seen.get(scene.room, [])
+            scene.seen[scene.room] = [
+                replace(thing, state="open") if thing.name == first else thing for thing in old
+            ]
+            scene.stale.add(scene.room)
+        case "activated":
+            scene.active.add(first)
+            scene.stale.add(scene.room)
+        case "linked":
+            scene.links.append(frozenset({(groups[1], first), (groups[3], groups[2])}))
+            scene.waited = False
+            scene.stale.add(scene.room)
+        case "measured":
+            scene.degrees[scene.action.partition(" on ")[2]] = float(first)
+            scene.stale.add(scene.room)
+        case "waited":
+            scene.waited = True
+            scene.stale.add(scene.room)
+        case "poured":
+            _pour(scene, groups[1])
+        case "mixed":
+            vessel = scene.action.removeprefix("mix ")
+            _empty(scene, vessel)
+            scene.seen.setdefault(scene.room, []).append(Thing(first, (vessel,)))
+        case "fixed":
+            scene.unmovable.add(first)
+            changed = False
+    return changed
+
+
+def _move(scene: Scene, what: str, into: str) -> None:
+    """Move a thing, and what is in it, from the room or the hands to where it was put."""
+    room = scene.seen.get(scene.room, [])
+    # What was asked for may be called by another name in the answer: a frog egg is a common toad.
+    asked = scene.action.removeprefix("pick up ").removeprefix("move ").partition(" to ")[0]
+    moved = best(asked, scene.here()) or best(what, scene.here()) or Thing(what)
+    name = moved.name
+    taken = [thing for thing in scene.here() if thing is moved or name in thing.within]
+    rest = [thing for thing in room if thing not in taken]
+    scene.held = [thing for thing in scene.held if thing not in taken]
+    taken = [
+        replace(thing, within=thing.within[thing.within.index(name) :] if thing.within else ())
+        if thing is not moved
+        else replace(thing, within=())
+        for thing in taken or [moved]
+    ]
+    if into == "inventory":
+        scene.held += taken
+        left = rest
+    else:
+        outer = () if into == scene.room else (into,)
+        left = rest + [replace(t, within=(*outer, *t.within)) for t in taken]
+    # A room that was never looked around in, as far as the prompt says, stays to be looked at.
+    if scene.room in scene.seen:
+        scene.seen[scene.room] = left
+
+
+def _pour(scene: Scene, into: str) -> None:
+    """Move what the action named from its cup to the vessel."""
+    paint = scene.action.partition(" containing ")[2].partition(" in ")[0]
+    room = scene.seen.setdefault(scene.room, [])
+    for at, thing in enumerate(room):
+        if thing.name == paint and into not in thing.within:
+            room[at] = Thing(paint, (into,))
+            return
+    room.append(Thing(paint, (into,)))
+
+
+def _empty(scene: Scene, vessel: str) -> None:
+    room = scene.seen.setdefault(scene.room, [])
+    scene.seen[scene.room] = [thing for thing in room if vessel not in thing.within]

@@ -1,0 +1,88 @@
+"""A world in which a code is seen once and asked for later: what forgets it has to look again."""
+
+from agora_lab.agents import Answer, Messages, content_text
+from agora_lab.envs import Outcome, Start, World
+
+
+class Remembering:
+    def __init__(self) -> None:
+        self._code = ""
+        self._left = 0
+
+    def reset(self, task: str) -> Start:
+        self._code = task
+        self._left = 3 + int(task) % 4
+        return Start(task="Find the code and say it.", observation=f"Door {task}. Nothing yet.")
+
+    def step(self, action: str) -> Outcome:
+        if action == "open box":
+            return self._seen(f"In the box: code C-{self._code} and dust, a lot of dust.")
+        if action == "wait":
+            self._left -= 1
+            return self._seen(f"You wait by door {self._code}. {self._left} to go.")
+        done = action == f"say C-{self._code}" and self._left <= 0
+        return Outcome(
+            observation="Right." if done else "Hm?",
+            reward=float(done),
+            terminated=done,
+            valid=action.startswith("say "),
+        )
+
+    def _seen(self, text: str) -> Outcome:
+        return Outcome(observation=text, reward=0.0, terminated=False, valid=True)
+
+    def close(self) -> None:
+        pass
+
+
+TASKS = tuple(str(number) for number in range(100, 124))
+WORLD = World(
+    name="remembering",
+    make=Remembering,
+    instructions="You may: open box, wait, say CODE.",
+    examples="",
+    splits=lambda: {"train": ("1", "2"), "test": TASKS},
+    extract=str.strip,
+    canonical=str.strip,
+    most_steps=15,
+)
+
+
+class Rememberer:
+    """Acts on the prompt alone: looks when it sees no code, waits while there is to wait."""
+
+    def answer(self, messages: Messages) -> Answer:
+        text = "\n".join(content_text(message["content"]) for message in messages)
+        newest = content_text(messages[-1]["content"])
+        codes = [word for word in text.split() if word.startswith("C-")]
+        if "Nothing yet" in newest:
+            said = "open box"
+        elif "In the box" in newest and len(messages) < 6:
+            said = "wait"
+        elif "0 to go" in newest or "In the box" in newest or "Hm?" in newest:
+            said = f"say {codes[-1]}" if codes else "open box"
+        else:
+            said = "wait"
+        return Answer(text=said, finish="stop")
+
+
+def rememberer() -> Rememberer:
+    return Rememberer()
+
+
+HERE = "lab.tests.evaluation.remembering"
+GRID = f"""
+name = "remembering"
+environments = ["{HERE}:WORLD"]
+tasks = 12
+methods = [
+    "none", "floor", "random_step", "floor_matched", "agora_paper", "agora",
+    {{ name = "newest_k1", method = "floor_matched", options = {{ k_recent = 1 }} }},
+    {{ name = "newest_k3", method = "floor_matched", options = {{ k_recent = 3 }} }},
+    {{ name = "agora_elsewhere", method = "agora", scorer = "no/such/bundle" }},
+]
+
+[[backbones]]
+name = "reader+program"
+make = "{HERE}:rememberer"
+"""
