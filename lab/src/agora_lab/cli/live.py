@@ -87,9 +87,7 @@ def live(
             "dollars_per_million": dollars_per_million,
         }
         (out / CAP).write_text(repr(max_dollars), encoding="utf-8")
-        entry = BackboneEntry(
-            name=model, make="agora_lab.agents.live:live_model", options=options
-        )
+        entry = BackboneEntry(name=model, make="agora_lab.agents.live:live_model", options=options)
         grid = checked(
             Grid(
                 name=f"live {model}",
