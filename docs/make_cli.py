@@ -37,7 +37,7 @@ _AGORA_COMPLETE=fish_source agora | source           # in ~/.config/fish/config.
 
 
 def pages(names: Iterable[str] | None = None) -> dict[str, str]:
-    """The text of each page by its file name: of `names`, or of every installed command."""
+    """Return the text of each page by its file name: of `names`, or of every installed command."""
     context = _context(agora, None, "agora")
     found = {"index.md": _index()}
     for name in agora.list_commands(context) if names is None else names:

@@ -8,6 +8,7 @@ import pytest
 from lab.harness.bookings import CODE, by_calls, by_text
 from lab.harness.tiny_judge import tiny_tokenizer
 
+from agora_lab.journal import BusyError
 from agora_lab.judge import rows as table
 from agora_lab.judge.anchors import Anchor, anchors_of
 from agora_lab.judge.likelihood import Scored
@@ -17,7 +18,6 @@ from agora_lab.judge.rendering import ModelTokens, Rendering
 from agora_lab.judge.rows import FIRST, GATE, LAB_METHODS, SECOND, Row, chosen, made
 from agora_lab.judge.run import Job, Judging, Schedule, blocks, go
 from agora_lab.judge.workers import WorkerError, spread
-from agora_lab.journal import BusyError
 
 PEERS = ("langchain", "litellm")
 OURS = [row for row in (*FIRST, *SECOND) if row.method not in PEERS]
