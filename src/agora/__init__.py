@@ -10,7 +10,7 @@ from agora.adapters.objects import plain
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import Compression, Decision, Reason, Rung
-from agora.core.prices import PriceSheet
+from agora.core.prices import PriceSheet, sheet_for
 from agora.core.renditions.draft import Forms
 from agora.core.request import Observations
 from agora.core.schedule import MIN_TOKENS, Schedule
@@ -173,6 +173,7 @@ __all__ = [
     "parse",
     "recall_tool",
     "saved",
+    "sheet_for",
     "validate",
     "wrap",
 ]

@@ -7,13 +7,10 @@ from urllib.request import urlopen
 
 from lab.harness.labelling import steady, tally, toy_plan
 
-from agora_lab.agents.retries import RetryPolicy
 from agora_lab.label.asking import Backbone
 from agora_lab.label.plan import Plan, read_plan
 
-__all__ = ["QUICK", "backbone", "fail_next", "made_plan", "serving", "tally"]
-
-QUICK = RetryPolicy(one_s=10, all_s=20, tries=3, first_pause_s=0.001, longest_pause_s=0.002)
+__all__ = ["backbone", "fail_next", "made_plan", "serving", "tally"]
 
 
 @contextmanager
@@ -22,10 +19,8 @@ def serving(latency_ms: float = 1.0) -> Iterator[str]:
         yield address
 
 
-def backbone(address: str, *, samples_at_once: int | None = None) -> Backbone:
-    return Backbone(
-        address=f"{address}/v1", model="steady", samples_at_once=samples_at_once, retry_policy=QUICK
-    )
+def backbone(address: str) -> Backbone:
+    return Backbone(address=f"{address}/v1", model="steady", max_retries=2)
 
 
 def made_plan(folder: Path, *, pairs: int = 90, both: bool = False) -> Plan:

@@ -3,10 +3,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from lab.tests.backbones.loopback import Loopback
-from lab.tests.labelling.serving import backbone, fail_next, made_plan, serving, tally
+from lab.tests.agents.provider import Provider
+from lab.tests.label.serving import backbone, fail_next, made_plan, serving
 
-from agora_lab.agents.retries import BackboneError
+from agora_lab.agents import BackboneError
 from agora_lab.label.answers import Answered
 from agora_lab.label.asking import Backbone, ask
 from agora_lab.label.plan import Plan, request
@@ -30,7 +30,7 @@ def answered(plan: Plan, where: Backbone, *, kind: str) -> Answered:
 
     async def go() -> Answered:
         async with where.connect(plan.settings, 4) as client:
-            return await ask(one, wanted, client, at_once=where.samples_at_once)
+            return await ask(one, wanted, client)
 
     return asyncio.run(go())
 
@@ -42,15 +42,6 @@ def test_a_sample_holds_as_many_texts_as_the_plan_wants(plan: Plan, server: str)
     assert found.input_tokens > 0
     assert found.attempts == 1
     assert not found.error
-
-
-def test_a_server_with_fewer_slots_is_asked_several_times(plan: Plan, server: str) -> None:
-    before = tally(server)["calls"]
-
-    found = answered(plan, backbone(server, samples_at_once=3), kind="sample")
-
-    assert len(found.texts) == plan.settings.samples == 4
-    assert tally(server)["calls"] - before == 2
 
 
 def test_a_score_adds_up_the_tokens_of_what_was_done(plan: Plan, server: str) -> None:
@@ -81,19 +72,11 @@ def test_the_key_stands_in_the_environment_and_not_in_the_settings(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_KEY", "sk-canary")
-    loopback = Loopback()
-    where = Backbone(
-        address=loopback.base_url, model="m", key_variable="SOME_KEY", samples_at_once=1
-    )
-    try:
+    with Provider(keys={"sk-canary"}) as provider:
+        where = Backbone(address=provider.base_url, model="m", key_variable="SOME_KEY")
         answered(plan, where, kind="sample")
-    finally:
-        loopback.close()
 
     assert "canary" not in repr(where)
-    sent = {name.lower(): value for name, value in loopback.headers[0].items()}
-    assert sent["authorization"] == "Bearer sk-canary"
-    assert b"canary" not in loopback.bodies[0]
 
 
 def test_what_askers_tell_is_added_up() -> None:

@@ -1,13 +1,27 @@
-"""The protocol of a backbone: what decides on the next action."""
+"""The protocol of a backbone: what decides on an agent's next action."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from agora import AgoraError
+
 Messages = Sequence[Mapping[str, Any]]
 """Chat messages: system, then alternating user and assistant; observations are user messages."""
 _ROLE = re.compile(r"^\[(SYSTEM|USER|ASSISTANT|TOOL)\]$", re.MULTILINE)
+
+
+class BackboneError(AgoraError):
+    """A backbone that gave no usable answer."""
+
+    def __init__(self, backbone: str, problem: str) -> None:
+        super().__init__(backbone, problem)
+        self.backbone = backbone
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.backbone} {self.problem}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +45,16 @@ class Backbone(Protocol):
         """Return the answer to these messages."""
         ...
 
+    def close(self) -> None:
+        """Release connections and processes."""
+        ...
+
 
 def prompt_text(messages: Messages) -> str:
-    """Return the messages as the text that readers and text-level methods see.
+    """Write messages as the text that scripted agents and text-level methods see.
 
     Each message is a block that opens with its role in brackets on its own line.
-    Text parts of a message are joined by newlines; calls of tools follow, a line each.
+    Text parts of a message are joined by newlines. Tool calls follow, a line each.
 
     >>> print(prompt_text([{"role": "user", "content": "find it"}]))
     [USER]
@@ -48,9 +66,9 @@ def prompt_text(messages: Messages) -> str:
 
 
 def prompt_blocks(prompt: str) -> Iterator[tuple[str, str]]:
-    r"""Yield role and text of each block of a `prompt_text` that says anything.
+    r"""Yield role and text of each non-empty block of a `prompt_text`.
 
-    Text without a role is taken for the user's.
+    Text before the first role belongs to the user.
 
     >>> list(prompt_blocks("[USER]\nfind it\n\n[ASSISTANT]\nlook"))
     [('USER', 'find it'), ('ASSISTANT', 'look')]
@@ -65,7 +83,7 @@ def prompt_blocks(prompt: str) -> Iterator[tuple[str, str]]:
 
 
 def message_text(message: Mapping[str, Any]) -> str:
-    """Return what a message says: its text, then the tools that it calls, a line each."""
+    """Write a message's text, then its tool calls, a line each."""
     text = content_text(message.get("content"))
     calls = [call["function"] for call in message.get("tool_calls") or ()]
     lines = [f"{call['name']} {call['arguments']}" for call in calls]

@@ -1,48 +1,43 @@
-"""A cap in dollars that cannot be passed: calls are counted before they are sent, at their worst.
+"""A cap in dollars for calls to a provider, shared by threads, processes and restarts.
 
-What a call may cost at most is known beforehand: no tokenizer makes more tokens of a text than it
-has bytes, no answer is longer than it was asked to be, and every token may be billed at the dearest
-price. That much is written down before anything is sent, and never given back: what a provider says
-afterwards may be too little, late or nothing at all. So several times as much is counted as is
-billed; the cap holds for both.
+Each call reserves the most it may cost before it is sent and settles by the provider's usage
+afterwards. No tokenizer makes more tokens of a text than it has bytes, and no answer is longer
+than its `max_tokens`, so the reservation is an upper bound.
 """
 
-import json
 import math
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sqlite3
+import threading
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-from agora.core.prices import FAMILIES, UNKNOWN, PriceSheet, sheet_for
-from agora.errors import AgoraError
-from agora_lab.journal import BusyError, Journal, read_lines
+from agora import AgoraError, sheet_for
 
 _NANO = 1_000_000_000
-_PATIENCE_SECONDS = 30.0
-_BESIDE_TOKENS = 1_000
-"""For what a provider puts around a prompt."""
+_TEMPLATE_TOKENS = 1_000
+"""Room for what a provider puts around a prompt."""
+_GUESSES = frozenset({"unknown", "claude", "gpt", "gemini", "deepseek", "mistral"})
+"""Price sheets of whole families: guesses, on which no cap may rest."""
 
 
-class CapReachedError(AgoraError):
-    """The next call might pass the cap."""
+class PurseEmptyError(AgoraError):
+    """The next call might pass the cap, so it was not sent."""
 
-    def __init__(self, most: float, spent: float, worst: float) -> None:
-        super().__init__(most, spent, worst)
-        self.most = most
+    def __init__(self, max_dollars: float, spent: float, needed: float) -> None:
+        super().__init__(max_dollars, spent, needed)
+        self.max_dollars = max_dollars
         self.spent = spent
-        self.worst = worst
+        self.needed = needed
 
     def __str__(self) -> str:
         return (
-            f"the cap of ${self.most:g} is reached: ${self.spent:.4f} is counted, and the next "
-            f"call may cost ${self.worst:.4f}; raise --max-dollars to go on from here"
+            f"the cap of ${self.max_dollars:g} is reached: ${self.spent:.4f} is spent or reserved, "
+            f"and the next call may cost ${self.needed:.4f}; raise --max-dollars to continue"
         )
 
 
 class NoPriceError(AgoraError):
-    """A model without a price: no cap can hold for it."""
+    """A model without known prices cannot be held under a cap."""
 
     def __init__(self, model: str) -> None:
         super().__init__(model)
@@ -50,108 +45,112 @@ class NoPriceError(AgoraError):
 
     def __str__(self) -> str:
         return (
-            f"{self.model!r} has no price sheet of its own, and without prices no cap holds; give "
-            "them with --dollars-per-million INPUT OUTPUT"
+            f"{self.model!r} has no known price, and without one no cap can hold; "
+            "pass --dollars-per-million INPUT OUTPUT"
         )
 
 
-def prices_of(model: str, given: tuple[float, float] | None = None) -> PriceSheet:
-    """Return the prices of a model: those that were given, or its own sheet.
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Dollars per million tokens.
 
-    Raises:
-        NoPriceError: there is none; that of a family is a guess.
+    >>> Prices(input=0.15, output=0.6, cached=0.075).dollars(input_tokens=1_000_000)
+    0.15
     """
-    if given is not None:
-        own = sheet_for(model)
-        return PriceSheet(
-            name=model, input=given[0], read=own.read, write=own.write, output=given[1]
-        )
-    sheet = sheet_for(model)
-    if sheet.name in (UNKNOWN, *FAMILIES):
-        raise NoPriceError(model)
-    return sheet
 
+    input: float
+    output: float
+    cached: float | None = None
+    """For input read from the provider's cache; None if it costs the same."""
 
-def worst_case(sheet: PriceSheet, body: bytes, max_tokens: int) -> float:
-    """Return the most dollars that a request may cost.
+    @classmethod
+    def of(cls, model: str) -> "Prices":
+        """Look up the prices of a model.
 
-    >>> sheet = PriceSheet(name="m", input=2.0, read=0.1, write=1.25, output=10.0)
-    >>> round(worst_case(sheet, b"x" * 3_000, 100), 6)
-    0.011
-    """
-    tokens = len(body) + _BESIDE_TOKENS
-    written = max(sheet.dollars(written=tokens), sheet.dollars(uncached=tokens))
-    # The answer is priced by the tier of its prompt.
-    output = sheet.dollars(uncached=tokens, output=max_tokens) - sheet.dollars(uncached=tokens)
-    return written + output
+        Raises:
+            NoPriceError: The model has no price sheet of its own.
+        """
+        sheet = sheet_for(model)
+        if sheet.name in _GUESSES:
+            raise NoPriceError(model)
+        return cls(sheet.input, sheet.output, sheet.input * sheet.read)
+
+    def dollars(
+        self, *, input_tokens: int, output_tokens: int = 0, cached_tokens: int = 0
+    ) -> float:
+        """Return the cost of a call."""
+        cached = self.input if self.cached is None else self.cached
+        fresh = max(0, input_tokens - cached_tokens)
+        return (
+            fresh * self.input + cached_tokens * cached + output_tokens * self.output
+        ) / 1_000_000
+
+    def most(self, body: bytes, output_tokens: int) -> float:
+        """Return the most that one try of a request can cost."""
+        return self.dollars(input_tokens=len(body) + _TEMPLATE_TOKENS, output_tokens=output_tokens)
 
 
 class Purse:
-    """What may be spent, and a file of what was: it holds across restarts and processes."""
+    """Dollars that calls may spend together.
 
-    def __init__(self, path: Path, most: float) -> None:
+    With a `path`, all processes that name the same file share the purse, and a later run
+    continues from what was spent. What a killed process had reserved stays spent.
+
+    >>> purse = Purse(1.0)
+    >>> purse.reserve(0.75)
+    >>> purse.settle(0.75, 0.5)
+    >>> purse.spent
+    0.5
+    """
+
+    def __init__(self, max_dollars: float, path: Path | None = None) -> None:
+        self.max_dollars = max_dollars
         self._path = path
-        self._most = math.floor(most * _NANO)
+        self._lock = threading.Lock()
+        self._connect()
 
-    def spend(self, worst: float) -> None:
-        """Count a call that is about to be sent.
+    def reserve(self, dollars: float) -> None:
+        """Set dollars aside for a call that is about to be sent.
 
         Raises:
-            CapReachedError: it might pass the cap; nothing is counted then.
+            PurseEmptyError: They might pass the cap; nothing is reserved.
         """
-        nano = math.ceil(worst * _NANO)
-        with _locked(self._path) as journal:
-            spent = spent_from(self._path).nano_dollars
-            if spent + nano > self._most:
-                raise CapReachedError(self._most / _NANO, spent / _NANO, worst)
-            _write(journal, {"nano_dollars": nano})
+        nano = math.ceil(dollars * _NANO)
+        most = math.floor(self.max_dollars * _NANO) - nano
+        if not self._change("SET nano = nano + ?, calls = calls + 1 WHERE nano <= ?", nano, most):
+            raise PurseEmptyError(self.max_dollars, self.spent, dollars)
 
-    def report(self, worst: float, reported: float) -> None:
-        """Take in what a provider says a call cost; less than its worst case changes nothing."""
-        over = math.ceil(reported * _NANO) - math.ceil(worst * _NANO)
-        if over > 0:
-            with _locked(self._path) as journal:
-                _write(journal, {"nano_dollars": over, "reported": True})
-
-
-class Spent(NamedTuple):
-    """What is counted in a purse."""
-
-    nano_dollars: int
-    calls: int
+    def settle(self, reserved: float, spent: float) -> None:
+        """Replace a reservation by what the call cost."""
+        self._change("SET nano = nano + ?", math.ceil(spent * _NANO) - math.ceil(reserved * _NANO))
 
     @property
-    def dollars(self) -> float:
-        """The same in dollars."""
-        return self.nano_dollars / _NANO
+    def spent(self) -> float:
+        """Dollars spent or reserved."""
+        return float(self._row()[0]) / _NANO
 
+    @property
+    def calls(self) -> int:
+        """Calls that were paid from this purse."""
+        return int(self._row()[1])
 
-def spent_from(path: Path) -> Spent:
-    """Return what is counted in a purse; nothing where there is no file."""
-    lines = [json.loads(line) for line in read_lines(path)] if path.exists() else []
-    calls = sum("reported" not in line for line in lines)
-    return Spent(sum(line["nano_dollars"] for line in lines), calls)
+    def __reduce__(self) -> tuple[type["Purse"], tuple[float, Path | None]]:
+        if self._path is None:
+            raise TypeError("a purse without a file cannot be shared between processes")
+        return Purse, (self.max_dollars, self._path)
 
+    def _connect(self) -> None:
+        self._data = sqlite3.connect(
+            self._path or ":memory:", timeout=60, isolation_level=None, check_same_thread=False
+        )
+        self._data.execute("CREATE TABLE IF NOT EXISTS purse (id INTEGER PRIMARY KEY, nano, calls)")
+        self._data.execute("INSERT OR IGNORE INTO purse VALUES (1, 0, 0)")
 
-@contextmanager
-def _locked(path: Path) -> Iterator[Journal]:
-    """Hold the file for one entry, so that several processes may spend from it."""
-    until = time.monotonic() + _PATIENCE_SECONDS
-    while True:
-        try:
-            journal = Journal(path)
-            break
-        except BusyError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.005)
-    try:
-        yield journal
-    finally:
-        journal.close()
+    def _change(self, sql: str, *values: int) -> bool:
+        with self._lock:
+            return self._data.execute(f"UPDATE purse {sql}", values).rowcount == 1
 
-
-def _write(journal: Journal, line: dict[str, int | bool]) -> None:
-    # On disk before the call is sent: a process that is killed must not forget it.
-    journal.add(json.dumps(line).encode())
-    journal.sync()
+    def _row(self) -> tuple[int, int]:
+        with self._lock:
+            nano, calls = self._data.execute("SELECT nano, calls FROM purse").fetchone()
+        return nano, calls

@@ -1,50 +1,41 @@
-"""Scores a text with a backbone: the log-probability of each of its tokens.
+"""Log-probabilities of a given answer, from llama.cpp's server.
 
-OpenAI's chat API does not return that for input text. A llama.cpp server does, in a way: its
-grammars can name tokens by id, and the log-probability it reports for a chosen
-token is the one before grammar and temperature. So the grammar allows only the
-text, and the server generates it with the log-probability of each token. One
-request covers several hundred tokens at generation speed; a cached prompt is not
-read again. For a character of several tokens (an emoji) it reports only the last
-token.
+OpenAI's chat API reports them only for text that the model generates. A llama.cpp grammar can name
+tokens by id, and the server reports the log-probability a token had before grammar and
+temperature. So a grammar that allows only the answer makes the server generate and score it.
 """
 
 import codecs
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 PIECE_TOKENS = 256
-"""Tokens scored per request: few enough to finish before a timeout at 5 tokens per second."""
+"""Tokens scored per request, so that one finishes before a timeout at 5 tokens per second."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenScore:
-    """A token and its log-probability (natural logarithm) in context."""
+    """A token and its natural log-probability."""
 
     text: str
-    """Joined, the texts give the whole. A character of several tokens belongs to the last one."""
+    """A character of several tokens belongs to the last of them."""
     logprob: float
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token from a tokenizer. Its bytes may be part of a character."""
+    """A token from the server's tokenizer. Its bytes may be part of a character."""
 
     id: int
     data: bytes
 
-
-def read_tokens(found: Any) -> list[list[Any]]:
-    """Return `[id, bytes in hex]` per token from a /tokenize response with pieces."""
-    record: list[list[Any]] = []
-    for token in found["tokens"]:
-        piece: str | list[int] = token["piece"]
-        # A piece that splits a character comes as a list of bytes.
-        data = piece.encode() if isinstance(piece, str) else bytes(piece)
-        record.append([int(token["id"]), data.hex()])
-    return record
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> "Token":
+        """Read a token of the /tokenize endpoint, where part of a character is a list of bytes."""
+        piece: str | list[int] = found["piece"]
+        return cls(int(found["id"]), piece.encode() if isinstance(piece, str) else bytes(piece))
 
 
 def whole_characters(tokens: Iterable[Token]) -> Iterator[list[Token]]:
@@ -62,7 +53,7 @@ def whole_characters(tokens: Iterable[Token]) -> Iterator[list[Token]]:
 
 
 def pieces(tokens: Iterable[Token]) -> Iterator[list[Token]]:
-    """Yield the tokens in chunks for one request each, never splitting a character."""
+    """Yield the tokens in chunks for one request each. No chunk splits a character."""
     piece: list[Token] = []
     for run in whole_characters(tokens):
         if piece and len(piece) + len(run) > PIECE_TOKENS:
@@ -74,15 +65,14 @@ def pieces(tokens: Iterable[Token]) -> Iterator[list[Token]]:
 
 
 def forced_body(model: str, prompt: Sequence[int], forced: Sequence[Token]) -> dict[str, Any]:
-    """Return the llama.cpp request that forces these tokens after the prompt."""
+    """Return the request that makes llama.cpp generate these tokens after the prompt."""
     terms = []
     room = len(forced)
     for run in whole_characters(forced):
         if len(run) == 1:
             terms.append(f"<[{run[0].id}]>")
         else:
-            # A grammar's token rule rejects part of a character, so these are given by their
-            # text, and the server may tokenise it differently.
+            # A token rule rejects part of a character, so the grammar names these by their text.
             text = b"".join(token.data for token in run)
             terms.append(json.dumps(text.decode("utf-8", "replace"), ensure_ascii=False))
             room += len(text)
@@ -98,30 +88,21 @@ def forced_body(model: str, prompt: Sequence[int], forced: Sequence[Token]) -> d
     }
 
 
-def forced_record(found: Any, forced: Sequence[Token]) -> list[list[Any]]:
-    """Return `[bytes in hex, log-probability]` per token, for the answer cache.
+def read_scores(found: Mapping[str, Any], forced: Sequence[Token]) -> list[TokenScore]:
+    """Read the scores of forced tokens.
 
     Raises:
-        ValueError: the server wrote something else.
+        ValueError: The server generated something else.
     """
-    record: list[list[Any]] = [
-        [bytes(token["bytes"]).hex(), float(token["logprob"])]
-        for token in found["completion_probabilities"]
-        # The end token after the text is not needed.
-        if token["bytes"]
-    ]
-    written = "".join(data for data, _ in record)
-    if written != b"".join(token.data for token in forced).hex():
+    # The end token after the text has no bytes.
+    written = [one for one in found["completion_probabilities"] if one["bytes"]]
+    text = b"".join(bytes(one["bytes"]) for one in written)
+    if text != b"".join(token.data for token in forced):
         raise ValueError(
-            f"wrote {len(written) // 2} bytes that differ from the grammar's "
-            f"{len(forced)} tokens; is the text longer than the context?"
+            f"{len(text)} bytes that differ from the grammar's {len(forced)} tokens; "
+            "is the text longer than the context?"
         )
-    return record
-
-
-def read_record(record: Iterable[Sequence[Any]]) -> tuple[TokenScore, ...]:
-    """Return the scores in a record."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    return tuple(
-        TokenScore(decoder.decode(bytes.fromhex(data)), logprob) for data, logprob in record
-    )
+    return [
+        TokenScore(decoder.decode(bytes(one["bytes"])), float(one["logprob"])) for one in written
+    ]

@@ -9,7 +9,6 @@ from agora.cli.figures import json_option, write_json
 from agora.errors import AgoraError
 from agora_lab.cli.evaluate import COMMANDS, read_shard
 from agora_lab.cli.fidelity_report import COMMANDS as FIDELITY
-from agora_lab.cli.live import live
 from agora_lab.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def lab() -> None:
     """Compare ways to shorten prompts on real environments."""
 
 
-for _command in (*COMMANDS, *FIDELITY, live):
+for _command in (*COMMANDS, *FIDELITY):
     lab.add_command(_command)
 
 
@@ -173,14 +172,12 @@ def show(run: Path, task: str | None, step: int | None, json_out: str | None) ->
 def serve_llm(model: str, port: int, context: int, slots: int, threads: int, fetch: bool) -> None:
     """Serve a small language model on this machine with llama.cpp, until interrupted."""
     try:
-        from agora_lab.agents.llama_server import LlamaServer, ServerSettings, fetch_model
+        from agora_lab.agents.llama import LlamaServer, fetch_model, find_model
 
-        if fetch:
-            fetch_model(model)
-        settings = ServerSettings(
-            model=model, port=port, slots=slots, context_tokens=context, threads=threads
-        )
-        with LlamaServer(settings) as server:
+        path = fetch_model(model) if fetch else find_model(model)
+        with LlamaServer(
+            path, port=port, slots=slots, context_tokens=context, threads=threads
+        ) as server:
             click.echo(f"{model} is listening at {server.base_url}; stop it with Ctrl-C")
             server.wait()
     except KeyboardInterrupt:

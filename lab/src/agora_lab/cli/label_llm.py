@@ -209,12 +209,6 @@ def _plan_in_words(
 )
 @click.option("--askers", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
 @click.option(
-    "--samples-at-once",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Most samples per request; llama.cpp allows as many as it has slots.",
-)
-@click.option(
     "--key-variable",
     default="",
     metavar="NAME",
@@ -235,7 +229,6 @@ def run(
     model: str | None,
     concurrency: int,
     askers: int,
-    samples_at_once: int | None,
     key_variable: str,
     price: str | None,
     ray_address: str | None,
@@ -259,7 +252,6 @@ def run(
                 Backbone(
                     address=url,
                     model=named,
-                    samples_at_once=samples_at_once,
                     key_variable=key_variable,
                 ),
                 concurrency=concurrency,

@@ -14,7 +14,8 @@ from typing import Any
 
 import agora
 import agora_lab
-from agora_lab.agents import Backbone, readers
+from agora_lab.agents import Backbone
+from agora_lab.agents import scripted as readers
 from agora_lab.envs import NAMES as ENVIRONMENTS
 from agora_lab.envs import Environment, World, imported, world
 from agora_lab.envs.data import data_folder
@@ -38,7 +39,7 @@ _PACKAGES = (
     "numpy",
     "scipy",
     "ray",
-    "httpx2",
+    "openai",
     "xllamacpp",
     "onnxruntime",
 )
@@ -220,7 +221,7 @@ class GridPlayer:
     def _backbone(self, cell: Cell, entry: BackboneEntry, chosen: World) -> Backbone:
         key = (entry.name, cell.environment, cell.seed)
         if key not in self._backbones:
-            self._backbones[key] = make_backbone(entry, cell, chosen, self.folder)
+            self._backbones[key] = make_backbone(entry, cell, chosen)
         return self._backbones[key]
 
     def _method(self, cell: Cell, *, calls: bool) -> Method:
@@ -299,22 +300,20 @@ def write_origin(folder: Path) -> None:
         file.write(json.dumps(origin(), sort_keys=True) + "\n")
 
 
-def make_backbone(entry: BackboneEntry, cell: Cell, chosen: World, folder: Path) -> Backbone:
+def make_backbone(entry: BackboneEntry, cell: Cell, chosen: World) -> Backbone:
     """Return the backbone of an entry: a reader, a server's model, or the caller's own."""
     if entry.make:
         made: Backbone = imported(entry.make)(**entry.options)
         return made
     if entry.reads:
         return readers.reader(cell.environment)
-    from agora_lab.agents.answers import Answers
-    from agora_lab.agents.openai_compatible import OpenAICompatible, Sampling
-    from agora_lab.agents.prompts import WithExamples
+    from agora_lab.agents.client import ModelClient, Sampling
+    from agora_lab.agents.examples import WithExamples
 
-    asked = OpenAICompatible(
-        entry.url,
+    asked = ModelClient(
         entry.model or entry.name,
+        base_url=entry.url,
         sampling=Sampling(seed=cell.seed, max_tokens=entry.max_tokens),
-        answers=Answers(folder / "answers"),
         concurrency=entry.concurrency,
     )
     return WithExamples(asked, chosen.examples)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agora.core.prices import PriceSheet, sheet_for
-from agora_lab.agents import readers
+from agora_lab.agents import scripted as readers
 from agora_lab.envs.data import read_splits
 from agora_lab.evaluate.grid import PRICES
 from agora_lab.evaluate.markdown import bold, document, heading, table

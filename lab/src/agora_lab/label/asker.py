@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from agora_lab.agents.retries import BackboneError
+from agora_lab.agents import BackboneError
 from agora_lab.journal import Journal
 from agora_lab.label.answers import Answered, answer_schema
 from agora_lab.label.asking import Backbone, ask
@@ -115,7 +115,7 @@ class Asker:
     async def _one(self, one: Ask, answers: dict[str, dict[str, Any]], journal: Journal) -> None:
         try:
             wanted = request(one, self._cases[one.case], self._plan.settings)
-            came = await ask(one, wanted, self._client, at_once=self._work.backbone.samples_at_once)
+            came = await ask(one, wanted, self._client)
             row = _row(came)
             try:
                 journal.add(_write(row).encode("ascii"))

@@ -9,7 +9,7 @@ from agora import parse
 from agora.core.floor import floor
 from agora.core.recall import recalled
 from agora.core.trajectory import Call, Result, Step, Trajectory, Utterance
-from agora_lab.agents.prompts import with_examples
+from agora_lab.agents.examples import with_examples
 from agora_lab.chats import split
 from agora_lab.episodes.episode import Episode
 from agora_lab.labels import data_hash, record

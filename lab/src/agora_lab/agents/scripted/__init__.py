@@ -8,7 +8,7 @@ that step. It says nothing about a language model's taste.
 import importlib
 from typing import Protocol
 
-from agora_lab.agents.base import Answer, Messages, prompt_text
+from agora_lab.agents.base import Answer, BackboneError, Messages, prompt_text
 
 __all__ = ["NAMES", "Reader", "ReaderBackbone", "claims", "reader"]
 
@@ -40,6 +40,9 @@ class ReaderBackbone:
         """Return the reader's action; it is sure of it and costs nothing."""
         return Answer(text=self._reader.act(prompt_text(messages)))
 
+    def close(self) -> None:
+        """Nothing is open."""
+
 
 def claims(name: str, task: str) -> bool:
     """Tell whether a reader says that it can do a task at all.
@@ -55,8 +58,8 @@ def reader(name: str) -> ReaderBackbone:
     """Return the reader for the environment of that name.
 
     Raises:
-        ValueError: there is none.
+        BackboneError: There is none.
     """
     if name not in NAMES:
-        raise ValueError(f"there is no reader for {name!r}; there are {', '.join(NAMES)}")
+        raise BackboneError("scripted", f"has no reader for {name!r}, only {', '.join(NAMES)}")
     return ReaderBackbone(importlib.import_module(f"{__name__}.{name}").READER)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora_lab.agents.base import Answer, Messages
-from agora_lab.agents.prompts import WithExamples, example_turns, with_examples
+from agora_lab.agents.examples import WithExamples, example_turns, with_examples
 
 EXAMPLES = """\
 Two episodes, with each action after ">":

@@ -1,0 +1,96 @@
+"""A real small model through llama.cpp's server."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("xllamacpp", reason="the extra `llama` is not installed")
+
+from agora_lab.agents import BackboneError, backbone
+from agora_lab.agents.base import Messages
+from agora_lab.agents.client import ModelClient, Sampling, Score
+from agora_lab.agents.llama import LlamaModel, LlamaServer, fetch_model, find_model
+
+MODEL = "smollm2-135m"
+PROMPT: Messages = [
+    {"role": "system", "content": "You walk through a house. Answer with one action."},
+    {"role": "user", "content": "You see a desk 1 and a door 1."},
+]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LlamaServer]:
+    try:
+        path = fetch_model(MODEL) if os.environ.get("AGORA_FETCH_MODELS") else find_model(MODEL)
+    except BackboneError as error:
+        pytest.skip(str(error))
+    with LlamaServer(path, slots=2, context_tokens=1024, threads=1) as made:
+        yield made
+
+
+def client(server: LlamaServer, **sampling: float) -> ModelClient:
+    return ModelClient(
+        server.model,
+        base_url=server.base_url,
+        sampling=Sampling(**{"max_tokens": 8, **sampling}),  # type: ignore[arg-type]
+    )
+
+
+def test_it_plays_a_few_steps_and_knows_the_prompt_it_has_read() -> None:
+    try:
+        made = backbone(f"llama:{MODEL}", sampling=Sampling(max_tokens=8))
+    except BackboneError as error:
+        pytest.skip(str(error))
+    assert isinstance(made, LlamaModel)
+    messages = list(PROMPT)
+    cached = []
+    for _ in range(3):
+        answer = made.answer(messages)
+        cached.append(answer.cached_tokens)
+        messages.append({"role": "assistant", "content": answer.text})
+        messages.append({"role": "user", "content": "Nothing happens."})
+        assert 0 < answer.output_tokens <= 8
+    child = made.server.pid
+    made.close()
+
+    assert cached[1] > cached[0]
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+
+
+def test_more_samples_than_slots_take_several_requests(server: LlamaServer) -> None:
+    async def ask() -> tuple[str, ...]:
+        async with client(server, temperature=1.0) as model:
+            return (await model.chat(PROMPT, samples=4)).texts
+
+    assert len(set(asyncio.run(ask()))) > 1
+
+
+def test_the_likelier_answer_has_the_higher_score(server: LlamaServer) -> None:
+    async def score(text: str) -> Score:
+        async with client(server) as model:
+            return await model.score(PROMPT, text)
+
+    likely, odd = asyncio.run(score("Open the door.")), asyncio.run(score("Zq 🐸 xx vv."))
+
+    assert "".join(token.text for token in odd.tokens) == "Zq 🐸 xx vv."
+    assert likely.logprob > odd.logprob
+    assert likely.input_tokens > 10
+
+
+def test_a_file_that_is_no_model_is_an_error_with_the_servers_log(tmp_path: Path) -> None:
+    path = tmp_path / "odd.gguf"
+    path.write_bytes(b"no model")
+
+    with pytest.raises(BackboneError, match="did not start"):
+        LlamaServer(path)
+
+
+def test_a_model_that_is_not_there_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGORA_MODELS", "/nowhere")
+
+    with pytest.raises(BackboneError, match=r"serve-llm --model smollm2-135m --fetch"):
+        find_model(MODEL)
