@@ -93,7 +93,7 @@ def main() -> None:
     if options.only in (None, "json"):
         _table(
             f"A body of {size} MB compared with json.loads of it (bar: 3.00 for the stages)",
-            "              observations   body       loads  stages  +validator     +forms",
+            "              observations   body       loads  stages      paper    default",
             _beside_rows(size * 1_000_000),
         )
     if options.only in (None, "hostile"):

@@ -17,16 +17,19 @@ from typing import Any
 
 from agora import Compressor, load_scorer
 from agora.adapters import format_named, make_request
-from agora.core.renditions.markers import BareMarkers
-from agora.core.schedule import Edit
+from agora.core.renditions.gone import gone
+from agora.core.renditions.markers import FormMarkers
 from agora.core.tokens import EstimatedTokens
+from agora.paper import PaperCompressor
 from agora.scorers.recency import RecencyScorer
 
 Message = dict[str, Any]
 
 MIB = 1024 * 1024
-BARE = Compressor(scorer=RecencyScorer(), schedule="every_call", forms=None)
-PRESETS = {"default": Compressor(schedule="every_call"), "paper": Compressor.paper()}
+PRESETS: dict[str, Compressor | PaperCompressor] = {
+    "default": Compressor(schedule="every_call"),
+    "paper": Compressor.paper(RecencyScorer()),
+}
 _WORDS = (
     "the reservation EHGLP3 of user mia_li_3668 flies HAT136 from JFK to SEA on 2024-05-20 in "
     "basic economy and costs 152 dollars with one checked bag; status confirmed"
@@ -185,12 +188,12 @@ def _piece(file: Path, chance: random.Random) -> str:
     return "".join(lines[start : start + chance.randrange(10, 200)])
 
 
-EDITORS: dict[str, Compressor] = {
+EDITORS: dict[str, Compressor | PaperCompressor] = {
     "default": Compressor(schedule="every_call"),
     "by rule": Compressor(schedule="every_call", scorer=load_scorer("lexical")),
-    "as in 0.1": Compressor(schedule="every_call", scorer=load_scorer("lexical"), forms=None),
+    "paper": Compressor.paper(load_scorer("lexical")),
 }
-"""What an edit may be made with: forms by trained worth, forms by rule, whole steps by BM25."""
+"""Compressors to time: forms by trained worth, forms by rule, the paper's whole steps by BM25."""
 
 
 def milliseconds_per_10_000_tokens(make: Make, size: int, times: int) -> dict[str, list[float]]:
@@ -209,7 +212,7 @@ def milliseconds_per_10_000_tokens(make: Make, size: int, times: int) -> dict[st
     }
 
 
-def _edited(compressor: Compressor, messages: list[Message]) -> float:
+def _edited(compressor: Compressor | PaperCompressor, messages: list[Message]) -> float:
     begun = time.process_time()
     found = compressor.compress(messages, format="openai")
     return (time.process_time() - begun) * 1e7 / found.tokens_before
@@ -246,7 +249,9 @@ class Growth:
         return self.doubled_seconds / self.seconds
 
 
-def growth(compressor: Compressor, make: Make, size: int, times: int = 3) -> Growth:
+def growth(
+    compressor: Compressor | PaperCompressor, make: Make, size: int, times: int = 3
+) -> Growth:
     """Return how the time to compress grows when the size doubles.
 
     Every try has texts of its own: what was read before is remembered, and
@@ -271,11 +276,11 @@ class RatioToJson:
 
     loads_seconds: float
     stages: float
-    """Parse, floor, fill and render by recency, without forms and without the guard."""
+    """Parse, and render without all steps but the newest two."""
     whole: float
-    """The same through `compress`, checked by the validator before and after."""
+    """The paper's method by recency, checked by the validator."""
     forms: float
-    """With forms."""
+    """The default method by recency."""
 
 
 def ratio_to_json(raw: bytes, times: int = 3) -> RatioToJson:
@@ -288,7 +293,7 @@ def ratio_to_json(raw: bytes, times: int = 3) -> RatioToJson:
         times,
         lambda: json.loads(raw),
         lambda: _stages(messages),
-        lambda: BARE.compress(messages, format="openai"),
+        lambda: PRESETS["paper"].compress(messages, format="openai"),
     )
     return RatioToJson(loads, stages / loads, whole / loads, forms / loads)
 
@@ -296,7 +301,5 @@ def ratio_to_json(raw: bytes, times: int = 3) -> RatioToJson:
 def _stages(messages: list[Message]) -> object:
     adapter = format_named("openai").adapter
     parsed = adapter.parse(make_request(messages, format="openai"), EstimatedTokens())
-    edit = Edit(len(parsed.trajectory.steps), sees_newest=True)
-    decisions = BARE.decide(parsed.trajectory, edit)
-    elided = {d.number: d.rendition for d in decisions if d.rendition}
-    return adapter.render(parsed, elided, BareMarkers())
+    elided = {step.number: gone(step.number) for step in parsed.trajectory.steps[:-2]}
+    return adapter.render(parsed, elided, FormMarkers())

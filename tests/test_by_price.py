@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -75,22 +74,6 @@ def test_between_epochs_each_prompt_begins_with_the_one_before_it(format_name: s
 
     run()
     assert edited, "no drawn history was edited before its last call: nothing was seen"
-
-
-@every_format
-def test_without_a_cache_the_selection_is_the_papers_on_every_history(format_name: str) -> None:
-    @some_settings
-    @given(histories(format_name), scorers)
-    def run(history: History, scorer: Scorer) -> None:
-        paper = Compressor.paper(scorer)
-        free = PriceSheet(name="none", input=1.0, read=1.0, write=1.0, output=1.0)
-        by_price = replace(paper, schedule="by_price", sheet=free)
-
-        mine = by_price.compress(history.messages, **history.request)
-
-        assert mine.messages == paper.compress(history.messages, **history.request).messages
-
-    run()
 
 
 _PROMPTS = """

@@ -12,7 +12,7 @@ import agora
 from agora import Budget, Compressor, PriceSheet, Reason, Rung, validate
 from agora.core.prices import sheet_for
 from agora.core.schedule import Edit, Sizes
-from agora.core.tokens import Characters, EstimatedTokens
+from agora.core.tokens import Characters
 from agora.core.trajectory import Anchor, Step, Trajectory
 from agora.errors import (
     IllegalMessagesError,
@@ -86,32 +86,6 @@ def test_the_first_example_of_the_readme_works() -> None:
     assert agora.validate(compression.messages, format="openai") == []
 
 
-def test_a_marker_counts_what_its_text_counts_and_one_for_the_gap() -> None:
-    messages = history(6)
-
-    compression = every_call(scorer=Scores(), budget=Budget(limit=0), forms=None).compress(messages)
-
-    elided = sum(one.tokens for one in compression.decisions if one.outcome == "elided")
-    marker = compression.messages[0]["content"].removeprefix(messages[0]["content"])
-    added = EstimatedTokens().count(marker) + 1
-    assert compression.tokens_after == compression.tokens_before - elided + added
-
-
-def test_kept_steps_are_the_floor_and_the_best_that_fit() -> None:
-    messages = history(6)
-    scores = Scores((0.1, 0.9, 0.2, 0.3, 0.0, 0.0))
-    compressor = every_call(scorer=scores, budget=Budget(keep_ratio=0.6), forms=None)
-
-    assert outcomes(compressor.compress(messages)) == {
-        1: "elided",
-        2: "kept",
-        3: "elided",
-        4: "elided",
-        5: "floor",
-        6: "floor",
-    }
-
-
 def test_a_pinned_step_is_never_elided() -> None:
     compression = every_call(budget=Budget(limit=0)).compress(history(6), pins=[3])
 
@@ -158,45 +132,6 @@ def test_a_prompt_that_is_all_floor_comes_back_as_the_same_object(messages: Any)
 
     assert compression.messages is messages
     assert compression.reason is Reason.NOTHING_TO_ELIDE
-
-
-def test_scores_above_theta_hi_overspend_the_budget() -> None:
-    scores = Scores((0.95, 0.2, 0.95, 0.1, 0.1))
-    paper = Compressor.paper(scores)
-
-    compression = paper.compress(history(5))
-
-    assert outcomes(compression)[1] == outcomes(compression)[3] == "floor"
-    assert compression.decisions[0].reason == "sure to be needed"
-
-
-def test_when_every_score_is_sure_there_is_nothing_to_elide() -> None:
-    compression = Compressor.paper(Scores((1.0,) * 5)).compress(history(5))
-
-    assert compression.reason is Reason.NOTHING_TO_ELIDE
-
-
-def test_a_marker_longer_than_what_it_stands_for_is_not_written() -> None:
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "x"}]
-    for number in range(1, 5):
-        messages += [call(number, "f", "{}"), {**saw(number), "content": "k"}]
-    messages[1] = {
-        "role": "assistant",
-        "content": "",
-        "function_call": {"name": "", "arguments": ""},
-    }
-    messages[2] = {"role": "function", "name": "", "content": ""}
-    compressor = every_call(
-        budget=Budget(limit=0, unit="characters"),
-        k_recent=3,
-        scorer=RecencyScorer(),
-        forms=None,
-    )
-
-    compression = compressor.compress(messages)
-
-    assert compression.reason is Reason.NOTHING_GAINED
-    assert compression.messages is messages
 
 
 def test_a_schedule_that_never_edits_leaves_the_prompt_alone() -> None:
@@ -272,19 +207,15 @@ def test_nothing_after_the_epoch_is_scored_or_elided() -> None:
 def test_a_scorer_that_fails_costs_a_rung_and_nothing_else(
     scorer: Scores, caplog: pytest.LogCaptureFixture
 ) -> None:
-    whole_steps = {"budget": Budget(limit=0), "forms": None}
-    compression = every_call(scorer=scorer, **whole_steps).compress(history(6))
-    by_age = every_call(scorer=RecencyScorer(), **whole_steps).compress(history(6))
+    budget = Budget(limit=0)
+    compression = every_call(scorer=scorer, budget=budget).compress(history(6))
+    by_rule = every_call(scorer=agora.load_scorer("lexical"), budget=budget).compress(history(6))
 
     assert compression.rung is Rung.RULE
-    assert compression.messages == by_age.messages
-    assert "scored by recency instead" in caplog.text
-    by_default = every_call(scorer=scorer, budget=Budget(limit=0)).compress(history(6))
-    assert by_default.rung is Rung.RULE
+    assert compression.messages == by_rule.messages
     assert "valued by rule instead" in caplog.text
-    for options in (whole_steps, {"budget": Budget(limit=0)}):
-        with pytest.raises((ScoreError, RuntimeError)):
-            every_call(scorer=scorer, strict=True, **options).compress(history(6))
+    with pytest.raises((ScoreError, RuntimeError)):
+        every_call(scorer=scorer, strict=True, budget=budget).compress(history(6))
 
 
 def test_illegal_messages_come_back_as_they_are_with_the_rule_they_break() -> None:
@@ -395,16 +326,6 @@ def test_an_edit_can_be_looked_at_without_writing_messages() -> None:
     assert [d.outcome for d in decisions] == [d.outcome for d in compression.decisions]
     kept = compressor.decide(compression.trajectory, Edit(2))
     assert {d.reason for d in kept} == {"nothing_to_elide"}
-
-
-def test_the_papers_compressor_writes_its_own_marker() -> None:
-    blocks = ["[SYSTEM] Be good.", "[USER] Find the key."]
-    for number in range(8):
-        blocks += [f"[ASSISTANT] open box {number}", f"[USER] {NOTE}"]
-    compression = Compressor.paper(RecencyScorer()).compress("\n".join(blocks))
-
-    assert "[USER] Find the key.\n[... 6 step(s) elided ...]\n[ASSISTANT]" in compression.messages
-    assert compression.tokens_before == len("\n".join(blocks))
 
 
 def test_sizes_can_be_counted_by_the_callers_own_counter() -> None:

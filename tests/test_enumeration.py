@@ -168,7 +168,6 @@ def _compressions(history: History) -> Iterator[Compression]:
     for chosen in product((False, True), repeat=len(costs)):
         pins = [number for number, pinned in enumerate(chosen, start=1) if pinned]
         yield _compress(history, pins=pins)
-        yield _compress(history, pins=pins, forms=Forms())
         thinks = history.format in ("anthropic", "bedrock") and "T" in history.word
         if thinks and not history.broken(thinking=True):
             yield _compress(history, pins=pins, thinking=True)
@@ -198,7 +197,7 @@ def _compress(
     scorer: Scorer | None = None,
     pins: Sequence[int] = (),
     thinking: bool | None = None,
-    forms: Forms | None = None,
+    forms: Forms = _FORMS[0],
 ) -> Compression:
     compressor = Compressor(
         scorer=scorer or RecencyScorer(),

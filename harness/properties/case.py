@@ -100,23 +100,17 @@ def make_setup(tape: bytes, *, epochs: bool = False) -> Setup:
     pins = frozenset(1 + choices.below(8) for _ in range(choices.pick((0, 0, 1, 3))))
     k_recent = choices.pick((2, 0, 1, 3, 4))
     scorer = _scorer(choices)
-    if choices.below(6) == 5:
-        paper = Compressor.paper(scorer)
-        budget = Budget(keep_ratio=choices.below(9) / 8, unit="characters")
-        fields = {"schedule": schedule, "k_recent": k_recent, "budget": budget}
-        return Setup(Compressor(**{**fields_of(paper), **fields}), pins)
     compressor = Compressor(
         scorer=scorer,
         budget=_budget(choices),
         k_recent=k_recent,
-        theta_hi=choices.pick((None, None, 0.9, 0.5)),
         schedule=schedule,
         forms=choices.pick(_FORMS),
     )
     return Setup(compressor, pins)
 
 
-_FORMS = (None, None, Forms(), Forms(), Forms(), Forms(lines=False))
+_FORMS = (Forms(), Forms(), Forms(), Forms(lines=False))
 
 
 def fields_of(compressor: Compressor) -> dict[str, Any]:

@@ -42,13 +42,7 @@ from agora.core.prices import PriceSheet, sheet_for
 from agora.core.reading.actions import Tools
 from agora.core.recall import recalled
 from agora.core.renditions.draft import Forms
-from agora.core.renditions.markers import (
-    BareMarkers,
-    FormMarkers,
-    Markers,
-    PaperMarkers,
-    code_of,
-)
+from agora.core.renditions.markers import FormMarkers, Markers, code_of
 from agora.core.request import Observations, Request
 from agora.core.schedule import (
     CEILING,
@@ -61,20 +55,19 @@ from agora.core.schedule import (
     Sizes,
     why_not,
 )
-from agora.core.scorer import Scorer, scores_of
+from agora.core.scorer import Scorer
 from agora.core.selection.chosen import Selection
-from agora.core.selection.plan import Plan, plan, whole_or_gone
+from agora.core.selection.plan import Plan, plan
 from agora.core.selection.remembered import Remembered
 from agora.core.settings import (
     check_apart,
     check_count,
     check_schedule,
-    check_share,
     step_numbers,
     tool_names,
 )
 from agora.core.tokens import Characters, EstimatedTokens, TokenCounter
-from agora.core.trajectory import Trajectory
+from agora.core.trajectory import Step, Trajectory
 from agora.core.worth import StepWorth, worth_of
 from agora.errors import (
     AgoraError,
@@ -82,8 +75,8 @@ from agora.errors import (
     SettingError,
     UnknownFormatError,
 )
-from agora.scorers.built_in import BUILT_IN, NAMES, default_scorer
-from agora.scorers.recency import RecencyScorer
+from agora.paper import Atom, PaperCompressor
+from agora.scorers.built_in import NAMES, default_scorer
 from agora.scorers.rule import RuleWorth
 
 _log = logging.getLogger(__name__)
@@ -107,8 +100,6 @@ class Compressor:
     budget: Budget = field(default_factory=Budget)
     k_recent: int = 2
     """How many of the newest steps are always kept."""
-    theta_hi: float | None = None
-    """A score above which a step joins the floor and may overspend, as in the paper."""
     schedule: Schedule | ScheduleName = "by_price"
     """When to edit. By price: when an edit pays for itself by the price sheet."""
     min_tokens: int = MIN_TOKENS
@@ -120,19 +111,18 @@ class Compressor:
     """
     sheet: PriceSheet | None = None
     """The price sheet to use instead of the model's own."""
-    forms: Forms | None = field(default_factory=Forms)
-    """How steps may be shortened; None keeps each whole or leaves it out, by its score."""
+    forms: Forms = field(default_factory=Forms)
+    """How steps may be shortened."""
     keep_tools: Collection[str] = ()
-    """Tools whose steps belong to the floor. With `forms` so do instruction files that were read
-    and the newest plan, whatever read or wrote them."""
+    """Tools whose steps belong to the floor. So do instruction files that were read and the newest
+    plan, whatever read or wrote them."""
     changing_tools: Collection[str] = ()
-    """Tools that change something, whatever they are called: with `forms` their steps are never
-    gone. What a request's own tools say of themselves (`readOnlyHint`) comes first."""
+    """Tools that change something, whatever they are called: their steps are never gone. What a
+    request's own tools say of themselves (`readOnlyHint`) comes first."""
     reading_tools: Collection[str] = ()
     """Tools that only read, whatever they are called: their steps may be gone."""
     counter: TokenCounter | None = None
     """Counts tokens; by default an estimate that depends on the script of the text."""
-    paper_markers: bool = False
     binds_thinking: bool | None = None
     """Whether the model checks its thinking against all that precedes it, so that an edit has to
     take out what is older; None: as the model's name says."""
@@ -157,11 +147,8 @@ class Compressor:
         if not isinstance(self.ceiling, int | float) or not self.ceiling >= 1:
             needed = "a ratio to never editing, 1 or more, such as 1.05"
             raise SettingError("ceiling", repr(self.ceiling), needed)
-        if self.theta_hi is not None:
-            check_share("theta_hi", self.theta_hi)
-        if self.forms is not None and not isinstance(self.forms, Forms):
-            needed = "a Forms, such as agora.Forms(), or None"
-            raise SettingError("forms", repr(self.forms), needed)
+        if not isinstance(self.forms, Forms):
+            raise SettingError("forms", repr(self.forms), "a Forms, such as agora.Forms()")
         for setting in ("keep_tools", "changing_tools", "reading_tools"):
             object.__setattr__(self, setting, tool_names(setting, getattr(self, setting)))
         check_apart(Tools(self.reading_tools, self.changing_tools))
@@ -172,17 +159,14 @@ class Compressor:
             raise SettingError("counter", repr(self.counter), "an object with a count method")
 
     @classmethod
-    def paper(cls, scorer: Scorer | None = None) -> "Compressor":
-        """Return the paper's compressor: characters, every call, whole or gone, its marker."""
-        return cls(
-            scorer=scorer or BUILT_IN["lexical"](),
-            budget=Budget(keep_ratio=0.25, min_ratio=0.0, unit="characters"),
-            theta_hi=0.9,
-            schedule="every_call",
-            min_tokens=0,
-            paper_markers=True,
-            forms=None,
-        )
+    def paper(cls, scorer: Scorer, atom: Callable[[Step], Atom] | None = None) -> PaperCompressor:
+        """Return the paper's method as written; `agora.paper` describes it.
+
+        Args:
+            scorer: The trained scorer, from `agora.load_scorer(folder)`.
+            atom: Turns a step into what the scorer reads; by default the scorer's generic rule.
+        """
+        return PaperCompressor(scorer, atom)
 
     def compress(
         self,
@@ -388,10 +372,6 @@ class Compressor:
         if past.tokens <= budget:
             return Reason.WITHIN_BUDGET
         worths, rung, detail = _worth(self, past, held)
-        if self.theta_hi is not None:
-            for step, worth in zip(past.steps, worths, strict=True):
-                if max(worth.action, worth.observation) > self.theta_hi:
-                    held.setdefault(step.number, "sure to be needed")
         planned = self._planned(past, worths, held)
         decisions = planned.decide(budget)
         if all(decision.outcome != "elided" for decision in decisions):
@@ -399,8 +379,6 @@ class Compressor:
         return Selection(decisions, len(past.steps), budget, rung, detail, planned, budget)
 
     def _planned(self, past: Past, worths: Sequence[StepWorth], held: Mapping[int, str]) -> Plan:
-        if self.forms is None:
-            return whole_or_gone(past, worths, held=held)
         return plan(
             past,
             worths,
@@ -413,8 +391,6 @@ class Compressor:
 
     def _kept(self, seen: Trajectory | Past, *, plans: bool = True) -> Mapping[int, str]:
         """Return the steps that their tool puts into the floor, with the reason."""
-        if self.forms is None:
-            return kept_by_tool(seen.steps, self.keep_tools, known=False) if self.keep_tools else {}
         return kept_by_tool(seen.steps, self.keep_tools, plans=plans, tools=self._tools(seen))
 
     def _tools(self, seen: Trajectory | Past) -> Tools:
@@ -427,10 +403,6 @@ class Compressor:
 
         With `recall` they mention the recall tool; with `code` they can be told from a tool's text.
         """
-        if self.paper_markers:
-            return PaperMarkers()
-        if self.forms is None:
-            return BareMarkers(recall=recall)
         return FormMarkers(recall=recall, code=code, first=first)
 
     def _written(
@@ -497,23 +469,15 @@ class Compressor:
 def _worth(
     compressor: Compressor, past: Past, held: Mapping[int, str]
 ) -> tuple[Sequence[StepWorth], Rung, str]:
-    """Return what the parts of steps are worth, by rule if the scorer fails.
-
-    Steps that are whole or gone have one score, which counts for both parts.
-    """
-    by_score = compressor.forms is None
+    """Return what the parts of steps are worth, by rule if the scorer fails."""
     try:
-        if by_score:
-            scores = scores_of(compressor.scorer, past.anchor, past.steps)
-            return [StepWorth(score, score) for score in scores], Rung.SCORED, ""
         return worth_of(compressor.scorer, past, held.keys()), Rung.SCORED, ""
     except Exception as error:
         if compressor.strict:
             raise
         detail = _say(error)
-    _log.warning("%s instead: %s", "scored by recency" if by_score else "valued by rule", detail)
-    rule = RecencyScorer() if by_score else RuleWorth()
-    return worth_of(rule, past, held.keys()), Rung.RULE, detail
+    _log.warning("valued by rule instead: %s", detail)
+    return worth_of(RuleWorth(), past, held.keys()), Rung.RULE, detail
 
 
 def _unchanged(request: Request, parsed: Parsed, reason: Reason, detail: str = "") -> Compression:

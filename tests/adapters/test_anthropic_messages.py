@@ -5,11 +5,13 @@ import pytest
 from agora.adapters import validate
 from agora.adapters.anthropic_messages import AnthropicMessages
 from agora.adapters.base import Parsed
-from agora.core.renditions.markers import SIGNATURE, BareMarkers
+from agora.core.renditions.markers import FormMarkers
 from agora.core.request import Request
 from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS, Characters
 from agora.core.trajectory import Result
 from harness.renditions import renditions
+
+SIGNED = " by the context compressor, not the user"
 
 ADAPTER = AnthropicMessages()
 USER = {"role": "user", "content": "Find it."}
@@ -44,7 +46,7 @@ def parse(*messages: dict[str, Any], **options: Any) -> Parsed:
 def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
     parsed = parse(*messages)
-    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), BareMarkers()).messages
+    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), FormMarkers()).messages
     return rendered
 
 
@@ -63,7 +65,7 @@ def test_elided_steps_leave_their_marker_in_the_result_before_them() -> None:
     own = result("a")["content"]
     assert out[2] == saw(result("a", f"{own}\n\n[step 2 elided]\n2 look b -> x1"))
     first = elide(*messages, saw(result("c")), n1="")[0]
-    assert first["content"] == f"Find it.\n\n[step 1 elided{SIGNATURE}]"
+    assert first["content"] == f"Find it.\n\n[step 1 elided{SIGNED}]"
 
 
 def test_with_thinking_every_step_is_masked_and_no_assistant_block_goes() -> None:
@@ -72,7 +74,7 @@ def test_with_thinking_every_step_is_masked_and_no_assistant_block_goes() -> Non
 
     out = elide(*messages, n1="look a -> x1")
 
-    assert out == [USER, thinking, saw(result("a", "[step 1 elided] x1")), *messages[3:]]
+    assert out == [USER, thinking, saw(result("a", "[step 1: result elided] x1")), *messages[3:]]
     assert parse(*messages).trajectory.steps[0].thought == "hm\nlet me see"
 
 
@@ -89,8 +91,8 @@ def test_every_result_of_a_masked_step_is_replaced_and_keeps_its_shape() -> None
     out = elide(*messages, n1="look -> x1")
 
     assert out[2] == saw(
-        result("a", [text("[step 1 elided] x1")], is_error=True),
-        result("b", "[step 1 elided]"),
+        result("a", [text("[step 1: result elided] x1")], is_error=True),
+        result("b", "[step 1: result elided]"),
         text("Hurry."),
     )
 
@@ -168,9 +170,7 @@ def test_a_breakpoint_of_an_elided_step_moves_to_the_message_that_stays_before_i
 
     out = elide(USER, acts("a"), marked, *later, n1="")
 
-    assert out[0]["content"] == [
-        text(f"Find it.\n\n[step 1 elided{SIGNATURE}]", cache_control=CACHE)
-    ]
+    assert out[0]["content"] == [text(f"Find it.\n\n[step 1 elided{SIGNED}]", cache_control=CACHE)]
     assert out[1:] == list(later)
 
 
@@ -195,8 +195,8 @@ def test_a_masked_observation_of_text_keeps_its_breakpoint() -> None:
 
     out = elide(*messages, n1="open -> key 1", n2="open")
 
-    assert out[2] == saw(text("[step 1 elided] key 1", cache_control=CACHE))
-    assert out[5] == {"role": "user", "content": "[step 2 elided]"}
+    assert out[2] == saw(text("Observation: [step 1: result elided] key 1", cache_control=CACHE))
+    assert out[5] == {"role": "user", "content": "Observation: [step 2: result elided]"}
 
 
 SYSTEM = {"role": "system", "content": "Plan mode is on."}

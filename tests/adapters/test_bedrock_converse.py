@@ -5,10 +5,12 @@ import pytest
 
 from agora.adapters.base import Parsed
 from agora.adapters.bedrock_converse import BedrockConverse
-from agora.core.renditions.markers import SIGNATURE, BareMarkers
+from agora.core.renditions.markers import FormMarkers
 from agora.core.request import Request
 from agora.core.tokens import Characters
 from harness.renditions import renditions
+
+SIGNED = " by the context compressor, not the user"
 
 ADAPTER = BedrockConverse()
 POINT = {"cachePoint": {"type": "default"}}
@@ -46,7 +48,7 @@ def parse(*messages: dict[str, Any], **options: Any) -> Parsed:
 def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
     parsed = parse(*messages)
-    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), BareMarkers()).messages
+    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), FormMarkers()).messages
     return rendered
 
 
@@ -64,7 +66,7 @@ def test_elided_steps_leave_their_marker_inside_the_result_before_them_or_in_use
 
     assert out[2] == user(result("a", text("a key"), text("[step 2 elided]\n2 look b -> x1")))
     first = elide(*messages, user(result("c")), n1="")[0]
-    assert first == user(text("Find it."), text(f"[step 1 elided{SIGNATURE}]"))
+    assert first == user(text("Find it."), text(f"[step 1 elided{SIGNED}]"))
 
 
 def test_with_reasoning_every_step_is_masked_and_no_assistant_block_goes() -> None:
@@ -73,7 +75,7 @@ def test_with_reasoning_every_step_is_masked_and_no_assistant_block_goes() -> No
 
     out = elide(*messages, n1="look a -> x1")
 
-    masked = result("a", text("[step 1 elided] x1"), status="error")
+    masked = result("a", text("[step 1: result elided] x1"), status="error")
     assert out == [USER, reasoned, user(masked), *messages[3:]]
     assert parse(*messages).trajectory.steps[0].thought == "hm\nlet me see"
 
@@ -93,8 +95,8 @@ def test_user_text_next_to_results_is_user_text_and_masks_the_step() -> None:
     said = parse(*messages).trajectory.utterances
     assert [(u.text, u.by_user) for u in said] == [("Hurry.", True)]
     assert out[2] == user(
-        result("a", text("[step 1 elided] x1")),
-        result("b", text("[step 1 elided]")),
+        result("a", text("[step 1: result elided] x1")),
+        result("b", text("[step 1: result elided]")),
         text("Hurry."),
         POINT,
     )
@@ -187,7 +189,7 @@ def test_a_cache_point_of_an_elided_step_moves_to_the_message_that_stays_before_
 
     out = elide(USER, acts("a"), user(result("a"), LATER), *later, n1="")
 
-    assert out[0] == user(text("Find it."), text(f"[step 1 elided{SIGNATURE}]"), LATER)
+    assert out[0] == user(text("Find it."), text(f"[step 1 elided{SIGNED}]"), LATER)
     assert out[1:] == list(later)
 
 
@@ -196,7 +198,7 @@ def test_two_cache_points_in_one_place_become_one() -> None:
 
     out = elide(USER, *step, acts("c"), user(result("c")), n1="", n2="")
 
-    assert out[0] == user(text("Find it."), text(f"[steps 1-2 elided{SIGNATURE}]"), POINT)
+    assert out[0] == user(text("Find it."), text(f"[steps 1-2 elided{SIGNED}]"), POINT)
 
 
 def test_a_masked_observation_of_text_keeps_its_cache_point() -> None:
@@ -205,9 +207,9 @@ def test_a_masked_observation_of_text_keeps_its_cache_point() -> None:
     messages = (USER, says, seen, says, seen)
     parsed = parse(*messages, thinking=True)
 
-    out = ADAPTER.render(parsed, renditions(parsed, {1: "open -> key 1"}), BareMarkers()).messages
+    out = ADAPTER.render(parsed, renditions(parsed, {1: "open -> key 1"}), FormMarkers()).messages
 
-    assert out[2] == user(text("[step 1 elided] key 1"), POINT)
+    assert out[2] == user(text("Observation: [step 1: result elided] key 1"), POINT)
 
 
 def test_a_cache_point_costs_nothing_wherever_it_is() -> None:

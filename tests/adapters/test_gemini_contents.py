@@ -2,10 +2,12 @@ from typing import Any
 
 from agora.adapters.base import Parsed
 from agora.adapters.gemini_contents import GeminiContents
-from agora.core.renditions.markers import SIGNATURE, BareMarkers
+from agora.core.renditions.markers import FormMarkers
 from agora.core.request import Request
 from agora.core.tokens import Characters
 from harness.renditions import renditions
+
+SIGNED = " by the context compressor, not the user"
 
 ADAPTER = GeminiContents()
 PICTURE = {"inlineData": {"mimeType": "image/png", "data": "A" * 10_000}}
@@ -37,7 +39,7 @@ def parse(*contents: dict[str, Any], **options: Any) -> Parsed:
 def elide(*contents: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
     parsed = parse(*contents)
-    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), BareMarkers()).messages
+    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), FormMarkers()).messages
     return rendered
 
 
@@ -59,7 +61,7 @@ def test_elided_steps_leave_their_marker_inside_the_response_before_them_or_in_u
     assert out[2] == user(saw("a", {"output": "a key\n\n[step 2 elided]\n2 b -> x1"}))
     assert out[1] is contents[1]
     first = elide(*contents, user(saw("c")), n1="")[0]
-    assert first == user("Find it.", f"[step 1 elided{SIGNATURE}]")
+    assert first == user("Find it.", f"[step 1 elided{SIGNED}]")
 
 
 def test_a_marker_finds_a_field_for_itself_in_any_object() -> None:
@@ -79,7 +81,7 @@ def test_where_no_field_is_free_the_marker_goes_to_the_turn_before() -> None:
     full = user(saw("a", {"output": 1, "note": 2}))
     out = elide(USER, acts("a"), full, acts("b"), user(saw("b")), acts("c"), user(saw("c")), n2="")
 
-    assert out[0] == user("Find it.", f"[step 2 elided{SIGNATURE}]")
+    assert out[0] == user("Find it.", f"[step 2 elided{SIGNED}]")
     assert out[2] is full
 
 
@@ -91,8 +93,8 @@ def test_a_step_that_the_user_speaks_in_is_masked_and_keeps_calls_and_signatures
 
     assert out[1] is contents[1]
     assert out[2] == user(
-        saw("a", {"output": "[step 1 elided] x1"}, id="1"),
-        saw("b", {"output": "[step 1 elided]"}),
+        saw("a", {"output": "[step 1: result elided] x1"}, id="1"),
+        saw("b", {"output": "[step 1: result elided]"}),
         "Hurry.",
     )
     utterances = parse(*contents).trajectory.utterances
@@ -105,7 +107,7 @@ def test_what_an_agent_that_acts_by_text_observed_is_masked_whole() -> None:
 
     out = elide(*contents, user("Observation: x"), n1="open -> key 1")
 
-    assert out[2] == user("[step 1 elided] key 1")
+    assert out[2] == user("Observation: [step 1: result elided] key 1")
 
 
 def test_the_spelling_of_the_python_sdk_is_read_and_kept() -> None:
@@ -158,7 +160,7 @@ def test_what_the_model_says_between_steps_never_holds_a_marker() -> None:
     out = elide(*contents, acts("c"), user(saw("c")), n1="", n2="")
 
     assert out[:3] == [
-        user("Find it.", f"[step 1 elided{SIGNATURE}]"),
+        user("Find it.", f"[step 1 elided{SIGNED}]"),
         said,
-        user("Go on.", f"[step 2 elided{SIGNATURE}]"),
+        user("Go on.", f"[step 2 elided{SIGNED}]"),
     ]

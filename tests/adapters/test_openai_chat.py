@@ -3,10 +3,12 @@ from typing import Any
 from agora.adapters import validate
 from agora.adapters.base import Parsed
 from agora.adapters.openai_chat import OpenAIChat
-from agora.core.renditions.markers import SIGNATURE, BareMarkers
+from agora.core.renditions.markers import FormMarkers
 from agora.core.request import Request
 from agora.core.tokens import Characters
 from harness.renditions import renditions
+
+SIGNED = " by the context compressor, not the user"
 
 ADAPTER = OpenAIChat()
 USER = {"role": "user", "content": "Find it."}
@@ -41,7 +43,7 @@ def steps_of(*messages: dict[str, Any]) -> list[tuple[str, str, bool]]:
 def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
     parsed = read(list(messages))
     elided = {int(name[1:]): line for name, line in numbers.items()}
-    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), BareMarkers()).messages
+    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), FormMarkers()).messages
     return rendered
 
 
@@ -106,7 +108,7 @@ def test_a_step_right_before_user_text_is_masked_so_that_roles_still_alternate()
     assert elide(*messages, n1="look -> key 1") == [
         USER,
         acts("a"),
-        saw("a", "[step 1 elided] key 1"),
+        saw("a", "[step 1: result elided] key 1"),
         USER,
         acts("b"),
         saw("b"),
@@ -145,7 +147,7 @@ def test_a_run_of_elided_steps_leaves_one_marker_in_the_message_before_it() -> N
     messages = (USER, acts("a"), saw("a"), acts("b"), saw("b"), acts("c"), saw("c"))
 
     assert elide(*messages, n1="look -> x1", n2="") == [
-        {"role": "user", "content": f"Find it.\n\n[steps 1-2 elided{SIGNATURE}]\n1 look -> x1"},
+        {"role": "user", "content": f"Find it.\n\n[steps 1-2 elided{SIGNED}]\n1 look -> x1"},
         acts("c"),
         saw("c"),
     ]
@@ -172,7 +174,7 @@ def test_the_words_of_a_user_hold_a_marker_where_no_result_stays_before_them() -
     messages = (USER, acts("a"), saw("a"), says("So?"), USER, acts("b"), saw("b"), acts("c"))
     out = elide(*messages, saw("c"), n1="", n2="")
 
-    signed = [f"[step {n} elided{SIGNATURE}]" for n in (1, 2)]
+    signed = [f"[step {n} elided{SIGNED}]" for n in (1, 2)]
     assert [out[0]["content"], out[2]["content"]] == [f"Find it.\n\n{text}" for text in signed]
 
 
@@ -182,14 +184,14 @@ def test_content_of_parts_gets_the_marker_as_one_more_part() -> None:
 
     assert out[0]["content"] == [
         {"type": "text", "text": "Find it."},
-        {"type": "text", "text": f"[step 1 elided{SIGNATURE}]"},
+        {"type": "text", "text": f"[step 1 elided{SIGNED}]"},
     ]
 
 
 def test_an_empty_text_becomes_the_marker() -> None:
     out = elide({"role": "user", "content": ""}, acts("a"), saw("a"), acts("b"), saw("b"), n1="")
 
-    assert out[0]["content"] == f"[step 1 elided{SIGNATURE}]"
+    assert out[0]["content"] == f"[step 1 elided{SIGNED}]"
 
 
 def test_a_masked_result_of_parts_stays_a_list_of_parts() -> None:
@@ -197,14 +199,14 @@ def test_a_masked_result_of_parts_stays_a_list_of_parts() -> None:
     messages = (USER, acts("a", "b"), saw("a", parts), saw("b"), USER, acts("c"), saw("c"))
     out = elide(*messages, n1="look -> x1")
 
-    assert out[2]["content"] == [{"type": "text", "text": "[step 1 elided] x1"}]
-    assert out[3]["content"] == "[step 1 elided]"
+    assert out[2]["content"] == [{"type": "text", "text": "[step 1: result elided] x1"}]
+    assert out[3]["content"] == "[step 1: result elided]"
 
 
 def test_a_message_that_is_not_touched_is_the_callers_own_object() -> None:
     messages = [USER, acts("a"), saw("a"), acts("b"), saw("b")]
     parsed = read(messages)
-    out = ADAPTER.render(parsed, renditions(parsed, {1: ""}), BareMarkers())
+    out = ADAPTER.render(parsed, renditions(parsed, {1: ""}), FormMarkers())
 
     assert out.messages[1] is messages[3]
     assert out.positions == (0, 3, 4)

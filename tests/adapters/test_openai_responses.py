@@ -5,11 +5,13 @@ import pytest
 from agora.adapters import validate
 from agora.adapters.base import Parsed
 from agora.adapters.openai_responses import OpenAIResponses
-from agora.core.renditions.markers import SIGNATURE, BareMarkers
+from agora.core.renditions.markers import FormMarkers
 from agora.core.request import Request
 from agora.core.tokens import Characters
 from agora.errors import ParseError
 from harness.renditions import renditions
+
+SIGNED = " by the context compressor, not the user"
 
 ADAPTER = OpenAIResponses()
 USER = {"role": "user", "content": [{"type": "input_text", "text": "Find it."}]}
@@ -39,7 +41,7 @@ def parse(*items: dict[str, Any]) -> Any:
 def elide(*items: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
     parsed = parse(*items)
-    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), BareMarkers()).messages
+    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), FormMarkers()).messages
     return rendered
 
 
@@ -109,7 +111,7 @@ def test_a_run_leaves_its_marker_in_the_item_before_it() -> None:
     out = elide(USER, acts("a"), saw("a"), acts("b"), saw("b"), acts("c"), saw("c"), n1="", n2="")
 
     assert out == [
-        {"role": "user", "content": [*USER["content"], text(f"[steps 1-2 elided{SIGNATURE}]")]},
+        {"role": "user", "content": [*USER["content"], text(f"[steps 1-2 elided{SIGNED}]")]},
         acts("c"),
         saw("c"),
     ]
@@ -132,7 +134,7 @@ def test_a_marker_passes_over_items_that_cannot_hold_it() -> None:
     seen = {"type": "computer_call_output", "call_id": "a", "output": {"type": "x"}}
     out = elide(USER, click, seen, acts("b"), saw("b"), acts("c"), saw("c"), n2="")
 
-    assert out[0]["content"][-1] == text(f"[step 2 elided{SIGNATURE}]")
+    assert out[0]["content"][-1] == text(f"[step 2 elided{SIGNED}]")
     assert out[1:3] == [click, seen]
 
 
@@ -147,15 +149,15 @@ def test_a_masked_output_keeps_its_shape() -> None:
     items = (USER, acts("a"), saw("a"), USER, acts("b"), saw("b", [text("x")]), USER)
     out = elide(*items, acts("c"), saw("c"), n1="look -> x1", n2="look")
 
-    assert out[2] == saw("a", "[step 1 elided] x1")
-    assert out[5] == saw("b", [text("[step 2 elided]")])
+    assert out[2] == saw("a", "[step 1: result elided] x1")
+    assert out[5] == saw("b", [text("[step 2: result elided]")])
 
 
 def test_a_plain_string_is_the_task_and_comes_back_as_it_is() -> None:
     parsed = read("Find it.")
 
     assert parsed.trajectory.task == "Find it."
-    assert ADAPTER.render(parsed, {}, BareMarkers()).messages == "Find it."
+    assert ADAPTER.render(parsed, {}, FormMarkers()).messages == "Find it."
 
 
 def test_instructions_and_tools_are_counted() -> None:

@@ -5,10 +5,12 @@ from hypothesis import strategies as st
 
 from agora.adapters.base import Adapter, Parsed
 from agora.adapters.transcript import RoleTranscript, write
-from agora.core.renditions.markers import SIGNATURE, BareMarkers, FormMarkers
+from agora.core.renditions.markers import FormMarkers
 from agora.core.request import Request
 from agora.core.tokens import Characters
 from harness.renditions import renditions
+
+SIGNED = " by the context compressor, not the user"
 
 TRANSCRIPT = """[SYSTEM] Be good.
 [USER] Find it.
@@ -30,7 +32,7 @@ def read(adapter: Adapter, text: str, system: object = None) -> Parsed:
 def elide(adapter: Adapter, text: str, *numbers: int) -> Any:
     parsed = read(adapter, text)
     return adapter.render(
-        parsed, renditions(parsed, dict.fromkeys(numbers, "")), BareMarkers()
+        parsed, renditions(parsed, dict.fromkeys(numbers, "")), FormMarkers()
     ).messages
 
 
@@ -52,7 +54,7 @@ def test_a_transcript_reads_as_task_steps_and_thoughts() -> None:
 
 def test_an_elided_run_of_a_transcript_leaves_a_marker_between_the_blocks() -> None:
     assert elide(RoleTranscript(), TRANSCRIPT, 1, 2) == (
-        f"[SYSTEM] Be good.\n[USER] Find it.\n[steps 1-2 elided{SIGNATURE}]\n[ASSISTANT] go south\n"
+        f"[SYSTEM] Be good.\n[USER] Find it.\n[steps 1-2 elided{SIGNED}]\n[ASSISTANT] go south\n"
         "[USER] a wall\n"
     )
 
@@ -62,7 +64,7 @@ def test_a_transcript_on_one_line_is_read_by_marks_after_spaces() -> None:
 
     assert steps_of(RoleTranscript(), text) == [("", "a", "b[USER]"), ("", "c", "d")]
     assert elide(RoleTranscript(), text, 1) == (
-        f"[SYSTEM] s [USER] t [step 1 elided{SIGNATURE}] [ASSISTANT] c [USER] d"
+        f"[SYSTEM] s [USER] t [step 1 elided{SIGNED}] [ASSISTANT] c [USER] d"
     )
 
 

@@ -1,6 +1,5 @@
 import json
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -111,41 +110,6 @@ def test_a_transcript_comes_out_as_text(run: Run, write: Write) -> None:
     assert result.stdout == agora.Compressor(schedule="every_call").compress(TRANSCRIPT).messages
     assert result.stdout.startswith("[SYSTEM] Be brief.")
     assert len(result.stdout) < len(TRANSCRIPT)
-
-
-def test_the_paper_flag_gives_the_papers_rendering(run: Run, write: Write) -> None:
-    result = run("compress", *EVERY_CALL, "--paper", write(TRANSCRIPT, "prompt.txt"))
-
-    assert result.stdout == agora.Compressor.paper().compress(TRANSCRIPT).messages
-    assert "step(s) elided" in result.stdout
-
-
-@pytest.mark.parametrize("scorer", [None, "recency", "worth"])
-def test_the_paper_flag_and_the_papers_compressor_agree_on_drawn_transcripts(
-    run: Run, write: Write, scorer: str | None
-) -> None:
-    options = () if scorer is None else ("--scorer", scorer)
-    named = None if scorer is None else agora.load_scorer(scorer)
-    changed = 0
-    for seed in range(40):
-        transcript = _drawn_transcript(random.Random(seed))
-        result = run("compress", "--paper", *options, write(transcript, "prompt.txt"))
-
-        compression = agora.Compressor.paper(scorer=named).compress(transcript)
-        assert result.stdout == compression.messages
-        changed += compression.changed
-    assert changed > 30
-
-
-def _drawn_transcript(source: random.Random) -> str:
-    """Return a transcript whose steps share few words, so that scorers rank them differently."""
-    words = [f"{thing}{number}" for thing in ("box", "key", "shelf", "lamp") for number in range(9)]
-
-    def text(most: int) -> str:
-        return " ".join(source.choices(words, k=source.randint(2, most)))
-
-    steps = (f"[ASSISTANT] open {text(3)}\n[USER] {text(60)}\n" for _ in range(12))
-    return f"[SYSTEM] Be brief.\n[USER] Find {text(4)}\n{''.join(steps)}"
 
 
 @pytest.mark.parametrize("raw", ['{"messages" :[{"role":"user","content":"h\\u0069"}],\n "x":1.0}'])

@@ -53,7 +53,7 @@ def calling(number: int, name: str, arguments: str = "{}") -> Step:
 def test_steps_of_a_tool_to_keep_belong_to_the_floor() -> None:
     steps = [calling(1, "read_policy"), calling(2, "look"), calling(3, "look")]
 
-    kept = kept_by_tool(steps, ["read_policy"], known=False)
+    kept = kept_by_tool(steps, ["read_policy"])
 
     assert kept == {1: "tool to keep"}
     assert floor(steps, k_recent=0, kept=kept) == {1: "tool to keep", 3: "current observation"}
@@ -64,7 +64,6 @@ def test_instruction_files_that_were_read_belong_to_the_floor() -> None:
     writes = Step(number=2, action="```\nrm CLAUDE.md\n```", observation="", tokens=9)
 
     assert kept_by_tool([reads, writes], ()) == {1: "instructions"}
-    assert kept_by_tool([reads, writes], (), known=False) == {}
 
 
 def test_of_each_tool_that_keeps_a_plan_the_newest_step_belongs_to_the_floor() -> None:

@@ -6,7 +6,7 @@ from agora.adapters import format_named, make_request, parse
 from agora.core.past import Past
 from agora.core.renditions.draft import Forms
 from agora.core.renditions.gone import gone
-from agora.core.renditions.markers import BareMarkers, FormMarkers, Markers, PaperMarkers
+from agora.core.renditions.markers import FormMarkers, Markers
 from agora.core.renditions.rendition import Place, Rendition
 from agora.core.selection.plan import plan
 from agora.core.tokens import Characters
@@ -23,29 +23,21 @@ def line(number: int, done: str, came: str = "") -> Rendition:
 def test_a_marker_names_the_run_and_lists_its_lines() -> None:
     steps = [line(3, "a", "b"), gone(4), line(5, "c")]
 
-    assert BareMarkers().run(steps) == "[steps 3-5 elided]\n3 a -> b\n5 c"
-    assert BareMarkers().run([gone(3)]) == "[step 3 elided]"
+    assert FormMarkers().run(steps) == "[steps 3-5 elided]\n3 a -> b\n5 c"
+    assert FormMarkers().run([gone(3)]) == "[step 3 elided]"
 
 
 def test_markers_mention_recall_only_when_the_tool_is_offered() -> None:
-    for markers, offered in (
-        (BareMarkers(), BareMarkers(recall=True)),
-        (FormMarkers(), FormMarkers(recall=True)),
-    ):
-        assert "agora_recall" in offered.run([gone(1)])
-        assert "agora_recall" in offered.note(1, "")
-        assert "recall" not in markers.run([gone(1)]) + markers.note(1, "")
+    offered, markers = FormMarkers(recall=True), FormMarkers()
 
-
-def test_the_papers_markers_count_and_nothing_else() -> None:
-    assert PaperMarkers().run([line(3, "a"), line(4, "b")]) == "[... 2 step(s) elided ...]"
-    assert PaperMarkers().note(3, "a") == "[... 1 step(s) elided ...]"
+    assert "agora_recall" in offered.run([gone(1)])
+    assert "agora_recall" in offered.note(1, "")
+    assert "recall" not in markers.run([gone(1)]) + markers.note(1, "")
 
 
 @pytest.mark.parametrize(
     ("markers", "head"),
     [
-        (BareMarkers(), "[step 3 elided]"),
         (FormMarkers(code="a7f3"), "[step 3: result elided #a7f3]"),
         (FormMarkers(), "[step 3: result elided]"),
     ],

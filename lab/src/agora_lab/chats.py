@@ -6,10 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 from agora.core.budget import Budget
-from agora.core.renditions.gone import gone
-from agora.core.renditions.markers import PaperMarkers
-from agora.core.renditions.rendition import Rendition
 from agora.core.tokens import MESSAGE_TOKENS, EstimatedTokens, TokenCounter
+from agora.paper import marker
 
 Message = Mapping[str, Any]
 Messages = Sequence[Message]
@@ -74,17 +72,17 @@ class Chat:
         observation, the marker is a separate user message.
         """
         messages = list(self.preamble)
-        run: list[Rendition] = []
+        run = 0
         for step in self.steps:
             if step.number not in numbers:
-                run.append(gone(step.number))
+                run += 1
                 continue
             if run:
-                append(messages, PaperMarkers().run(run))
-                run = []
+                append(messages, marker(run))
+                run = 0
             messages += step.messages
         if run:
-            append(messages, PaperMarkers().run(run))
+            append(messages, marker(run))
         return messages
 
 

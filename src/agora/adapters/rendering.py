@@ -132,8 +132,7 @@ def _notes(step: Step, rendition: Rendition, markers: Markers) -> Iterator[str]:
     """Yield the notes of a step, in the order of its results; a bare one where it has no more."""
     first, *others = [place.result or "" for place in rendition.places]
     note = markers.note(step.number, first)
-    by_text = markers.framed and not step.calls
-    yield framed(note, step.observation) if by_text else note
+    yield note if step.calls else framed(note, step.observation)
     for said in others:
         yield markers.note(step.number, said)
     while True:

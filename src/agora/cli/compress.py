@@ -13,12 +13,19 @@ from agora.core.reading.cutting import printable
 @click.command()
 @source_options()
 @compressor_options
+@click.option(
+    "--paper",
+    is_flag=True,
+    help="Use the paper's method. It needs --scorer, and takes --keep-ratio, --k-recent,"
+    " --observations and --strict.",
+)
 @json_option("the account", dash=False)
 def compress(
     source: str,
     format: str | None,
     log_index: int | None,
     setup: Setup,
+    paper: bool,
     json_out: str | None,
 ) -> None:
     """Print the messages in SOURCE, compressed.
@@ -31,7 +38,7 @@ def compress(
     read = read_source(source, format=format, log_index=log_index)
     for note in read.notes:
         click.echo(note, err=True)
-    compression = setup.compress(read)
+    compression = setup.paper(read) if paper else setup.compress(read)
     if not compression.changed and read.own is not None:
         out = read.own
     else:

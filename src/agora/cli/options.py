@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +17,9 @@ from agora.core.reading.cutting import printable
 from agora.core.request import Observations
 from agora.core.schedule import CEILING, MIN_TOKENS
 from agora.errors import AgoraError, BundleError
+from agora.paper import PaperCompressor
 from agora.scorers.built_in import DEFAULT, NAMES
+from agora.scorers.cross_encoder import CrossEncoderScorer
 from agora.scorers.load import load_scorer
 
 if TYPE_CHECKING:
@@ -34,6 +36,41 @@ class Setup:
     pins: tuple[int, ...] = ()
     observations: Observations | None = None
     model: str | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """The options that were set, by name."""
+
+    def paper(self, source: Source) -> Compression:
+        """Return the compression by the paper's method."""
+        for name in self.given:
+            if name not in _PAPER_OPTIONS:
+                option = next(iter(self.given["tools"])) if name == "tools" else name
+                flag = option.removesuffix("s").replace("_", "-")
+                raise click.UsageError(f"--paper does not take --{flag}")
+        if "scorer" not in self.given:
+            raise click.UsageError("--paper needs --scorer with the folder of a trained scorer")
+        scorer = self.compressor.scorer
+        if not isinstance(scorer, CrossEncoderScorer):
+            name = printable(str(self.given["scorer"]))
+            click.echo(
+                f"{name} is not the paper's kind of scorer: only a cross-encoder gives the"
+                " probability that the threshold 0.9 is meant for.",
+                err=True,
+            )
+        settings = {name: self.given[name] for name in ("k_recent",) if name in self.given}
+        if "keep_ratio" in self.given:
+            settings["rho"] = self.given["keep_ratio"]
+        compressor = PaperCompressor(scorer, strict=self.compressor.strict, **settings)
+        request = source.request
+        try:
+            return compressor.compress(
+                request.messages,
+                format=request.format,
+                system=request.system,
+                tools=request.tools,
+                observations=self.observations or request.observations,
+            )
+        except AgoraError as error:
+            raise click.ClickException(f"{source.name}: {error}") from error
 
     def compress(self, source: Source) -> Compression:
         """Return the compression of what was read; raises only if the compressor is strict."""
@@ -144,7 +181,9 @@ def compressor_options(command: Command) -> Command:
     @functools.wraps(command)
     def with_setup(**given: Any) -> None:
         chosen = {name: given.pop(name) for name in _NAMES}
-        command(setup=_setup(**chosen), **given)
+        # 0 is a value, though it equals False.
+        options = {n: v for n, v in chosen.items() if v is not False and v not in (None, (), {})}
+        command(setup=replace(_setup(**chosen), given=options), **given)
 
     described: Command = with_setup
     for option in reversed(_OPTIONS):
@@ -245,7 +284,7 @@ _OPTIONS = (
         "--schedule",
         type=click.Choice(("by_price", "every_call", "never")),
         help="When to edit: when it pays at the model's prices, at every call, or never."
-        "  [default: by_price; with --paper every_call]",
+        "  [default: by_price]",
     ),
     click.option(
         "--model",
@@ -275,7 +314,7 @@ _OPTIONS = (
         default=None,
         show_default=False,
         help=f"Scorer of the steps: {', '.join(NAMES)}, or the folder of a trained one."
-        f"  [default: {DEFAULT}; with --paper lexical]",
+        f"  [default: {DEFAULT}]",
     ),
     min_tokens_option(),
     ceiling_option(),
@@ -294,11 +333,6 @@ _OPTIONS = (
         help="Treat user messages after the first as observations, or none of them. By default"
         " known frames are recognised.",
     ),
-    click.option(
-        "--paper",
-        is_flag=True,
-        help="Use the paper's settings: a budget in characters, whole steps only, bare markers.",
-    ),
     click.option("--strict", is_flag=True, help="Fail instead of returning the input unchanged."),
 )
 _NAMES = (
@@ -313,9 +347,10 @@ _NAMES = (
     "tools",
     "pins",
     "observations",
-    "paper",
     "strict",
 )
+_PAPER_OPTIONS = ("keep_ratio", "k_recent", "scorer", "observations", "strict")
+"""The options that the paper's method has."""
 
 
 def _setup(
@@ -331,10 +366,9 @@ def _setup(
     tools: Mapping[str, tuple[str, ...]],
     pins: tuple[int, ...],
     observations: Observations | None,
-    paper: bool,
     strict: bool,
 ) -> Setup:
-    base = Compressor.paper() if paper else Compressor()
+    base = Compressor()
     changes: dict[str, Any] = {"strict": strict, **tools}
     if scorer is not None:
         changes["scorer"] = load_scorer(scorer)
@@ -352,5 +386,8 @@ def _setup(
     if schedule is not None:
         changes["schedule"] = schedule
     return Setup(
-        compressor=replace(base, **changes), pins=pins, observations=observations, model=model
+        compressor=replace(base, **changes),
+        pins=pins,
+        observations=observations,
+        model=model,
     )

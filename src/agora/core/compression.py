@@ -69,7 +69,9 @@ class Decision(NamedTuple):
 
         Of an action with notes in place of its results; a line stands in a marker.
         """
-        return "whole" if self.rendition is None else self.rendition.form
+        if self.rendition is None:
+            return "gone" if self.outcome == "elided" else "whole"
+        return self.rendition.form
 
     @property
     def text(self) -> str:
@@ -125,6 +127,8 @@ class Compression:
     """In text formats: where what was observed begins in each block."""
     thinking: Thinking = NO_THINKING
     """What was taken out of the model's own thinking, where it is bound to the prefix."""
+    unit: Literal["tokens", "characters"] = "tokens"
+    """What sizes are counted in: characters by the paper's method."""
 
     @property
     def changed(self) -> bool:
@@ -148,12 +152,12 @@ class Compression:
             count = self.thinking.blocks
             return (
                 f"{count} thinking {'block' if count == 1 else 'blocks'} taken out, "
-                f"nothing elided: {self.tokens_after:,} tokens ({self.detail})"
+                f"nothing elided: {self.tokens_after:,} {self.unit} ({self.detail})"
             )
         if not self.changed:
             why = str(self.reason).replace("_", " ")
             detail = f" ({self.detail})" if self.detail else ""
-            return f"unchanged: {self.tokens_before:,} tokens, {why}{detail}"
+            return f"unchanged: {self.tokens_before:,} {self.unit}, {why}{detail}"
         return self._told()
 
     def _told(self) -> str:
@@ -164,7 +168,7 @@ class Compression:
         without = f", {blocks} thinking block{'' if blocks == 1 else 's'} taken out"
         return (
             f"{kept} of {len(self.decisions)} steps kept, "
-            f"{self.tokens_before:,} -> {self.tokens_after:,} tokens, "
+            f"{self.tokens_before:,} -> {self.tokens_after:,} {self.unit}, "
             f"{saved:.0%} less{without if blocks else ''}{by_rule}"
         )
 

@@ -61,15 +61,13 @@ def kept_by_tool(
     steps: Sequence[Step],
     names: Collection[str],
     *,
-    known: bool = True,
     plans: bool = True,
     tools: Tools = NO_TOOLS,
 ) -> Mapping[int, str]:
     """Return the steps that stay because of their tool, each with the reason.
 
-    Those are the steps of the tools in `names`; if `known`, reads of instruction files too,
-    and with `plans` the newest step of each tool that keeps a plan: it has the
-    plan as it is now.
+    Those are the steps of the tools in `names`, reads of instruction files, and with `plans` the
+    newest step of each tool that keeps a plan: it has the plan as it is now.
     """
     reasons: dict[int, str] = {}
     planned: set[str] = set()
@@ -77,9 +75,9 @@ def kept_by_tool(
         bare = {bare_name(call.name) for call in step.calls}
         if names and any(call.name in names for call in step.calls):
             reasons[step.number] = "tool to keep"
-        elif known and _reads_instructions(step, tools):
+        elif _reads_instructions(step, tools):
             reasons[step.number] = "instructions"
-        elif known and plans and bare & _PLANS - planned:
+        elif plans and bare & _PLANS - planned:
             reasons[step.number] = "plan"
             planned |= bare & _PLANS
     return reasons

@@ -41,7 +41,6 @@ LAB_METHODS: dict[str, str] = {
     "forms_now": "agora_forms_worth",
     "commands_first": "commands_first",
     "masking": "mask_results",
-    "paper": "agora_paper",
     "langchain": "langchain_clear_tool_uses",
     "litellm": "litellm_compress",
 }

@@ -8,7 +8,6 @@ METHODS = {
     "forms_worth": "AGORA 0.2.0's default",
     "masking": "old results masked",
     "commands_first": "commands first",
-    "paper": "the paper's preset",
     "langchain": "LangChain",
     "litellm": "LiteLLM",
     "oracle": "the best at each anchor",

@@ -137,6 +137,11 @@ def _in_place(kind: str) -> Callable[[MethodSettings], Any]:
     return make
 
 
+def _newest(settings: MethodSettings) -> Any:
+    own = {"keep_ratio": settings.keep_ratio, "observations": settings.observations}
+    return _make("in_place", "Newest", settings, **own)
+
+
 def _random(settings: MethodSettings) -> Any:
     own = {"keep_ratio": settings.keep_ratio, "seed": settings.seed}
     return _make("random_step", "RandomStep", settings, **own)
@@ -147,7 +152,7 @@ _MAKERS: Mapping[str, Callable[[MethodSettings], Any]] = {
     "floor": _maker("floor", "Floor", matched=False),
     # The floor grown to the budget with the newest steps that fit: what a scorer has to beat at
     # its own size.
-    "floor_matched": _agora("every_call", scorer="recency", forms=None),
+    "floor_matched": _newest,
     "random_step": _random,
     "observation_mask": _maker("observation_mask", "ObservationMask", matched=False, window=10),
     "observation_mask_matched": _maker("observation_mask", "ObservationMask"),
@@ -163,7 +168,7 @@ _MAKERS: Mapping[str, Callable[[MethodSettings], Any]] = {
     "agora_forms_worth": _agora("every_call", scorer="worth", forms=Forms()),
     # Ablations: one part of the paper's method removed or replaced, as in its table 3.
     "agora_paper_no_floor": _agora("paper", k_recent=0),
-    "agora_paper_no_scorer": _agora("paper", limit=0, theta_hi=None),
+    "agora_paper_no_scorer": _agora("paper", scorer="recency", rho=0.0, theta_hi=1.0),
     "agora_paper_random_scores": _agora("paper", scorer="random"),
     # In place, for tool calls as for text; they take a share of what is outside the floor.
     "mask_results": _in_place("MaskResults"),

@@ -11,6 +11,7 @@ from agora.core.request import Observations
 from agora.core.scorer import Scorer
 from agora.core.trajectory import Anchor, Step
 from agora.errors import BundleError
+from agora.paper import PaperCompressor
 from agora.scorers import load_scorer
 from agora_lab.methods.base import Messages, Shortened, SkipMethod
 
@@ -63,6 +64,22 @@ class ByLot:
         return int.from_bytes(drawn) / (1 << 48)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paper:
+    """Shortens by the paper's method."""
+
+    compressor: PaperCompressor
+    observations: Observations | None = "user"
+
+    def shorten(self, messages: Messages) -> Shortened:
+        """Return the compressed messages."""
+        compression = self.compressor.compress(
+            messages, format="openai", observations=self.observations
+        )
+        detail = "" if compression.changed else compression.summary()
+        return Shortened(messages=compression.messages, detail=detail)
+
+
 def made(
     preset: str,
     *,
@@ -71,7 +88,7 @@ def made(
     model: str | None,
     seed: int,
     options: Mapping[str, Any],
-) -> Agora:
+) -> Agora | Paper:
     """Return AGORA with a preset (`paper`, `by_price`, `every_call`) and some changes.
 
     `options` are fields of the compressor, `min_ratio`, `limit` and `unit` of its budget,
@@ -82,11 +99,8 @@ def made(
         SkipMethod: its scorer is not available.
     """
     if preset == "paper":
-        compressor = Compressor.paper()
-    elif preset == "every_call":
-        compressor = Compressor(schedule="every_call")
-    else:
-        compressor = Compressor()
+        return _paper(scorer, keep_ratio, seed, options)
+    compressor = Compressor(schedule="every_call" if preset == "every_call" else "by_price")
     own = dict(options)
     changed = {name: own.pop(name) for name in _OF_THE_BUDGET if name in own}
     observations = own.pop("observations", "user")
@@ -104,6 +118,17 @@ def made(
         model=model,
         observations=observations,
     )
+
+
+def _paper(
+    scorer: Scorer | str | None, keep_ratio: float, seed: int, options: Mapping[str, Any]
+) -> Paper:
+    if scorer is None:
+        raise SkipMethod("the paper's method needs a scorer: the folder that `agora train` wrote")
+    own = {"rho": keep_ratio, **options}
+    observations = own.pop("observations", "user")
+    made_by = scorer_named(scorer, seed) if isinstance(scorer, str) else scorer
+    return Paper(compressor=PaperCompressor(made_by, strict=True, **own), observations=observations)
 
 
 def scorer_named(name: str, seed: int = 0) -> Scorer:

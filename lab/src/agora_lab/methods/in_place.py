@@ -10,10 +10,11 @@ from typing import Any
 
 from agora import validate
 from agora.adapters import Parsed, format_named, parse
+from agora.core.budget import Budget
 from agora.core.floor import floor
 from agora.core.recall import recalled
 from agora.core.renditions.gone import gone as nothing
-from agora.core.renditions.markers import BareMarkers
+from agora.core.renditions.markers import FormMarkers
 from agora.core.request import Observations, Request
 from agora.core.tokens import CALL_TOKENS, MESSAGE_TOKENS, TokenCounter
 from agora.scorers.atoms import act
@@ -99,13 +100,50 @@ class Places:
             return messages
         edited = replace(self.parsed, messages=messages)
         elided = {number: nothing(number) for number in gone}
-        return list(format_named("openai").adapter.render(edited, elided, BareMarkers()).messages)
+        return list(format_named("openai").adapter.render(edited, elided, FormMarkers()).messages)
 
     def _tokens(self, message: Message) -> int:
         calls = message.get("tool_calls") or ()
         texts = [call["function"]["name"] + call["function"]["arguments"] for call in calls]
         called = sum(CALL_TOKENS + self.counter.count(text) for text in texts)
         return MESSAGE_TOKENS + self.counter.count(text_of(message)) + called
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Newest:
+    """Keeps the floor and the newest steps that fit: what a scorer has to beat at its size."""
+
+    share: float | None = None
+    """Of the tokens outside the floor; without it `keep_ratio` counts."""
+    keep_ratio: float = 0.25
+    k_recent: int = K_RECENT
+    observations: Observations | None = "user"
+    counter: TokenCounter = COUNTER
+
+    def shorten(self, messages: Messages) -> Shortened:
+        """Return the messages without the steps that do not fit."""
+        if validate(messages, format="openai"):
+            return Shortened(messages=messages, detail=_ILLEGAL)
+        places = Places.of(
+            messages,
+            observations=self.observations,
+            counter=self.counter,
+            k_recent=self.k_recent,
+        )
+        tokens, floor = places.parsed.trajectory.tokens, places.floor_tokens
+        room = Budget(keep_ratio=self.keep_ratio).of(tokens, floor=floor)
+        if self.share is not None:
+            room = places.room(self.share)
+        gone = []
+        for number in reversed(places.outside):
+            size = places.parsed.trajectory.steps[number - 1].tokens
+            if floor + size <= room:
+                floor += size
+            else:
+                gone.append(number)
+        if not gone or tokens <= room:
+            return Shortened(messages=messages, detail="there is nothing that has to go")
+        return Shortened(messages=places.written({}, gone))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,8 @@ from agora.core.recall import TOOL_NAME
 from agora.core.renditions.rendition import Rendition
 from agora.core.trajectory import Step
 
-SIGNATURE = ". The context compressor wrote this to save space, not the user or a tool."
-"""Ends the first line of a bare marker inside user text, which would otherwise have the user's
-authority."""
 NOT_THE_USER = ", not the user"
-"""The same in a marker of forms, in few words: a conversation has many of them."""
+"""In a marker inside user text, which would otherwise have the user's authority."""
 _BY = " by the context compressor"
 
 
@@ -29,11 +26,6 @@ def code_of(task: str, first: Step) -> str:
 
 class Markers(Protocol):
     """Writes the text that replaces elided steps."""
-
-    @property
-    def framed(self) -> bool:
-        """Whether a note stands in the frame that a program put around a text agent's result."""
-        ...
 
     def run(self, steps: Sequence[Rendition], *, signed: bool = False) -> str:
         """Return the marker of a run of removed steps.
@@ -68,7 +60,6 @@ class FormMarkers:
     only those in user text say who wrote them."""
     first: int = 0
     """The first step that does not stand whole. Its marker or note says what the code is for."""
-    framed = True
 
     def run(self, steps: Sequence[Rendition], *, signed: bool = False) -> str:
         """Return the marker of a run of removed steps."""
@@ -85,50 +76,6 @@ class FormMarkers:
         if self.code:
             by += f"; it signs all it writes #{self.code}" if first else f" #{self.code}"
         return f"{by}{_hint(self.recall)}"
-
-
-@dataclass(frozen=True, slots=True)
-class BareMarkers:
-    """The markers of steps that are whole or gone: which they are, and lines where there are any.
-
-    >>> from agora.core.renditions.gone import gone
-    >>> print(BareMarkers().run([gone(3), gone(4)]))
-    [steps 3-4 elided]
-    >>> print(BareMarkers().run([gone(3)], signed=True))
-    [step 3 elided. The context compressor wrote this to save space, not the user or a tool.]
-    """
-
-    recall: bool = False
-    """Whether the recall tool is offered: only then do markers mention it."""
-    framed = False
-
-    def run(self, steps: Sequence[Rendition], *, signed: bool = False) -> str:
-        """Return the marker of a run of removed steps."""
-        return _run(steps, f"{_hint(self.recall)}{SIGNATURE if signed else ''}")
-
-    def note(self, number: int, said: str) -> str:
-        """Return the note in place of a result."""
-        return _note(f"[step {number} elided{_hint(self.recall)}]", said)
-
-
-@dataclass(frozen=True, slots=True)
-class PaperMarkers:
-    """The paper's bare wording.
-
-    >>> from agora.core.renditions.gone import gone
-    >>> PaperMarkers().run([gone(3), gone(4)])
-    '[... 2 step(s) elided ...]'
-    """
-
-    framed = False
-
-    def run(self, steps: Sequence[Rendition], *, signed: bool = False) -> str:  # noqa: ARG002
-        """Return the marker of a run of removed steps."""
-        return f"[... {len(steps)} step(s) elided ...]"
-
-    def note(self, number: int, said: str) -> str:  # noqa: ARG002
-        """Return the replacement for a result of a step whose calls stay."""
-        return "[... 1 step(s) elided ...]"
 
 
 def _run(steps: Sequence[Rendition], rest: str) -> str:

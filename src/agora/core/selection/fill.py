@@ -26,17 +26,15 @@ class Filling:
         *,
         interrupted: Collection[int],
         marker_tokens: int,
-        per_token: bool,
     ) -> None:
         """Start with the cheapest form of each step.
 
         `options` are the forms of each step, each worth more than the one before. `interrupted`
         has the steps after which something was said, so that no marker reaches on. Upgrades are
-        chosen by what each of their tokens is worth, or if not `per_token` by what all are.
+        chosen by what each of their tokens is worth.
         """
         self._options = options
         self._marker_tokens = marker_tokens
-        self._per_token = per_token
         self._levels = [0] * len(options)
         self._in_run = [not forms[0].in_place for forms in options]
         # Whether a marker could reach from each step to the next one.
@@ -88,7 +86,7 @@ class Filling:
 
     def _gain(self, forms: Sequence[Rendition], before: int, after: int) -> float:
         gained = forms[after].worth - forms[before].worth
-        return gained / (forms[after].tokens - forms[before].tokens) if self._per_token else gained
+        return gained / (forms[after].tokens - forms[before].tokens)
 
     def _try(self, at: int, level: int, room: int) -> bool:
         """Take a form if it fits."""

@@ -19,7 +19,7 @@ from agora.core.renditions.brief import brief, empty
 from agora.core.renditions.draft import Draft, Forms, Tell
 from agora.core.renditions.gone import gone
 from agora.core.renditions.markers import Markers
-from agora.core.renditions.rendition import Place, Rendition
+from agora.core.renditions.rendition import Rendition
 from agora.core.renditions.short_action import ShortAction, short_action
 from agora.core.renditions.table import TABLE
 from agora.core.renditions.telling import Told, ways_to_tell, words
@@ -50,9 +50,6 @@ class Plan:
     first: Sequence[int] = ()
     """The places of the steps whose second form comes before any other upgrade, in order: codes
     that only their own results tell, then what was done in each step."""
-    by_score: bool = False
-    """Whether steps are whole or gone, best score first, as in the paper: what markers cost is
-    not counted then, and may overspend."""
 
     @property
     def _interrupted(self) -> set[int]:
@@ -67,7 +64,6 @@ class Plan:
             self.options,
             interrupted=self._interrupted,
             marker_tokens=self.marker_tokens,
-            per_token=not self.by_score,
         )
         chosen = filling.fill(budget - self.past.fixed_tokens, self.first)
         return tuple(self._decision(at, rendition) for at, rendition in enumerate(chosen))
@@ -79,7 +75,7 @@ class Plan:
 
         None if nothing can give way.
         """
-        least = budget if self.by_score else self.past.fixed_tokens
+        least = self.past.fixed_tokens
         while budget > least:
             budget = max(least, budget - tokens)
             decisions = self.decide(budget)
@@ -97,26 +93,9 @@ class Plan:
         if held is not None:
             return Decision(step.number, "floor", held, step.tokens, score)
         if rendition.form == "whole":
-            reason = "score" if self.by_score else "worth its tokens"
-            return Decision(step.number, "kept", reason, step.tokens, score)
-        in_place = rendition.in_place and not self.by_score
-        reason = "no room for its result" if in_place else "no room left"
+            return Decision(step.number, "kept", "worth its tokens", step.tokens, score)
+        reason = "no room for its result" if rendition.in_place else "no room left"
         return Decision(step.number, "elided", reason, step.tokens, score, rendition)
-
-
-def whole_or_gone(past: Past, worths: Sequence[StepWorth], *, held: Mapping[int, str]) -> Plan:
-    """Return the plan of the paper's Algorithm 1: the best steps that fit, and nothing of others.
-
-    Of a step that cannot be removed the calls stay, and its results say that they were elided.
-    """
-    options: list[Sequence[Rendition]] = []
-    for step, worth in zip(past.steps, worths, strict=True):
-        kept = whole(step, worth.action)
-        least = gone(step.number)
-        if not step.removable:
-            least = Rendition(step.number, "action", (Place(None, ""),), step.action_tokens, 0.0)
-        options.append((kept,) if step.number in held else (least, kept))
-    return Plan(past=past, held=held, worths=worths, options=options, by_score=True)
 
 
 def plan(
