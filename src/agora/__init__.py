@@ -155,6 +155,7 @@ __all__ = [
     "Compression",
     "Compressor",
     "Decision",
+    "EstimatedTokens",
     "Forms",
     "PriceSheet",
     "Reason",

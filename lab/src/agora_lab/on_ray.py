@@ -160,7 +160,7 @@ def run(
     """
     remote = ray.remote(function).options(num_cpus=cpus, num_gpus=gpus, max_retries=attempts - 1)
     waiting = iter(tasks)
-    running: dict["ray.ObjectRef[R]", T] = {}
+    running: dict[ray.ObjectRef[R], T] = {}
     more = True
     try:
         while more or running:

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,11 @@ pytest.importorskip("bm25s", reason="WebShop needs the extra `environments`")
 pytest.importorskip("Stemmer", reason="WebShop needs the extra `environments`")
 pytest.importorskip("rapidfuzz", reason="WebShop needs the extra `environments`")
 
+from agora_lab import on_ray
 from agora_lab.cli.lab import lab
 from agora_lab.cli.label import label
 from agora_lab.envs.data import DataError, data_file
-from agora_lab.episodes.episode import Cell
-from agora_lab.episodes.run import read_episodes
+from agora_lab.episodes import read_episodes
 
 
 @pytest.fixture(autouse=True)
@@ -31,16 +32,16 @@ def play(out: Path, *args: object) -> Result:
     return run("play", "--env", "webshop", "--tasks", 4, "--out", out, *args)
 
 
-def test_episodes_are_played_shown_and_gone_on_with(tmp_path: Path) -> None:
-    said = play(tmp_path, "--shard", "0/2")
-    assert said.exit_code == 0, said.output
-    assert "2 episodes" in said.output
-    said = play(tmp_path, "--shard", "1/2", "--json", "-")
-    assert "4 episodes" in said.stderr
-    assert json.loads(said.stdout)["episodes"] == 4
-    before = sorted(episode.to_json() for episode in read_episodes(tmp_path))
+@pytest.fixture(scope="module", autouse=True)
+def ray() -> Iterator[None]:
+    with on_ray.connect(cpus=2):
+        yield
 
-    assert play(tmp_path, "--shard", "1/2").exit_code == 0
+
+def test_episodes_are_played_shown_resumed_and_reported(tmp_path: Path) -> None:
+    assert play(tmp_path).exit_code == 0
+    before = sorted(episode.to_json() for episode in read_episodes(tmp_path))
+    assert play(tmp_path).exit_code == 0
 
     assert sorted(episode.to_json() for episode in read_episodes(tmp_path)) == before
     listed = run("show", tmp_path).output.splitlines()
@@ -50,6 +51,18 @@ def test_episodes_are_played_shown_and_gone_on_with(tmp_path: Path) -> None:
     figures = json.loads(run("show", tmp_path, "--json", "-").stdout)
     assert [one["task"] for one in figures] == [line.split()[-1] for line in listed]
     assert "[SYSTEM]" in run("show", tmp_path, task, "--step", 1).output
+    assert "webshop" in run("report", tmp_path).output
+
+
+def test_the_papers_experiment_is_one_command(tmp_path: Path) -> None:
+    args = ("--envs", "webshop", "--tasks", 2, "--methods", "none", "--methods", "floor")
+    result = run("paper", *args, "--out", tmp_path)
+
+    assert result.exit_code == 0, result.output
+    for part in ("Table 1", "Table 2", "scripted", "paper", str(tmp_path / "report")):
+        assert part in result.output
+    assert (tmp_path / "report" / "report.html").is_file()
+    assert max(len(one.moves) for one in read_episodes(tmp_path)) <= 30
 
 
 def test_a_method_shortens_what_is_shown(tmp_path: Path) -> None:
@@ -58,20 +71,6 @@ def test_a_method_shortens_what_is_shown(tmp_path: Path) -> None:
     episode = next(iter(read_episodes(tmp_path)))
 
     assert episode.moves[-1].tokens_sent < episode.moves[-1].tokens_whole
-
-
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (("--method", "magic"), "unknown method 'magic'"),
-        (("--shard", "2/2"), "not I/N"),
-    ],
-)
-def test_what_cannot_be_played_says_why(tmp_path: Path, args: tuple[str, ...], said: str) -> None:
-    result = play(tmp_path, *args)
-
-    assert result.exit_code != 0
-    assert said in result.output
 
 
 def test_an_environment_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -83,11 +82,11 @@ def test_an_episode_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_another_seed_draws_other_steps_and_the_same_seed_the_same(tmp_path: Path) -> None:
-    def sent(out: str, seed: int) -> list[object]:
+    def sent(out: str, seed: int) -> dict[str, list[object]]:
         folder = tmp_path / out
-        said = play(folder, "--method", "random_step", "--seed", seed, "--steps", 12)
-        assert said.exit_code == 0, said.output
-        return [move.sent for one in read_episodes(folder) for move in one.moves]
+        result = play(folder, "--method", "random_step", "--seed", seed, "--steps", 12)
+        assert result.exit_code == 0, result.output
+        return {one.task: [move.sent for move in one.moves] for one in read_episodes(folder)}
 
     assert sent("first", 0) == sent("again", 0)
     assert sent("first", 0) != sent("third", 3)
@@ -99,22 +98,8 @@ def test_what_is_played_on_the_test_split_is_not_trained_on_and_on_the_train_spl
     for split, code in (("test", 1), ("train", 0)):
         folder, out = tmp_path / split, tmp_path / f"{split}-plan"
         assert play(folder, "--split", split).exit_code == 0
-        said = CliRunner().invoke(
+        result = CliRunner().invoke(
             label, ["plan", str(folder), "--out", str(out), "--backbone", "b"]
         )
-        assert said.exit_code == code, said.output
-        assert ("must not be trained on" in said.output) == bool(code)
-
-
-def test_a_played_cell_is_a_grid_of_one_and_is_reported_as_one(tmp_path: Path) -> None:
-    assert play(tmp_path).exit_code == 0
-
-    episodes = list(read_episodes(tmp_path))
-
-    assert {one.cell for one in episodes} == {
-        Cell(environment="webshop", backbone="reader", method="none")
-    }
-    assert len(episodes) == 4
-    reported = run("report", tmp_path)
-    assert reported.exit_code == 0, reported.output
-    assert "webshop" in reported.output
+        assert result.exit_code == code, result.output
+        assert ("must not be trained on" in result.output) == bool(code)

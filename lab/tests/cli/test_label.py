@@ -7,12 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
-from lab.tests.labelling.making import episode
+from lab.tests.label.making import episode
 from lab.tests.test_labels import make_log
 
 from agora_lab.cli.label import label
 from agora_lab.envs.data import DataError, data_file
-from agora_lab.evaluate.grid import BackboneEntry, Grid, MethodEntry
 from agora_lab.label.answers import Answered, answer_schema
 from agora_lab.label.plan import read_plan
 from agora_lab.labels import read_labels, read_trajectories
@@ -150,26 +149,19 @@ def played(tmp_path: Path) -> Path:
     except DataError as error:
         pytest.skip(str(error))
     folder = tmp_path / "played"
-    (folder / "episodes").mkdir(parents=True)
+    folder.mkdir()
     lines = [
         episode(["page"] * 6, task=f"t{n}", environment="webshop").to_json() + "\n"
         for n in range(2)
     ]
-    (folder / "episodes" / "0.jsonl").write_text("".join(lines), encoding="utf-8")
+    (folder / "episodes.jsonl").write_text("".join(lines), encoding="utf-8")
     about(folder, split="train")
     return folder
 
 
-def about(folder: Path, *, split: str, url: str = "", methods: Sequence[str] = ("none",)) -> None:
-    """Have the run say that it is of a grid with these cells."""
-    grid = Grid(
-        name="g",
-        environments=("webshop",),
-        backbones=(BackboneEntry(name="reader", url=url),),
-        methods=tuple(MethodEntry(name=name, method=name) for name in methods),
-        split=split,
-    )
-    settings = {"grid": grid.value(), "tasks": {"webshop": {"reader": ["t0", "t1"]}}}
+def about(folder: Path, *, split: str) -> None:
+    """Write the settings of a run that was played on that split."""
+    settings = {"experiment": {"environments": ["webshop"], "split": split}}
     (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
 
 
@@ -182,11 +174,10 @@ def test_a_played_run_is_planned_with_the_examples_of_its_world(
     assert len(next(iter(read_plan(plan).cases())).messages) > 14
 
 
-@pytest.mark.parametrize("methods", [("none",), ("none", "floor")], ids=["play", "grid"])
 def test_tasks_of_the_test_split_are_not_labelled_unless_it_is_said(
-    played: Path, tmp_path: Path, methods: tuple[str, ...]
+    played: Path, tmp_path: Path
 ) -> None:
-    about(played, split="test", methods=methods)
+    about(played, split="test")
 
     said = run("plan", "--backbone", "b", played, "--out", tmp_path / "out")
     assert said.exit_code == 1

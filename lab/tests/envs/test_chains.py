@@ -28,8 +28,8 @@ from agora_lab.envs.chains import (
     items,
     places,
 )
-from agora_lab.episodes.episode import Cell, Episode
-from agora_lab.evaluate.episode_player import Player
+from agora_lab.episodes import Cell, Episode
+from agora_lab.evaluate.play import Player
 from agora_lab.methods import MethodSettings, method
 
 TASK = "validation-000"
@@ -116,7 +116,7 @@ def play(house: Chains, name: str = "none", *, steps: int | None = None) -> Epis
         environment=house,
         backbone=reader("chains"),
         method=method(name, MethodSettings(observations="none", options=options)),
-        most_steps=steps,
+        steps=steps,
     )
     return player.play(TASK)[0]
 

@@ -16,7 +16,7 @@ from agora_lab.envs import world
 from agora_lab.envs.shop_orders import WORLD, Order, ShopOrders
 from agora_lab.envs.webshop import Catalogue, Search
 from agora_lab.envs.webshop.products import Goal, made_goals, product_of
-from agora_lab.episodes.episode import Cell, Episode, Move
+from agora_lab.episodes import Cell, Episode, Move
 
 
 def line(asin: str, title: str, price: float, **given: Any) -> dict[str, Any]:

@@ -1,4 +1,10 @@
-"""A world in which a code is seen once and asked for later: what forgets it has to look again."""
+"""Everything an outside package brings: an environment, an agent and a method in one file.
+
+In the environment a code is seen once and asked for later. Who forgets it has to look again.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from agora_lab.agents import Answer, Messages, content_text
 from agora_lab.envs import Outcome, Start, World
@@ -15,6 +21,8 @@ class Remembering:
         return Start(task="Find the code and say it.", observation=f"Door {task}. Nothing yet.")
 
     def step(self, action: str) -> Outcome:
+        if self._code == "113" and action == "wait":
+            raise OSError("the door is stuck")
         if action == "open box":
             return self._seen(f"In the box: code C-{self._code} and dust, a lot of dust.")
         if action == "wait":
@@ -56,33 +64,22 @@ class Rememberer:
         newest = content_text(messages[-1]["content"])
         codes = [word for word in text.split() if word.startswith("C-")]
         if "Nothing yet" in newest:
-            said = "open box"
+            action = "open box"
         elif "In the box" in newest and len(messages) < 6:
-            said = "wait"
+            action = "wait"
         elif "0 to go" in newest or "In the box" in newest or "Hm?" in newest:
-            said = f"say {codes[-1]}" if codes else "open box"
+            action = f"say {codes[-1]}" if codes else "open box"
         else:
-            said = "wait"
-        return Answer(text=said, finish="stop")
+            action = "wait"
+        return Answer(text=action, finish="stop")
+
+    def close(self) -> None:
+        pass
 
 
-def rememberer() -> Rememberer:
+def rememberer(environment: str = "", **_: Any) -> Rememberer:
     return Rememberer()
 
 
-HERE = "lab.tests.evaluation.remembering"
-GRID = f"""
-name = "remembering"
-environments = ["{HERE}:WORLD"]
-tasks = 12
-methods = [
-    "none", "floor", "random_step", "floor_matched", "agora_paper", "agora",
-    {{ name = "newest_k1", method = "floor_matched", options = {{ k_recent = 1 }} }},
-    {{ name = "newest_k3", method = "floor_matched", options = {{ k_recent = 3 }} }},
-    {{ name = "agora_elsewhere", method = "agora", scorer = "no/such/bundle" }},
-]
-
-[[backbones]]
-name = "reader+program"
-make = "{HERE}:rememberer"
-"""
+def shown(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [content_text(message["content"]) for message in messages]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from agora.core.trajectory import Call, Step, Trajectory, Utterance
-from agora_lab.episodes.episode import Cell, Episode, Move
+from agora_lab.episodes import Cell, Episode, Move
 from agora_lab.label.cases import Case, from_trajectory
 
 # Few texts, so that steps repeat and two prompts can come out the same.

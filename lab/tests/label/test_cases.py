@@ -1,7 +1,7 @@
 from itertools import pairwise
 
 from hypothesis import given, settings
-from lab.tests.labelling.making import cases, episode, trajectories
+from lab.tests.label.making import cases, episode, trajectories
 
 from agora.core.trajectory import Step, Trajectory, Utterance
 from agora_lab.label.cases import Case, from_episode, from_trajectory, joined

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lab.tests.labelling.making import cases, plain_case
+from lab.tests.label.making import cases, plain_case
 
 from agora_lab.label import likelihood as by_likelihood
 from agora_lab.label.answered_pairs import by_key, match_answers

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 import ray
 from lab.harness.labelling import answers_hash
-from lab.tests.labelling.serving import backbone, fail_next, made_plan, serving, tally
+from lab.tests.label.serving import backbone, fail_next, made_plan, serving, tally
 
 from agora_lab.label.answers import read_answers
 from agora_lab.label.on_ray import RunSummary, run_plan

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lab.tests.labelling.making import cases, plain_case
+from lab.tests.label.making import cases, plain_case
 
 from agora.core.prices import PriceSheet
 from agora_lab.label.cases import Case, Message, joined

@@ -12,8 +12,8 @@ from agora_lab.agents.scripted import reader
 from agora_lab.agents.scripted.desk import GIVEN_UP, READER
 from agora_lab.envs.desk import WORLD, Desk
 from agora_lab.envs.desk.script import Script
-from agora_lab.episodes.episode import Cell, Episode
-from agora_lab.evaluate.episode_player import Player
+from agora_lab.episodes import Cell, Episode
+from agora_lab.evaluate.play import Player
 from agora_lab.label.hindsight import stands_in
 from agora_lab.methods import MethodSettings, method
 

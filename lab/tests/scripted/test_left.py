@@ -16,8 +16,8 @@ from agora_lab.agents.base import content_text
 from agora_lab.agents.scripted import reader
 from agora_lab.agents.scripted.left import Line, Told, apart, note, read_line, read_told
 from agora_lab.envs.desk import WORLD, Desk
-from agora_lab.episodes.episode import Cell, Episode
-from agora_lab.evaluate.episode_player import Player
+from agora_lab.episodes import Cell, Episode
+from agora_lab.evaluate.play import Player
 from agora_lab.methods import method
 
 SHARES = (0.1, 0.25, 0.5)

@@ -1,147 +1,223 @@
-"""The `agora lab` commands that compare: play a grid, report on it."""
+"""The `agora lab` commands that play and compare: `paper`, `play`, `report`."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from agora.errors import AgoraError
+from agora import AgoraError
 from agora_lab.cli.progress import progress
 
 if TYPE_CHECKING:
-    from agora_lab.evaluate.grid_player import LocalGridRun
-    from agora_lab.evaluate.on_ray import RayGridRun
-    from agora_lab.evaluate.results import Results
+    from agora_lab.evaluate.experiment import Experiment
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _SOURCE = click.Path(exists=True, path_type=Path)
+_SHOWN_FAILURES = 10
+_PIPED_WIDTH = 150
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _run_options(command: F) -> F:
+    """Add the options of commands that play."""
+    for option in (
+        click.option(
+            "--backbone",
+            "backbones",
+            multiple=True,
+            default=("scripted",),
+            show_default=True,
+            metavar="SPEC",
+            help="`scripted`, or a model such as `openai:gpt-4o-mini`; repeatable.",
+        ),
+        click.option("--out", type=_FOLDER, required=True, metavar="RUN", help="The run's folder."),
+        click.option("--seed", type=int, default=47, show_default=True),
+        click.option(
+            "--steps",
+            type=click.IntRange(1),
+            help="Most steps of an episode.  [default: the environment's limit]",
+        ),
+        click.option(
+            "--ray",
+            metavar="ADDRESS",
+            help="A Ray cluster.  [default: RAY_ADDRESS, or this machine]",
+        ),
+        click.option(
+            "--workers",
+            type=click.IntRange(1),
+            help="Cores to use on this machine.  [default: all]",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command()
-@click.argument("grid", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_run_options
+@click.option("--tasks", type=click.IntRange(1), default=30, show_default=True)
 @click.option(
-    "--out", type=_FOLDER, required=True, metavar="RUN", help="Folder to write the run to."
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(0),
-    default=2,
+    "--envs",
+    default="alfworld,scienceworld,webshop",
     show_default=True,
-    help="Parallel processes; 0 plays in this one, without Ray.",
+    metavar="NAMES",
+    help="Environments, with commas between them.",
 )
 @click.option(
-    "--shard",
-    default="0/1",
-    show_default=True,
-    help="With --workers 0: play only part I of N of the tasks.",
+    "--methods",
+    multiple=True,
+    metavar="NAME[,OPTION=VALUE...]",
+    help="Methods; repeatable.  [default: the paper's, and ours beside them]",
 )
 @click.option(
-    "--tasks", type=click.IntRange(1), help="Play fewer tasks than the file says, for a trial."
+    "--labels",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="The scorer's training labels, whose tasks must not be played; repeatable.",
 )
-def grid(grid: Path, out: Path, workers: int, shard: str, tasks: int | None) -> None:
-    """Play the cells of GRID on Ray. Stop it at any time; the same command resumes it.
+def paper(
+    backbones: tuple[str, ...],
+    tasks: int,
+    envs: str,
+    methods: tuple[str, ...],
+    labels: tuple[str, ...],
+    out: Path,
+    seed: int,
+    steps: int | None,
+    ray: str | None,
+    workers: int | None,
+) -> None:
+    """Run the paper's experiment and report on it.
 
-    GRID is a TOML file: environments, backbones, methods, seeds, tasks. Cells
-    are interleaved: every cell plays its first tasks before any cell plays its
-    next ones, so an unfinished run can still be compared.
+    The protocol is the paper's: temperature 0, at most 30 steps, 30 test tasks, the same tasks in
+    every arm, a nominal ratio of 4. Stop it at any time; the same command resumes it.
     """
     try:
-        from dataclasses import replace
+        from agora_lab.evaluate.experiment import PAPER_STEPS, Experiment
+        from agora_lab.methods import PAPER
 
-        from agora_lab.evaluate.grid import read_grid
-
-        chosen = read_grid(grid.read_text(encoding="utf-8"))
-        if tasks is not None:
-            chosen = replace(chosen, tasks=min(tasks, chosen.tasks))
-        playing: LocalGridRun | RayGridRun
-        if workers:
-            from agora_lab.evaluate import on_ray
-
-            playing = on_ray.RayGridRun(chosen, out, workers=workers)
-            done = len(playing.done)
-        else:
-            from agora_lab.evaluate import grid_player
-
-            playing = grid_player.LocalGridRun(chosen, out, shard=read_shard(shard))
-            done = playing.done
-        failed: dict[str, str] = {}
-        skipped: dict[str, str] = {}
-        with progress(playing.total, done) as tick:
-            for outcome in playing.outcomes():
-                if outcome.skipped:
-                    skipped[outcome.key.rsplit("|", 1)[0]] = outcome.skipped
-                elif outcome.error:
-                    failed[outcome.key] = outcome.error
-                tick(1, f"{len(failed)} failed" if failed else "")
+        experiment = Experiment(
+            environments=tuple(filter(None, envs.split(","))),
+            backbones=backbones,
+            methods=methods or PAPER,
+            tasks=tasks,
+            steps=steps or PAPER_STEPS,
+            seed=seed,
+            labels=labels,
+        )
+        _play(experiment, out, ray=ray, workers=workers)
+        _report((out,), out / "report", ())
     except (AgoraError, ValueError) as error:
         raise click.ClickException(str(error)) from error
+
+
+@click.command()
+@_run_options
+@click.option("--env", "envs", required=True, multiple=True, metavar="NAME", help="Repeatable.")
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    default=("none",),
+    show_default=True,
+    metavar="NAME[,OPTION=VALUE...]",
+    help="Repeatable.",
+)
+@click.option("--tasks", type=click.IntRange(1), default=10, show_default=True)
+@click.option(
+    "--split",
+    type=click.Choice(("train", "validation", "test")),
+    default="test",
+    show_default=True,
+)
+def play(
+    envs: tuple[str, ...],
+    backbones: tuple[str, ...],
+    methods: tuple[str, ...],
+    tasks: int,
+    split: str,
+    out: Path,
+    seed: int,
+    steps: int | None,
+    ray: str | None,
+    workers: int | None,
+) -> None:
+    """Play any tasks under any methods, for example training tasks to be labelled.
+
+    Stop it at any time; the same command resumes it.
+    """
+    try:
+        from agora_lab.evaluate.experiment import Experiment
+
+        experiment = Experiment(
+            environments=envs,
+            backbones=backbones,
+            methods=methods,
+            tasks=tasks,
+            split=split,
+            steps=steps,
+            seed=seed,
+        )
+        failed = _play(experiment, out, ray=ray, workers=workers)
+    except (AgoraError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"Run: {out}\nReport on it with: agora lab report {out}")
+    if failed:
+        raise click.ClickException("run the same command again to retry the failed episodes")
+
+
+def _play(experiment: "Experiment", out: Path, *, ray: str | None, workers: int | None) -> int:
+    """Play an experiment with progress, and return how many episodes failed."""
+    from agora_lab.evaluate.experiment import Run
+
+    # Training tasks are played to be labelled, never to evaluate.
+    run = Run(experiment, out, evaluates=experiment.split != "train")
+    failed: dict[str, str] = {}
+    skipped: dict[str, str] = {}
+    with progress(run.total, run.done) as tick:
+        for step in run.play(address=ray, cpus=workers):
+            cell = f"{step.cell.environment} {step.cell.backbone} {step.cell.method}"
+            if step.skipped:
+                skipped[cell] = step.skipped
+            if step.error:
+                failed[f"{cell} ({len(failed) + 1})"] = step.error
+            tick(1, f"{len(failed)} failed" if failed else cell)
     for cell, reason in skipped.items():
         click.echo(f"skipped {cell}: {reason}", err=True)
-    for key, reason in list(failed.items())[:10]:
-        click.echo(f"failed {key}: {reason}", err=True)
-    click.echo(f"Run: {out}\nReport on it with: agora lab report {out}")
-
-
-def read_shard(text: str) -> tuple[int, int]:
-    """Return which part of how many `I/N` names."""
-    index, _, count = text.partition("/")
-    if not (index.isdigit() and count.isdigit() and int(index) < int(count)):
-        raise click.BadParameter(f"{text!r} is not I/N with 0 <= I < N", param_hint="--shard")
-    return int(index), int(count)
+    for cell, reason in list(failed.items())[:_SHOWN_FAILURES]:
+        click.echo(f"failed {cell}: {reason}", err=True)
+    return len(failed)
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=_SOURCE)
-@click.option("--out", type=_FOLDER, help="Folder to write the report to.  [default: RUN/report]")
+@click.option("--out", type=_FOLDER, help="The report's folder.  [default: RUN/report]")
 @click.option(
     "--prices", multiple=True, metavar="MODEL", help="Price sheet to bill by; repeatable."
 )
 def report(runs: tuple[Path, ...], out: Path | None, prices: tuple[str, ...]) -> None:
-    """Write a report on RUNS: Markdown, JSON and the underlying rows.
+    """Report on RUNS with the paper's tables and its numbers beside ours.
 
-    A run is a folder written by `agora lab grid` or `agora lab play`, or the folder
-    of an earlier report: its rows are enough to write the same report again.
+    Prints the tables and writes one HTML page, the figures as JSON, and the rows they are made of.
+    A run is a folder of `agora lab paper` or `agora lab play`, or the folder of an earlier report.
     """
     try:
-        from agora_lab.evaluate.report import make
-
-        folder = out or runs[0] / "report"
-        found = make(runs, folder, prices=prices or _prices_of(runs))
+        _report(runs, out or runs[0] / "report", prices)
     except (AgoraError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    _print(found)
-    click.echo(f"Report: {folder / 'report.md'}")
 
 
-COMMANDS: tuple[click.Command, ...] = (grid, report)
-
-
-def _prices_of(runs: Sequence[Path]) -> tuple[str, ...]:
-    """Return the price sheets named in the first run's grid."""
-    try:
-        settings = json.loads((runs[0] / "settings.json").read_text(encoding="utf-8"))
-        return tuple(settings["grid"]["prices"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ()
-
-
-def _print(found: "Results") -> None:
+def _report(runs: tuple[Path, ...], out: Path, prices: tuple[str, ...]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    table = Table()
-    for column in ("environment", "backbone", "method", "n", "reward", "kept", "compression"):
-        table.add_column(column)
-    for cell in found.cells:
-        table.add_row(
-            cell.environment,
-            cell.backbone,
-            cell.method,
-            str(cell.reward.estimate.n),
-            f"{cell.reward.estimate.value:.3f}",
-            f"{100 * cell.retention.estimate.value:.0f} %" if cell.retention else "",
-            f"{cell.compression.estimate.value:.2f}x" if cell.compression else "",
-        )
-    Console().print(table)
+    from agora_lab.evaluate.page import show
+    from agora_lab.evaluate.report import PAGE, make
+    from agora_lab.evaluate.rows import PRICES
+
+    figures, tables = make(runs, out, prices=prices or PRICES)
+    console = Console()
+    show(figures, tables, console if console.is_terminal else Console(width=_PIPED_WIDTH))
+    click.echo(f"Report: {out / PAGE}")
+
+
+COMMANDS: tuple[click.Command, ...] = (paper, play, report)

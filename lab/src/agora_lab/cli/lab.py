@@ -1,21 +1,17 @@
 """The `agora lab` commands: play episodes, inspect one, serve a small language model."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from agora import AgoraError
 from agora.cli.figures import json_option, write_json
-from agora.errors import AgoraError
-from agora_lab.cli.evaluate import COMMANDS, read_shard
+from agora_lab.cli.evaluate import COMMANDS
 from agora_lab.cli.fidelity_report import COMMANDS as FIDELITY
-from agora_lab.cli.progress import progress
 
 if TYPE_CHECKING:
-    from agora_lab.episodes.episode import Episode
-    from agora_lab.evaluate.grid import BackboneEntry
-
-_SPLITS = ("train", "validation", "test")
+    from agora_lab.episodes import Episode
 
 
 @click.group()
@@ -25,97 +21,6 @@ def lab() -> None:
 
 for _command in (*COMMANDS, *FIDELITY):
     lab.add_command(_command)
-
-
-@lab.command()
-@click.option("--env", "environment", required=True, metavar="NAME", help="The environment.")
-@click.option(
-    "--backbone",
-    default="reader",
-    show_default=True,
-    metavar="reader|URL",
-    help="The environment's reader, or the base URL of an OpenAI-compatible server.",
-)
-@click.option("--model", default="", metavar="NAME", help="Model name to send to the server.")
-@click.option("--method", default="none", show_default=True, metavar="NAME")
-@click.option("--keep-ratio", type=click.FloatRange(0, 1), default=0.25, show_default=True)
-@click.option("--tasks", type=click.IntRange(1), default=10, show_default=True)
-@click.option("--split", type=click.Choice(_SPLITS), default="test", show_default=True)
-@click.option("--steps", type=click.IntRange(1), help="End episodes after this many steps.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option(
-    "--shard", default="0/1", show_default=True, help="Play only part I of N of the tasks."
-)
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("runs/play"),
-    show_default=True,
-    metavar="FOLDER",
-    help="Folder to write the episodes to; an existing run is resumed.",
-)
-@json_option("the summary")
-def play(
-    environment: str,
-    backbone: str,
-    model: str,
-    method: str,
-    keep_ratio: float,
-    tasks: int,
-    split: str,
-    steps: int | None,
-    seed: int,
-    shard: str,
-    out: Path,
-    json_out: str | None,
-) -> None:
-    """Play a grid of one cell, in this process. Stop it at any time; the same command resumes it.
-
-    A reader plays only the kinds of task it supports.
-    """
-    index, count = read_shard(shard)
-    try:
-        from agora_lab.evaluate.grid import MethodEntry, one_cell
-        from agora_lab.evaluate.grid_player import LocalGridRun
-
-        actor = _actor(backbone, model)
-        shortener = MethodEntry(
-            name=method,
-            method=method,
-            keep_ratio=keep_ratio,
-            model=model,
-        )
-        cell = one_cell(
-            environment, actor, shortener, seed=seed, tasks=tasks, split=split, steps=steps
-        )
-        # Training tasks are played to be labelled, never to evaluate.
-        playing = LocalGridRun(cell, out, shard=(index, count), evaluates=split != "train")
-        failed: dict[str, str] = {}
-        with progress(playing.total, playing.done) as tick:
-            for outcome in playing.outcomes():
-                if outcome.skipped:
-                    raise click.ClickException(f"{method} is skipped: {outcome.skipped}")
-                if outcome.error:
-                    failed[outcome.key] = outcome.error
-                tick(1, f"{len(failed)} failed" if failed else "")
-    except (AgoraError, TypeError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
-    _summary(out, json_out)
-    for key, reason in list(failed.items())[:10]:
-        click.echo(f"failed {key}: {reason}", err=True)
-    if failed:
-        raise click.ClickException(
-            f"{len(failed)} episodes failed; run the same command again to retry them"
-        )
-
-
-def _actor(backbone: str, model: str) -> "BackboneEntry":
-    from agora_lab.evaluate.grid import READER, BackboneEntry
-
-    if backbone == READER:
-        return BackboneEntry(name=READER)
-    name = model or "llm"
-    return BackboneEntry(name=name, url=backbone, model=name)
 
 
 @lab.command()
@@ -130,7 +35,7 @@ def show(run: Path, task: str | None, step: int | None, json_out: str | None) ->
 
     TASK is a task id or a prefix of one; without it, all episodes are listed.
     """
-    from agora_lab.episodes.run import read_episodes
+    from agora_lab.episodes import read_episodes
 
     try:
         episodes = [one for one in read_episodes(run) if task is None or one.task.startswith(task)]
@@ -184,38 +89,6 @@ def serve_llm(model: str, port: int, context: int, slots: int, threads: int, fet
         click.echo("stopped")
     except AgoraError as error:
         raise click.ClickException(str(error)) from error
-
-
-def _summary(folder: Path, json_out: str | None) -> None:
-    from agora_lab.episodes.run import read_episodes, read_timings
-
-    episodes = list(read_episodes(folder))
-    timings = read_timings(folder)
-    moves = [move for one in episodes for move in one.moves]
-    if not moves:
-        return
-    seconds = sum(t.environment_s + t.method_s + t.backbone_s for t in timings.values())
-    whole = sum(move.tokens_whole for move in moves)
-    sent = sum(move.tokens_sent for move in moves)
-    figures: dict[str, Any] = {
-        "run": str(folder),
-        "episodes": len(episodes),
-        "reward": sum(episode.reward for episode in episodes) / len(episodes),
-        "steps": len(moves) / len(episodes),
-        "valid": sum(move.valid for move in moves) / len(moves),
-        "tokens_sent": sent / whole,
-        "seconds": seconds,
-    }
-    taken = write_json(json_out, figures)
-    click.echo(
-        f"{len(episodes):,} episodes: reward {figures['reward']:.3f}, "
-        f"{figures['steps']:.1f} steps, "
-        f"{100 * figures['valid']:.1f} % of actions valid, "
-        f"{100 * figures['tokens_sent']:.0f} % of the tokens sent, "
-        f"{60 * len(episodes) / max(seconds, 1e-9):.0f} episodes per minute of play",
-        err=taken,
-    )
-    click.echo(f"Run: {folder}", err=taken)
 
 
 def _show(episode: "Episode", step: int | None) -> None:

@@ -60,17 +60,16 @@ def _is_run(source: Path) -> bool:
 
 def _played(source: Path, wanted: Wanted) -> Iterator["Case"]:
     from agora_lab.envs import world
-    from agora_lab.episodes.run import read_episodes, read_settings
+    from agora_lab.episodes import read_episodes, read_settings
     from agora_lab.label.cases import from_episode
 
-    grid = read_settings(source)["grid"]
-    splits = {backbone["split"] or grid["split"] for backbone in grid["backbones"]}
-    if "test" in splits and not wanted.any_split:
+    experiment = read_settings(source)["experiment"]
+    if experiment["split"] == "test" and not wanted.any_split:
         raise click.ClickException(
             f"{source} was played on the test split, which must not be trained on; play with "
             "--split train, or pass --any-split if no scorer will see the labels"
         )
-    examples = {name: world(name).examples for name in grid["environments"]}
+    examples = {name: world(name).examples for name in experiment["environments"]}
     for episode in read_episodes(source):
         case = from_episode(episode, examples=examples[episode.cell.environment])
         if case is not None:

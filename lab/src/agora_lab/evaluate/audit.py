@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agora.errors import AgoraError
+from agora import AgoraError
 from agora_lab.evaluate.rows import Row
 
 CHUNK = 5
@@ -154,10 +154,10 @@ def _compression(compression: float | None, target: float | None) -> Finding:
 def _loops(rows: Sequence[Row]) -> Finding:
     loops = sum(row.longest_run >= LOOP for row in rows)
     longest = max((row.longest_run for row in rows), default=0)
-    cut, known = sum(row.cut_off for row in rows), sum(row.finishes for row in rows)
+    cut, calls = sum(row.cut_off for row in rows), sum(row.steps for row in rows)
     says = f"{loops} of {len(rows)} episodes with a loop (longest run {longest})"
-    if known:
-        says += f"; {cut} of {known} answers truncated"
+    if cut:
+        says += f"; {cut} of {calls} answers truncated"
     return Finding(
         check="loops and truncation", passed=not loops and not cut, gate=False, says=says
     )

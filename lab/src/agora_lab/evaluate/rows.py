@@ -1,45 +1,45 @@
 """An episode as one row: the input of every table, test and plot.
 
-A run of gigabytes becomes a file of a few megabytes, and a report made from the
-rows is the same bytes as one made from the run, so the rows can be kept with the
-report when the episodes are too large.
+A run of hundreds of megabytes becomes a file of one, and a report made from the rows is the report
+made from the run. So the rows are kept where the episodes are too large.
 """
 
 import gzip
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from agora.core.prefix_cache import PrefixCache, Segment
-from agora.core.prices import PriceSheet
-from agora.core.tokens import MESSAGE_TOKENS, EstimatedTokens
-from agora_lab.agents import content_text
-from agora_lab.episodes.episode import Cell, Episode, Timing
-from agora_lab.episodes.run import (
+from agora import EstimatedTokens, PriceSheet, sheet_for
+from agora_lab.agents.base import message_text
+from agora_lab.episodes import (
+    FAILURES,
+    PROMPTS,
     SETTINGS,
+    TIMINGS,
+    Cell,
+    Episode,
     RunError,
     read_episodes,
+    read_lines,
     read_settings,
-    read_timings,
 )
 
-SCHEMA = 1
+SCHEMA = 2
 ROWS = "rows.jsonl.gz"
-ORIGINS = "origins.jsonl"
-"""The code and packages a run was played with, one line per start."""
-SKIPPED = "skipped.json"
-FAILURES = "failures"
-CUT_OFF = "length"
+PRICES = ("gpt-4o-mini", "gpt-5-mini", "claude-sonnet-4-5", "gpt-5")
+_CUT_OFF = "length"
+_MESSAGE_TOKENS = 4
+"""What the role and the frame of a message cost on top of its text."""
 _COUNTER = EstimatedTokens()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """The figures of one episode."""
+    """The figures of an episode."""
 
     environment: str
     backbone: str
@@ -52,36 +52,26 @@ class Row:
     valid: int
     """Actions that the environment understood."""
     tokens_sent: int
-    """Tokens shown to the backbone over all calls, by our estimate."""
+    """Prompt tokens of all calls, as the backbone counts them or by our estimate."""
+    tokens_shown: int
+    """Prompt tokens of all calls, by our estimate."""
     tokens_whole: int
-    """Tokens the same calls would have shown uncompressed, by the same estimate."""
-    input_tokens: int
-    """Tokens counted by the backbone; 0 if it counts none."""
-    cached_tokens: int
+    """Prompt tokens of the same calls uncompressed, by the same estimate."""
     output_tokens: int
-    """Tokens counted by the backbone, or our estimate of its answers."""
     method_input_tokens: int
     method_output_tokens: int
-    changed: int
-    """Calls at which the method changed the prompt."""
-    duplicates: int
-    """Actions that the agent had already taken in this episode."""
-    wasted: int
-    """Repeated actions that led to the same observation as before."""
+    repeated: int
+    """Actions that the agent had already taken in the episode."""
     longest_run: int
     """The longest streak of one action."""
     cut_off: int
     """Truncated answers."""
-    finishes: int
-    """Answers whose finish reason is known."""
     trajectory: str
     """A hash of instructions, observations, actions and rewards."""
-    bills: Mapping[str, float]
-    """Dollars by price sheet, with the prefix cache, output and the method's own calls."""
-    method_ms: tuple[float, ...] = ()
-    method_cpu_s: float = 0.0
+    dollars: Mapping[str, float]
+    """By price sheet, with the prefix cache, the output and the method's own calls."""
+    method_s: float = 0.0
     seconds: float = 0.0
-    """How long the episode took to play."""
 
     @property
     def cell(self) -> Cell:
@@ -98,39 +88,63 @@ class Row:
         """The key of the episode."""
         return self.cell.key(self.task)
 
-    @property
-    def sent(self) -> int:
-        """Input tokens counted by the backbone, or our estimate if it counts none."""
-        return self.input_tokens or self.tokens_sent
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """The input of a report: rows ordered by key, and their provenance."""
+    """The input of a report."""
 
     rows: tuple[Row, ...]
+    prompts: Mapping[str, Sequence[Mapping[str, Any]]]
+    """What the methods did to the uncompressed prompts, call by call, by episode."""
     runs: tuple[Mapping[str, Any], ...]
-    """The settings, origins, skipped cells and failed episodes of each run."""
-    sheets: Mapping[str, Mapping[str, Any]]
-    """The price sheets the rows were billed by."""
+    """The settings, origins and failures of each run."""
 
 
-def digest(episode: Episode, timing: Timing | None, sheets: Mapping[str, PriceSheet]) -> Row:
+def gather(folders: Sequence[Path], *, prices: Sequence[str] = PRICES) -> Material:
+    """Return the contents of run folders, or of folders with the rows of a report.
+
+    Raises:
+        RunError: A folder holds neither, or two hold different episodes under one key.
+    """
+    rows: dict[str, Row] = {}
+    prompts: dict[str, Sequence[Mapping[str, Any]]] = {}
+    runs: list[Mapping[str, Any]] = []
+    for folder in folders:
+        if (folder / SETTINGS).exists():
+            part = _read_run(folder, prices)
+        elif (folder / ROWS).exists():
+            part = read(folder / ROWS)
+        else:
+            raise RunError(str(folder), f"holds no {SETTINGS} and no {ROWS}")
+        runs += part.runs
+        prompts |= part.prompts
+        for row in part.rows:
+            if rows.setdefault(row.key, row).trajectory != row.trajectory:
+                raise RunError(
+                    str(folder),
+                    f"has a different episode for {row.key!r} than an earlier run; report on "
+                    "them separately",
+                )
+    return Material(
+        rows=tuple(rows[key] for key in sorted(rows)),
+        prompts={key: prompts[key] for key in sorted(prompts)},
+        runs=tuple(runs),
+    )
+
+
+def digest(episode: Episode, timing: Mapping[str, Any], sheets: Sequence[PriceSheet]) -> Row:
     """Return the row of an episode."""
     moves = episode.moves
-    seen: dict[str, set[str]] = {}
-    duplicates = wasted = longest = run = 0
-    last = None
-    for move in moves:
-        action = " ".join(move.action.lower().split())
-        before = seen.setdefault(action, set())
-        duplicates += bool(before)
-        wasted += move.observation in before
-        before.add(move.observation)
-        run = run + 1 if action == last else 1
-        longest = max(longest, run)
-        last = action
-    shown = [_shown(episode, at) for at in range(len(moves))]
+    actions = [" ".join(move.action.lower().split()) for move in moves]
+    longest = streak = 0
+    for at, action in enumerate(actions):
+        streak = streak + 1 if at and action == actions[at - 1] else 1
+        longest = max(longest, streak)
+    output = sum(move.output_tokens or _COUNTER.count(move.answer) for move in moves)
+    asked = sum(move.method_input_tokens for move in moves)
+    told = sum(move.method_output_tokens for move in moves)
+    prompts = [[message_text(m) for m in episode.shown(at)] for at in range(len(moves))]
+    seconds = {name: timing.get(f"{name}_s", 0.0) for name in ("environment", "method", "backbone")}
     return Row(
         environment=episode.cell.environment,
         backbone=episode.cell.backbone,
@@ -141,197 +155,129 @@ def digest(episode: Episode, timing: Timing | None, sheets: Mapping[str, PriceSh
         steps=len(moves),
         ended=episode.ended,
         valid=sum(move.valid for move in moves),
-        tokens_sent=sum(move.tokens_sent for move in moves),
+        tokens_sent=sum(move.input_tokens or move.tokens_sent for move in moves),
+        tokens_shown=sum(move.tokens_sent for move in moves),
         tokens_whole=sum(move.tokens_whole for move in moves),
-        input_tokens=sum(move.input_tokens for move in moves),
-        cached_tokens=sum(move.cached_tokens for move in moves),
-        output_tokens=sum(move.output_tokens or _COUNTER.count(move.answer) for move in moves),
-        method_input_tokens=sum(move.method_input_tokens for move in moves),
-        method_output_tokens=sum(move.method_output_tokens for move in moves),
-        changed=sum(list(move.sent) != list(range(2 * at + 2)) for at, move in enumerate(moves)),
-        duplicates=duplicates,
-        wasted=wasted,
+        output_tokens=output,
+        method_input_tokens=asked,
+        method_output_tokens=told,
+        repeated=len(actions) - len(set(actions)),
         longest_run=longest,
-        cut_off=sum(move.finish == CUT_OFF for move in moves),
-        finishes=sum(bool(move.finish) for move in moves),
-        trajectory=_hash(episode),
-        bills=_bills(episode, shown, sheets),
-        method_ms=timing.method_ms if timing else (),
-        method_cpu_s=timing.method_cpu_s if timing else 0.0,
-        seconds=round(timing.environment_s + timing.method_s + timing.backbone_s, 3)
-        if timing
-        else 0.0,
+        cut_off=sum(move.finish == _CUT_OFF for move in moves),
+        trajectory=_trajectory_hash(episode),
+        dollars={
+            sheet.name: round(
+                cached_dollars(prompts, sheet)
+                + sheet.dollars(uncached=asked, output=output + told),
+                9,
+            )
+            for sheet in sheets
+        },
+        method_s=round(seconds["method"], 4),
+        seconds=round(sum(seconds.values()), 3),
     )
 
 
-def gather(folders: Sequence[Path], sheets: Mapping[str, PriceSheet]) -> Material:
-    """Return the contents of run folders, or of folders with the rows of a report.
+def cached_dollars(prompts: Sequence[Sequence[str]], sheet: PriceSheet) -> float:
+    """Return what the prompts of an episode cost with a prefix cache that starts empty.
 
-    Raises:
-        RunError: a folder holds neither, or two hold different episodes under one key.
+    The longest prefix of whole messages that an earlier prompt began with is read, in whole blocks
+    and from the provider's minimum on. The rest is written, or billed as new.
     """
-    found: dict[str, Row] = {}
-    runs: list[Mapping[str, Any]] = []
-    known = {name: _sheet(sheet) for name, sheet in sheets.items()}
-    for folder in folders:
-        if (folder / SETTINGS).exists():
-            own: tuple[Mapping[str, Any], ...] = (_run(folder),)
-            rows: Iterable[Row] = _digest_run(folder, sheets)
-        elif (folder / ROWS).exists():
-            left = read(folder / ROWS)
-            own, rows, known = left.runs, left.rows, {**left.sheets}
-        else:
-            raise RunError(str(folder), f"holds no {SETTINGS} and no {ROWS}")
-        runs += own
-        for row in rows:
-            other = found.setdefault(row.key, row)
-            if other.trajectory != row.trajectory:
-                raise RunError(
-                    str(folder),
-                    f"has a different episode for {row.key!r} than an earlier run; "
-                    "report on them separately",
-                )
-    return Material(rows=tuple(found[key] for key in sorted(found)), runs=tuple(runs), sheets=known)
+    seen: set[int] = set()
+    dollars = 0.0
+    for prompt in prompts:
+        chain = size = shared = 0
+        for text in prompt:
+            chain = hash((chain, text))
+            size += _MESSAGE_TOKENS + _COUNTER.count(text)
+            if chain in seen:
+                shared = size
+            seen.add(chain)
+        block = max(1, sheet.block)
+        read = shared // block * block
+        if not sheet.caches or size < sheet.minimum_prefix:
+            dollars += sheet.dollars(uncached=size)
+            continue
+        read = read if read >= sheet.minimum_prefix else 0
+        written = size // block * block - read
+        dollars += sheet.dollars(uncached=size - read - written, read=read, written=written)
+    return dollars
 
 
 def write(material: Material, folder: Path) -> None:
     """Write the rows to a folder; the same rows give the same bytes."""
-    # A list, since it sets the order of the table columns.
-    sheets = list(material.sheets.items())
-    head = {"schema": SCHEMA, "runs": material.runs, "sheets": sheets}
     buffer = io.BytesIO()
     # Without file name and modification time.
     with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0, compresslevel=9) as file:
-        file.write(_line(head))
+        file.write(_line({"schema": SCHEMA, "runs": material.runs}))
         for row in material.rows:
             file.write(_line(asdict(row)))
+        for key, calls in material.prompts.items():
+            file.write(_line({"key": key, "calls": calls}))
     (folder / ROWS).write_bytes(buffer.getvalue())
-
-
-def _digest_run(folder: Path, sheets: Mapping[str, PriceSheet]) -> Iterator[Row]:
-    timings = read_timings(folder)
-    for episode in read_episodes(folder):
-        yield digest(episode, timings.get(episode.key), sheets)
-
-
-def _run(folder: Path) -> Mapping[str, Any]:
-    settings = read_settings(folder)
-    if "grid" not in settings:
-        raise RunError(str(folder), "does not record what was played; play it again")
-    skipped = folder / SKIPPED
-    failures: dict[str, str] = {}
-    for file in sorted((folder / FAILURES).glob("*.jsonl")):
-        for line in file.read_text(encoding="utf-8").splitlines():
-            failed = json.loads(line)
-            failures[failed["key"]] = failed["error"]
-    origins = folder / ORIGINS
-    found = {
-        "settings": settings,
-        "origins": [json.loads(line) for line in origins.read_text("utf-8").splitlines()]
-        if origins.exists()
-        else [],
-        "skipped": json.loads(skipped.read_text(encoding="utf-8")) if skipped.exists() else {},
-        "failures": failures,
-    }
-    # In the order they have when read back from a file of rows.
-    run: Mapping[str, Any] = json.loads(json.dumps(found, sort_keys=True))
-    return run
 
 
 def read(path: Path) -> Material:
     """Return the contents of a file of rows.
 
     Raises:
-        RunError: it has another schema.
+        RunError: It has another schema.
     """
-    lines = gzip.decompress(path.read_bytes()).splitlines()
-    head = json.loads(lines[0])
+    head, *lines = map(json.loads, gzip.decompress(path.read_bytes()).splitlines())
     if head.get("schema") != SCHEMA:
         raise RunError(str(path), f"is not of schema {SCHEMA}")
     names = {field.name for field in fields(Row)}
-    rows = []
-    for line in lines[1:]:
-        values = {name: value for name, value in json.loads(line).items() if name in names}
-        values["method_ms"] = tuple(values["method_ms"])
-        rows.append(Row(**values))
-    return Material(rows=tuple(rows), runs=tuple(head["runs"]), sheets=dict(head["sheets"]))
+    rows = [line for line in lines if "calls" not in line]
+    return Material(
+        rows=tuple(Row(**{k: v for k, v in row.items() if k in names}) for row in rows),
+        prompts={line["key"]: line["calls"] for line in lines if "calls" in line},
+        runs=tuple(head["runs"]),
+    )
+
+
+def _read_run(folder: Path, prices: Sequence[str]) -> Material:
+    sheets = [sheet_for(name) for name in prices]
+    timings = {line["key"]: line for line in read_lines(folder, TIMINGS)}
+    settings = read_settings(folder)
+    if "experiment" not in settings:
+        raise RunError(str(folder), "does not record what was played; play it again")
+    run = {
+        "settings": settings,
+        "origins": list(read_lines(folder, "origins.jsonl")),
+        "skipped": {
+            line["key"]: line["skipped"]
+            for line in read_lines(folder, FAILURES)
+            if "skipped" in line
+        },
+        "failed": {
+            line["key"]: line["error"] for line in read_lines(folder, FAILURES) if "error" in line
+        },
+    }
+    return Material(
+        rows=tuple(_digests(folder, timings, sheets)),
+        prompts={line["key"]: line["calls"] for line in read_lines(folder, PROMPTS)},
+        runs=(json.loads(json.dumps(run, sort_keys=True)),),
+    )
+
+
+def _reasons(folder: Path, name: str) -> dict[str, str]:
+    return {line["key"]: line[name] for line in read_lines(folder, FAILURES) if name in line}
+
+
+def _digests(
+    folder: Path, timings: Mapping[str, Mapping[str, Any]], sheets: Sequence[PriceSheet]
+) -> Iterator[Row]:
+    for episode in read_episodes(folder):
+        yield digest(episode, timings.get(episode.key, {}), sheets)
+
+
+def _trajectory_hash(episode: Episode) -> str:
+    moves = [[move.action, move.observation, move.reward] for move in episode.moves]
+    data = json.dumps([episode.system, episode.opening, moves], ensure_ascii=True)
+    return hashlib.sha256(data.encode("ascii")).hexdigest()[:24]
 
 
 def _line(value: Any) -> bytes:
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), sort_keys=True)
     return text.encode("ascii") + b"\n"
-
-
-def _sheet(sheet: PriceSheet) -> Mapping[str, Any]:
-    names = ("name", "input", "read", "write", "output", "minimum_prefix", "block", "breakpoints")
-    return {name: getattr(sheet, name) for name in names}
-
-
-def _hash(episode: Episode) -> str:
-    value = [
-        episode.system,
-        episode.opening,
-        [[move.action, move.observation, move.reward] for move in episode.moves],
-    ]
-    data = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(data.encode("ascii")).hexdigest()[:24]
-
-
-def _shown(episode: Episode, at: int) -> list[Segment]:
-    """Return the prompt before a move as a cache compares it.
-
-    A marker after an observation that appears verbatim is a separate piece.
-    """
-    texts = _texts(episode, at)
-    segments: list[Segment] = []
-    place = -1
-    for one in episode.moves[at].sent:
-        rest = ""
-        if isinstance(one, int):
-            place = one
-            text = texts[place]
-        else:
-            text = content_text(one.get("content"))
-            following = place + 1
-            observed = one.get("role") in ("user", "tool")
-            added_to = following % 2 and following < len(texts) and observed
-            if not added_to or not text.startswith(texts[following]):
-                segments.append(_segment(text))
-                continue
-            place = following
-            text, rest = texts[place], text[len(texts[place]) :]
-        # Like agents that use caching: the end of the constant prefix is marked.
-        segments.append(_segment(text, breakpoint=place == 1))
-        if rest:
-            segments.append(_segment(rest))
-    newest = segments[-1]
-    segments[-1] = Segment(newest.key, newest.tokens, breakpoint=True)
-    return segments
-
-
-def _texts(episode: Episode, at: int) -> list[str]:
-    texts = [episode.system, episode.opening]
-    for move in episode.moves[:at]:
-        texts += (move.answer, move.observation)
-    return texts
-
-
-def _segment(text: str, *, breakpoint: bool = False) -> Segment:  # noqa: A002
-    return Segment(text, MESSAGE_TOKENS + _COUNTER.count(text), breakpoint)
-
-
-def _bills(
-    episode: Episode, prompts: Sequence[Sequence[Segment]], sheets: Mapping[str, PriceSheet]
-) -> dict[str, float]:
-    """Return the cost of the calls by each sheet, starting with an empty cache."""
-    bills = {}
-    output = sum(
-        (move.output_tokens or _COUNTER.count(move.answer)) + move.method_output_tokens
-        for move in episode.moves
-    )
-    asked = sum(move.method_input_tokens for move in episode.moves)
-    for name, sheet in sheets.items():
-        cache = PrefixCache(sheet)
-        dollars = sum(cache.send(prompt).dollars for prompt in prompts)
-        bills[name] = round(dollars + sheet.dollars(uncached=asked, output=output), 9)
-    return bills

@@ -6,15 +6,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agora_lab.evaluate.markdown import bold, document, heading
-from agora_lab.evaluate.markdown import table as grid
 from agora_lab.evaluate.statistics import Estimate
-from agora_lab.evaluate.words import listed, percent
 from agora_lab.judge import recovered
 from agora_lab.judge.judged import FORMS, MAIN_KEEP, TARGETS, Judged, RunError, read_run
+from agora_lab.judge.markdown import bold, document, heading
+from agora_lab.judge.markdown import table as grid
 from agora_lab.judge.recovered import Decision, Share, Table
 from agora_lab.judge.words import TARGETS as TARGET_WORDS
-from agora_lab.judge.words import group_title, method_title
+from agora_lab.judge.words import group_title, listed, method_title, percent
 
 ALPHA = 0.05
 LEAST_TASKS = 10

@@ -82,7 +82,7 @@ def _of_log(source: Source, recording: Recording) -> Recorded:
 
 
 def _episodes(source: Source, folder: Path) -> Iterator[Recorded]:
-    from agora_lab.episodes.run import read_episodes
+    from agora_lab.episodes import read_episodes
 
     for episode in read_episodes(folder):
         if episode.cell.method == "none":

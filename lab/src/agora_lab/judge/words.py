@@ -1,5 +1,9 @@
 """What methods, sources and kinds of agent are called in front of people."""
 
+from collections.abc import Sequence
+
+from agora_lab.evaluate.statistics import Estimate
+
 METHODS = {
     "everything": "everything",
     "floor": "the floor alone",
@@ -45,3 +49,17 @@ def group_title(group: str, sources: tuple[str, ...] = ()) -> str:
         return group
     title = KINDS.get(kind, kind)
     return f"{title} ({', '.join(sources)})" if len(sources) > 1 else title
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence lists them.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def percent(one: Estimate) -> str:
+    """Return a share in percent with its interval."""
+    return f"{100 * one.value:.0f} % [{100 * one.low:.0f}, {100 * one.high:.0f}]"

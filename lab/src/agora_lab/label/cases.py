@@ -11,7 +11,7 @@ from agora.core.recall import recalled
 from agora.core.trajectory import Call, Result, Step, Trajectory, Utterance
 from agora_lab.agents.examples import with_examples
 from agora_lab.chats import split
-from agora_lab.episodes.episode import Episode
+from agora_lab.episodes import Episode
 from agora_lab.labels import data_hash, record
 
 Message = Mapping[str, str]

@@ -175,3 +175,7 @@ _MAKERS: Mapping[str, Callable[[MethodSettings], Any]] = {
     "commands_first": _in_place("CommandsFirst"),
 }
 NAMES = tuple(_MAKERS)
+PAPER = ("none", "floor", "random_step", "observation_mask", "agora")
+"""The methods of `agora lab paper`."""
+ASKING: tuple[str, ...] = ()
+"""Methods that call a language model themselves."""

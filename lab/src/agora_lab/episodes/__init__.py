@@ -1,1 +1,0 @@
-"""Episodes as records on disk, which can be read without playing."""

@@ -1,0 +1,220 @@
+"""Plays one task: the method shortens, the agent answers, the environment acts, until it ends.
+
+Environments, agents and methods take seconds to start. A process keeps what it started and uses it
+for its next episode, so the functions at the end of this module can run as tasks on any machine.
+"""
+
+import contextlib
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from agora import EstimatedTokens
+from agora_lab.agents import Backbone, backbone, prompt_text
+from agora_lab.agents.examples import WithExamples
+from agora_lab.envs import Environment, World, world
+from agora_lab.episodes import Cell, Episode, Move, Timing
+from agora_lab.evaluate.method_choice import MethodChoice
+from agora_lab.methods import Method, MethodSettings, SkipMethod, method
+
+SCRIPTED = "scripted"
+"""The environment's scripted agent."""
+_COUNTER = EstimatedTokens()
+_CALL = re.compile(r"\w{1,80} \{.*\}", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeTask:
+    """An episode to play."""
+
+    cell: Cell
+    task: str
+    steps: int
+    """Most steps."""
+    options: Mapping[str, Any]
+    """Options of the backbone."""
+
+    @property
+    def key(self) -> str:
+        """The key of the episode."""
+        return self.cell.key(self.task)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """What became of an episode: its record, or the reason why its method cannot run here."""
+
+    episode: Episode | None = None
+    timing: Timing | None = None
+    skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Player:
+    """Everything that takes part in the episodes of a cell."""
+
+    cell: Cell
+    world: World
+    environment: Environment
+    backbone: Backbone
+    method: Method
+    steps: int | None = None
+    """Most steps; by default the environment's own limit."""
+
+    def play(self, task: str) -> tuple[Episode, Timing]:
+        """Return the episode of a task, and how long its parts took."""
+        world, watch = self.world, _Stopwatch()
+        with watch.part("environment"):
+            start = self.environment.reset(task)
+        opening = f"{start.task}\n\n{start.observation}"
+        messages: list[dict[str, Any]] = [
+            {"role": "system", "content": world.instructions},
+            {"role": "user", "content": opening},
+        ]
+        moves: list[Move] = []
+        ended = "steps"
+        for _ in range(self.steps or world.most_steps):
+            with watch.part("method"):
+                shortened = self.method.shorten(messages)
+            with watch.part("backbone"):
+                answer = self.backbone.answer(shortened.messages)
+            action = world.extract(answer.text)
+            with watch.part("environment"):
+                outcome = self.environment.step(action)
+            moves.append(
+                Move(
+                    sent=as_references(shortened.messages, messages),
+                    answer=answer.text,
+                    action=action,
+                    observation=outcome.observation,
+                    reward=outcome.reward,
+                    valid=outcome.valid,
+                    tokens_whole=_COUNTER.count(prompt_text(messages)),
+                    tokens_sent=_COUNTER.count(prompt_text(shortened.messages)),
+                    input_tokens=answer.input_tokens,
+                    cached_tokens=answer.cached_tokens,
+                    output_tokens=answer.output_tokens,
+                    method_input_tokens=shortened.input_tokens,
+                    method_output_tokens=shortened.output_tokens,
+                    method_detail=shortened.detail,
+                    finish=answer.finish,
+                    called=world.calls and _CALL.fullmatch(action) is not None,
+                )
+            )
+            if outcome.terminated:
+                ended = "done"
+                break
+            messages += moves[-1].messages(len(moves))
+        episode = Episode(
+            cell=self.cell,
+            task=task,
+            system=world.instructions,
+            opening=opening,
+            moves=tuple(moves),
+            ended=ended,
+        )
+        return episode, watch.timing(episode.key, len(moves))
+
+
+def play_episode(task: EpisodeTask) -> Played:
+    """Play an episode with what this process has started already. Runs as a task on Ray."""
+    cell = task.cell
+    try:
+        player = Player(
+            cell=cell,
+            world=world(cell.environment),
+            environment=_environment(cell.environment),
+            backbone=_backbone(cell.backbone, cell.environment, tuple(task.options.items())),
+            method=started_method(cell),
+            steps=task.steps,
+        )
+        episode, timing = player.play(task.task)
+    except SkipMethod as reason:
+        return Played(skipped=str(reason))
+    except Exception:
+        # The environment may be in an undefined state.
+        with contextlib.suppress(Exception):
+            _environment(cell.environment).close()
+        _environment.cache_clear()
+        raise
+    return Played(episode=episode, timing=timing)
+
+
+def as_references(
+    sent: Sequence[Mapping[str, Any]], whole: Sequence[Mapping[str, Any]]
+) -> list[int | Mapping[str, Any]]:
+    """Replace messages of the whole conversation by their index in it.
+
+    Indices only increase. Of two equal messages the later one is meant, since methods mostly keep
+    the newest.
+
+    >>> as_references([{"content": "b"}, {"content": "c"}], [{"content": "a"}, {"content": "b"}])
+    [1, {'content': 'c'}]
+    """
+    references: list[int | Mapping[str, Any]] = []
+    end = len(whole)
+    for message in reversed(sent):
+        at = next((n for n in range(end - 1, -1, -1) if whole[n] == message), None)
+        if at is None:
+            references.append(dict(message))
+        else:
+            references.append(at)
+            end = at
+    references.reverse()
+    return references
+
+
+@functools.cache
+def _environment(name: str) -> Environment:
+    return world(name).make()
+
+
+@functools.lru_cache(maxsize=16)
+def _backbone(spec: str, environment: str, options: tuple[tuple[str, Any], ...]) -> Backbone:
+    if spec == SCRIPTED:
+        return backbone(spec, environment=environment)
+    made = backbone(spec, environment=environment, **dict(options))
+    return WithExamples(made, world(environment).examples)
+
+
+@functools.lru_cache(maxsize=64)
+def _method(name: str, seed: int, observations: Any) -> Method:
+    choice = MethodChoice.parse(name)
+    settings = MethodSettings(seed=seed, observations=observations, **choice.settings)
+    return method(choice.method, settings)
+
+
+def started_method(cell: Cell) -> Method:
+    """Return the method of a cell, started once in this process.
+
+    Raises:
+        SkipMethod: The method cannot run here.
+    """
+    observations = "none" if world(cell.environment).calls else "user"
+    return _method(cell.method, cell.seed, observations)
+
+
+class _Stopwatch:
+    """Sums the seconds spent in each part."""
+
+    def __init__(self) -> None:
+        self._seconds = dict.fromkeys(("environment", "method", "backbone"), 0.0)
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        start = perf_counter()
+        yield
+        self._seconds[name] += perf_counter() - start
+
+    def timing(self, key: str, steps: int) -> Timing:
+        return Timing(
+            key=key,
+            steps=steps,
+            environment_s=round(self._seconds["environment"], 6),
+            method_s=round(self._seconds["method"], 6),
+            backbone_s=round(self._seconds["backbone"], 6),
+        )

@@ -1,0 +1,105 @@
+"""The same prompts under every method: which steps stay, and what happens to the action grammar.
+
+The prompts and the next actions are those of the episodes that were played uncompressed. So the
+methods are compared at identical points, and every next action is one that the whole prompt led to.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agora_lab.agents import prompt_text
+from agora_lab.agents.base import message_text
+from agora_lab.episodes import Cell, Episode
+from agora_lab.evaluate.play import started_method
+
+_GRAMMAR = re.compile(r"\w+|[^\w\s]")
+"""A token of an action: a word, an identifier, or a bracket."""
+_ROLE = re.compile(r"^\[(?:SYSTEM|USER|ASSISTANT|TOOL)\]$", re.MULTILINE)
+_RECENT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptTask:
+    """An uncompressed episode whose prompts a method is to shorten."""
+
+    cell: Cell
+    task: str
+    most: int
+    """Most prompts."""
+
+
+def compare_prompts(work: tuple[PromptTask, str]) -> dict[str, Any]:
+    """Return what a method does to the prompts of an episode. Runs as a task on Ray."""
+    task, line = work
+    episode = Episode.from_json(line)
+    method = started_method(task.cell)
+    calls = [at for at in range(len(episode.moves)) if at > _RECENT]
+    rows = []
+    # The latest prompts are the longest: those that a method changes.
+    for at in calls[-task.most :]:
+        whole = episode.conversation(at)
+        shortened = method.shorten(whole)
+        rows.append(
+            {
+                "call": at,
+                "kept": kept_steps(whole, shortened.messages),
+                **grammar(episode.moves[at].action, whole, shortened.messages),
+            }
+        )
+    return {"key": task.cell.key(task.task), "calls": rows}
+
+
+def kept_steps(whole: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return the numbers of the steps that stand in the shortened prompt word for word.
+
+    A step is an action and its observation. Of two equal steps the later one is meant.
+
+    >>> chat = [{"role": r, "content": c} for r, c in (
+    ...     ("system", "s"), ("user", "t"), ("assistant", "look"), ("user", "dust"),
+    ...     ("assistant", "open"), ("user", "a key"))]
+    >>> kept_steps(chat, [*chat[:2], *chat[4:]])
+    [2]
+    """
+    text = prompt_text(sent)
+    steps = [
+        (message_text(whole[at]), message_text(whole[at + 1])) for at in range(2, len(whole), 2)
+    ]
+    kept: list[int] = []
+    end = len(text)
+    for number in range(len(steps), 0, -1):
+        action, observation = steps[number - 1]
+        place = text.rfind(observation, 0, end)
+        before = text.rfind(action, 0, place) if place >= 0 else -1
+        # Nothing but the role's mark stands between an action and its observation.
+        if before >= 0 and place - before - len(action) <= len("\n\n[ASSISTANT]\n"):
+            kept.append(number)
+            end = before
+    kept.reverse()
+    return kept
+
+
+def grammar(
+    action: str, whole: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]]
+) -> dict[str, int]:
+    """Return how much of the action grammar a shortened prompt has lost.
+
+    `next` counts the next action's tokens that the prompt held, `next_lost` those that it no longer
+    holds. `commands` counts the past actions in the prompt. `commands_cut` counts those that a
+    method broke: some of their tokens are left, and the command is not.
+    """
+    before = Counter(_GRAMMAR.findall(_ROLE.sub("", prompt_text(whole))))
+    text = _ROLE.sub("", prompt_text(sent))
+    after = Counter(_GRAMMAR.findall(text))
+    tokens = [token for token in _GRAMMAR.findall(action) if before[token]]
+    commands = [message_text(m) for m in whole[2:] if m["role"] == "assistant"]
+    return {
+        "next": len(tokens),
+        "next_lost": sum(not after[token] for token in tokens),
+        "commands": len(commands),
+        "commands_whole": sum(command in text for command in commands),
+        "tokens": sum(before.values()),
+        "tokens_left": sum(after.values()),
+    }
