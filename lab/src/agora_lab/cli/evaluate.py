@@ -1,6 +1,6 @@
 """The `agora lab` commands that play and compare: `paper`, `play`, `report`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,6 +32,31 @@ def _run_options(command: F) -> F:
             help="`scripted`, or a model such as `openai:gpt-4o-mini`; repeatable.",
         ),
         click.option("--out", type=_FOLDER, required=True, metavar="RUN", help="The run's folder."),
+        click.option(
+            "--base-url", default="", metavar="URL", help="Endpoint.  [default: OPENAI_BASE_URL]"
+        ),
+        click.option(
+            "--max-tokens",
+            type=click.IntRange(1),
+            default=128,
+            show_default=True,
+            help="Most tokens of an answer.",
+        ),
+        click.option(
+            "--max-dollars",
+            type=click.FloatRange(0, min_open=True),
+            help="Cap on what models cost, over all starts of the run.",
+        ),
+        click.option(
+            "--dollars-per-million",
+            nargs=2,
+            type=click.FloatRange(0),
+            metavar="INPUT OUTPUT",
+            help="Prices of a model without a price sheet.",
+        ),
+        click.option(
+            "--scorer", default="", metavar="FOLDER|NAME", help="The scorer of the paper's method."
+        ),
         click.option("--seed", type=int, default=47, show_default=True),
         click.option(
             "--steps",
@@ -76,16 +101,13 @@ def _run_options(command: F) -> F:
     help="The scorer's training labels, whose tasks must not be played; repeatable.",
 )
 def paper(
-    backbones: tuple[str, ...],
     tasks: int,
     envs: str,
     methods: tuple[str, ...],
     labels: tuple[str, ...],
-    out: Path,
-    seed: int,
     steps: int | None,
-    ray: str | None,
-    workers: int | None,
+    out: Path,
+    **run: Any,
 ) -> None:
     """Run the paper's experiment and report on it.
 
@@ -98,14 +120,13 @@ def paper(
 
         experiment = Experiment(
             environments=tuple(filter(None, envs.split(","))),
-            backbones=backbones,
             methods=methods or PAPER,
             tasks=tasks,
             steps=steps or PAPER_STEPS,
-            seed=seed,
             labels=labels,
+            **_agents(run),
         )
-        _play(experiment, out, ray=ray, workers=workers)
+        _play(experiment, out, run)
         _report((out,), out / "report", ())
     except (AgoraError, ValueError) as error:
         raise click.ClickException(str(error)) from error
@@ -132,15 +153,12 @@ def paper(
 )
 def play(
     envs: tuple[str, ...],
-    backbones: tuple[str, ...],
     methods: tuple[str, ...],
     tasks: int,
     split: str,
-    out: Path,
-    seed: int,
     steps: int | None,
-    ray: str | None,
-    workers: int | None,
+    out: Path,
+    **run: Any,
 ) -> None:
     """Play any tasks under any methods, for example training tasks to be labelled.
 
@@ -151,14 +169,13 @@ def play(
 
         experiment = Experiment(
             environments=envs,
-            backbones=backbones,
             methods=methods,
             tasks=tasks,
             split=split,
             steps=steps,
-            seed=seed,
+            **_agents(run),
         )
-        failed = _play(experiment, out, ray=ray, workers=workers)
+        failed = _play(experiment, out, run)
     except (AgoraError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"Run: {out}\nReport on it with: agora lab report {out}")
@@ -166,16 +183,37 @@ def play(
         raise click.ClickException("run the same command again to retry the failed episodes")
 
 
-def _play(experiment: "Experiment", out: Path, *, ray: str | None, workers: int | None) -> int:
+def _agents(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of the run options that the experiment records."""
+    from agora_lab.evaluate.play import AgentOptions
+
+    return {
+        "backbones": run["backbones"],
+        "seed": run["seed"],
+        "scorer": run["scorer"],
+        "agent": AgentOptions(
+            base_url=run["base_url"],
+            max_tokens=run["max_tokens"],
+            prices=run["dollars_per_million"],
+        ),
+    }
+
+
+def _play(experiment: "Experiment", out: Path, options: Mapping[str, Any]) -> int:
     """Play an experiment with progress, and return how many episodes failed."""
     from agora_lab.evaluate.experiment import Run
 
     # Training tasks are played to be labelled, never to evaluate.
     run = Run(experiment, out, evaluates=experiment.split != "train")
+    if options["max_dollars"] is None and any(map(_is_billed, experiment.backbones)):
+        click.echo("no --max-dollars: the provider's own limit is the only cap", err=True)
+    steps = run.play(
+        address=options["ray"], cpus=options["workers"], max_dollars=options["max_dollars"]
+    )
     failed: dict[str, str] = {}
     skipped: dict[str, str] = {}
     with progress(run.total, run.done) as tick:
-        for step in run.play(address=ray, cpus=workers):
+        for step in steps:
             cell = f"{step.cell.environment} {step.cell.backbone} {step.cell.method}"
             if step.skipped:
                 skipped[cell] = step.skipped
@@ -187,6 +225,10 @@ def _play(experiment: "Experiment", out: Path, *, ray: str | None, workers: int 
     for cell, reason in list(failed.items())[:_SHOWN_FAILURES]:
         click.echo(f"failed {cell}: {reason}", err=True)
     return len(failed)
+
+
+def _is_billed(backbone: str) -> bool:
+    return backbone.startswith("openai:")
 
 
 @click.command()

@@ -8,7 +8,7 @@ import hashlib
 import importlib.metadata
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import agora
 import agora_lab
 from agora_lab import on_ray
 from agora_lab.agents import scripted
+from agora_lab.agents.purse import Purse
 from agora_lab.envs import NAMES as ENVIRONMENTS
 from agora_lab.envs import world
 from agora_lab.envs.data import data_folder
@@ -29,7 +30,7 @@ from agora_lab.episodes import (
 )
 from agora_lab.evaluate.audit import refuse_trained_on
 from agora_lab.evaluate.method_choice import ExperimentError, MethodChoice
-from agora_lab.evaluate.play import SCRIPTED, EpisodeTask, Played, play_episode
+from agora_lab.evaluate.play import SCRIPTED, AgentOptions, EpisodeTask, Played, play_episode
 from agora_lab.evaluate.prompts import PromptTask, compare_prompts
 
 PAPER_ENVIRONMENTS = ("alfworld", "scienceworld", "webshop")
@@ -37,6 +38,7 @@ PAPER_STEPS = 30
 SEED = 47
 NONE = "none"
 _PACKAGES = ("alfworld", "textworld", "scienceworld", "bm25s", "numpy", "scipy", "ray", "openai")
+_WAITING_SHARE = 0.25
 _MOST_PROMPTS = 12
 """Prompts of an episode that are compared under every method."""
 
@@ -55,8 +57,9 @@ class Experiment:
     seed: int = SEED
     labels: tuple[str, ...] = ()
     """Files of training labels, whose tasks must not be played."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the backbones."""
+    scorer: str = ""
+    """AGORA's scorer, if its methods name none: a folder that `agora train` wrote, or a name."""
+    agent: AgentOptions = field(default_factory=AgentOptions)
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells; the method varies fastest."""
@@ -146,17 +149,26 @@ class Run:
         self.done = self.total - len(self._episodes) - len(self._compare)
 
     def play(
-        self, *, address: str | None = None, cpus: int | None = None, share: float = 1
+        self,
+        *,
+        address: str | None = None,
+        cpus: int | None = None,
+        max_dollars: float | None = None,
     ) -> Iterator[Step]:
         """Play what is left as Ray tasks, an episode each, and yield the progress.
 
         Args:
             address: The Ray cluster; by default `RAY_ADDRESS`, or a Ray on this machine.
             cpus: How many cores a Ray on this machine uses.
-            share: The cores a task takes. Agents behind an endpoint mostly wait.
+            max_dollars: What calls of language models may cost together, over all starts of
+                the run. On a cluster its file must be on a disk that all nodes share.
         """
         if not self._episodes and not self._compare:
             return
+        purse = Purse(max_dollars, self.folder / "purse.sqlite") if max_dollars else None
+        # Agents behind an endpoint mostly wait.
+        waits = all(name.startswith("openai:") for name in self.experiment.backbones)
+        share = _WAITING_SHARE if waits else 1.0
         with (
             RunWriter(self.folder, self.settings) as writer,
             on_ray.connect(address, cpus=cpus),
@@ -164,7 +176,11 @@ class Run:
             writer.append("origins.jsonl", origin())
             skipped: dict[str, str] = {}
             # Python objects travel to the tasks; a cluster needs no shared folder.
-            waiting = (t for t in self._episodes if _name(t.cell) not in skipped)
+            waiting = (
+                replace(task, purse=purse)
+                for task in self._episodes
+                if _name(task.cell) not in skipped
+            )
             for outcome in on_ray.run(play_episode, waiting, cpus=share):
                 cell, played = outcome.task.cell, outcome.value
                 if played is None:
@@ -206,7 +222,8 @@ class Run:
                         cell=cell,
                         task=tasks[number],
                         steps=experiment.steps or world(cell.environment).most_steps,
-                        options=experiment.options,
+                        agent=experiment.agent,
+                        scorer=experiment.scorer,
                     )
 
     def _prompt_tasks(self) -> Iterator[PromptTask]:
@@ -215,7 +232,9 @@ class Run:
             return
         for task in self._tasks():
             if task.cell.method != NONE and not MethodChoice.parse(task.cell.method).asks:
-                yield PromptTask(cell=task.cell, task=task.task, most=_MOST_PROMPTS)
+                yield PromptTask(
+                    cell=task.cell, task=task.task, most=_MOST_PROMPTS, scorer=task.scorer
+                )
 
 
 def origin() -> dict[str, Any]:

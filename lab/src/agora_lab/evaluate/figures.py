@@ -122,6 +122,9 @@ class Figures:
                     sentences[backbone_kind(backbone)] = None
                     if share:
                         sentences[f"In {environment} `{backbone}` plays {share}."] = None
+            scorer = run["settings"]["experiment"]["scorer"]
+            if scorer:
+                sentences[f"Unless a method names its own, AGORA's scorer is `{scorer}`."] = None
         return tuple(sentences)
 
 

@@ -10,12 +10,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from agora import EstimatedTokens
 from agora_lab.agents import Backbone, backbone, prompt_text
+from agora_lab.agents.client import Sampling
 from agora_lab.agents.examples import WithExamples
+from agora_lab.agents.purse import Prices, Purse
 from agora_lab.envs import Environment, World, world
 from agora_lab.episodes import Cell, Episode, Move, Timing
 from agora_lab.evaluate.method_choice import MethodChoice
@@ -23,8 +26,21 @@ from agora_lab.methods import Method, MethodSettings, SkipMethod, method
 
 SCRIPTED = "scripted"
 """The environment's scripted agent."""
+AGORA = "agora_paper"
+"""The paper's method, and how its ablations' names begin."""
 _COUNTER = EstimatedTokens()
 _CALL = re.compile(r"\w{1,80} \{.*\}", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """How language models are asked."""
+
+    base_url: str = ""
+    max_tokens: int = 128
+    """Most tokens of an answer."""
+    prices: tuple[float, float] | None = None
+    """Dollars per million tokens of input and output, for a model without a price sheet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +51,9 @@ class EpisodeTask:
     task: str
     steps: int
     """Most steps."""
-    options: Mapping[str, Any]
-    """Options of the backbone."""
+    agent: AgentOptions
+    scorer: str = ""
+    purse: Purse | None = None
 
     @property
     def key(self) -> str:
@@ -128,8 +145,8 @@ def play_episode(task: EpisodeTask) -> Played:
             cell=cell,
             world=world(cell.environment),
             environment=_environment(cell.environment),
-            backbone=_backbone(cell.backbone, cell.environment, tuple(task.options.items())),
-            method=started_method(cell),
+            backbone=_backbone(cell, task.agent, task.purse),
+            method=started_method(cell, task.scorer),
             steps=task.steps,
         )
         episode, timing = player.play(task.task)
@@ -174,28 +191,41 @@ def _environment(name: str) -> Environment:
 
 
 @functools.lru_cache(maxsize=16)
-def _backbone(spec: str, environment: str, options: tuple[tuple[str, Any], ...]) -> Backbone:
-    if spec == SCRIPTED:
+def _agent(spec: str, environment: str, seed: int, agent: AgentOptions, purse: Any) -> Backbone:
+    kind = spec.partition(":")[0]
+    if kind not in ("openai", "llama"):
         return backbone(spec, environment=environment)
-    made = backbone(spec, environment=environment, **dict(options))
-    return WithExamples(made, world(environment).examples)
+    own: dict[str, Any] = {"sampling": Sampling(seed=seed, max_tokens=agent.max_tokens)}
+    if kind == "openai":
+        own["base_url"] = agent.base_url or None
+        own["prices"] = Prices(*agent.prices) if agent.prices else None
+        own["purse"] = Purse(purse[0], Path(purse[1])) if purse else None
+    return WithExamples(backbone(spec, **own), world(environment).examples)
+
+
+def _backbone(cell: Cell, agent: AgentOptions, purse: Purse | None) -> Backbone:
+    key = purse.__reduce__()[1] if purse else None
+    return _agent(cell.backbone, cell.environment, cell.seed, agent, key)
 
 
 @functools.lru_cache(maxsize=64)
-def _method(name: str, seed: int, observations: Any) -> Method:
+def _method(name: str, seed: int, observations: Any, scorer: str) -> Method:
     choice = MethodChoice.parse(name)
-    settings = MethodSettings(seed=seed, observations=observations, **choice.settings)
+    own = {"scorer": scorer} if scorer and choice.method.startswith(AGORA) else {}
+    settings = MethodSettings(
+        **{"seed": seed, "observations": observations, **own, **choice.settings}
+    )
     return method(choice.method, settings)
 
 
-def started_method(cell: Cell) -> Method:
+def started_method(cell: Cell, scorer: str) -> Method:
     """Return the method of a cell, started once in this process.
 
     Raises:
         SkipMethod: The method cannot run here.
     """
     observations = "none" if world(cell.environment).calls else "user"
-    return _method(cell.method, cell.seed, observations)
+    return _method(cell.method, cell.seed, observations, scorer)
 
 
 class _Stopwatch:

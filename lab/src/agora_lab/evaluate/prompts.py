@@ -29,13 +29,14 @@ class PromptTask:
     task: str
     most: int
     """Most prompts."""
+    scorer: str = ""
 
 
 def compare_prompts(work: tuple[PromptTask, str]) -> dict[str, Any]:
     """Return what a method does to the prompts of an episode. Runs as a task on Ray."""
     task, line = work
     episode = Episode.from_json(line)
-    method = started_method(task.cell)
+    method = started_method(task.cell, task.scorer)
     calls = [at for at in range(len(episode.moves)) if at > _RECENT]
     rows = []
     # The latest prompts are the longest: those that a method changes.
