@@ -18,7 +18,7 @@ from agora.core.scorer import Scorer
 from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.core.trajectory import Anchor, Step, Trajectory
 from agora.core.worth import StepWorth, Worth
-from agora.errors import AgoraError
+from agora.errors import AgoraError, MissingExtraError
 from agora.savings import Saved, saved
 from agora.scorers import load_scorer
 
@@ -157,6 +157,7 @@ __all__ = [
     "Decision",
     "EstimatedTokens",
     "Forms",
+    "MissingExtraError",
     "PriceSheet",
     "Reason",
     "Rung",

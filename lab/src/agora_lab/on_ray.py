@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from agora.errors import AgoraError
+from agora import AgoraError
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import click
 
 from agora import AgoraError
-from agora.cli.figures import json_option, write_json
 from agora_lab.cli.evaluate import COMMANDS
 from agora_lab.cli.fidelity_report import COMMANDS as FIDELITY
 
@@ -29,8 +28,7 @@ for _command in (*COMMANDS, *FIDELITY):
 @click.option(
     "--step", type=click.IntRange(1), help="Show the whole prompt the backbone saw at this step."
 )
-@json_option("reward, steps and end of each episode")
-def show(run: Path, task: str | None, step: int | None, json_out: str | None) -> None:
+def show(run: Path, task: str | None, step: int | None) -> None:
     """Print an episode of RUN in readable form.
 
     TASK is a task id or a prefix of one; without it, all episodes are listed.
@@ -43,19 +41,6 @@ def show(run: Path, task: str | None, step: int | None, json_out: str | None) ->
         raise click.ClickException(str(error)) from error
     if not episodes:
         raise click.ClickException(f"no episode of {task!r} in {run}")
-    listed = [
-        {
-            "key": one.key,
-            "task": one.task,
-            "method": one.cell.method,
-            "reward": one.reward,
-            "steps": len(one.moves),
-            "ended": one.ended,
-        }
-        for one in episodes
-    ]
-    if write_json(json_out, listed):
-        return
     if task is None:
         for one in episodes:
             click.echo(

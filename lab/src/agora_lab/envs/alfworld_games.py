@@ -26,7 +26,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from agora.errors import MissingExtraError
+from agora import MissingExtraError
 from agora_lab.envs.data import DataError, cache_folder, data_file
 
 try:

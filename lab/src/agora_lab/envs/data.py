@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agora.errors import AgoraError
+from agora import AgoraError
 
 _HERE = Path(__file__).parent
 SPLITS = _HERE / "splits"

@@ -18,7 +18,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agora.errors import MissingExtraError
+from agora import MissingExtraError
 from agora_lab.envs.base import Outcome, Start, World
 from agora_lab.envs.data import DataError, read_splits
 

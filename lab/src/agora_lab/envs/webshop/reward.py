@@ -19,7 +19,7 @@ them to a basic colour.
 import re
 from collections.abc import Iterable, Mapping
 
-from agora.errors import MissingExtraError
+from agora import MissingExtraError
 from agora_lab.envs.webshop.products import Goal, Product
 
 try:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from agora.errors import MissingExtraError
+from agora import MissingExtraError
 
 try:
     import bm25s
