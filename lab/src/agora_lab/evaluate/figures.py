@@ -102,14 +102,14 @@ class Figures:
         return found if found and found.audit.admitted else None
 
     def why_missing(self, environment: str, backbone: str, method: str) -> str:
-        """Return why a cell has no figures."""
+        """Return why a cell has no figures: the first words of the reason."""
         found = self.cells.get((environment, backbone, method))
         if found:
             return "not admitted"
         for run in self.material.runs:
             for key, reason in run["skipped"].items():
                 if key.startswith(f"{environment}|{backbone}|{method}|"):
-                    return str(reason)
+                    return str(reason).partition(":")[0]
         return "not played"
 
     @property
@@ -157,7 +157,9 @@ def compute(material: Material) -> Figures:
     for row in material.rows:
         by_cell.setdefault((row.environment, row.backbone, row.method), []).append(row)
     settings = [run["settings"] for run in material.runs]
-    methods = tuple(dict.fromkeys(name for one in settings for name in one["targets"]))
+    methods = tuple(
+        dict.fromkeys(name for one in settings for name in one["experiment"]["methods"])
+    )
     columns = dict.fromkeys(
         (environment, backbone)
         for one in settings

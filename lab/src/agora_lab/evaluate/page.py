@@ -25,7 +25,7 @@ p { margin: 6px 0; max-width: 75ch; } .note { color: var(--soft); font-size: .88
 .scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: 6px; }
 table { border-collapse: collapse; font-size: .82rem; font-variant-numeric: tabular-nums; }
 th, td { padding: 5px 10px; text-align: left; vertical-align: top; white-space: pre-line;
-  border-bottom: 1px solid var(--line); min-width: 5.5em; max-width: 26em; }
+  border-bottom: 1px solid var(--line); min-width: 8.5em; max-width: 26em; }
 th { background: var(--band); font-weight: 600; } tr:last-child td { border-bottom: 0; }
 th:first-child, td:first-child { position: sticky; left: 0; background: var(--band);
   overflow-wrap: anywhere; max-width: 14em; }

@@ -36,10 +36,10 @@ def retention_against_cost(figures: Figures, environment: str, backbone: str) ->
             f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
         )
         marks.append(f'<text x="{_LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{percent}</text>')
-    for step in range(5):
-        value = most_cost * step / 4
-        x = _LEFT + step / 4 * (_WIDTH - _LEFT - _RIGHT)
-        anchor = "end" if step == 4 else "middle"
+    for step in range(4):
+        value = most_cost * step / 3
+        x = _LEFT + step / 3 * (_WIDTH - _LEFT - _RIGHT)
+        anchor = "end" if step == 3 else "middle"
         marks.append(
             f'<text x="{x:.1f}" y="{_HEIGHT - 18}" text-anchor="{anchor}">{value:.3g}</text>'
         )
@@ -86,7 +86,7 @@ def effective_ratio(figures: Figures) -> str:
         return ""
     values = [v for _, ours, theirs in rows for v in (*ours, *theirs)]
     low, high = min(0.8, *values), max(4.5, *values) * 1.05
-    left, line = 128, 19
+    left, line = 138, 19
     height = 26 + line * len(rows) + 26
 
     def x(value: float) -> float:
@@ -135,7 +135,7 @@ def _printed_ratios(method: str) -> Sequence[float]:
 
 
 def _short(method: str) -> str:
-    return method if len(method) <= 22 else f"{method[:20]}.."
+    return method if len(method) <= 20 else f"{method[:18]}.."
 
 
 def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:

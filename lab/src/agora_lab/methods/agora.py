@@ -124,7 +124,9 @@ def _paper(
     scorer: Scorer | str | None, keep_ratio: float, seed: int, options: Mapping[str, Any]
 ) -> Paper:
     if scorer is None:
-        raise SkipMethod("the paper's method needs a scorer: the folder that `agora train` wrote")
+        raise SkipMethod(
+            "weights absent: the paper's method needs the folder that `agora train` wrote"
+        )
     own = {"rho": keep_ratio, **options}
     observations = own.pop("observations", "user")
     made_by = scorer_named(scorer, seed) if isinstance(scorer, str) else scorer
