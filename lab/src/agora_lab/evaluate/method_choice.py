@@ -1,4 +1,7 @@
-"""A method as it is named on the command line: `NAME` or `NAME,option=value,...`."""
+"""A method as it is named on the command line: `NAME` or `NAME,option=value,...`.
+
+NAME is one of the lab's, or `package.module:Class`.
+"""
 
 import dataclasses
 import json
@@ -35,7 +38,7 @@ class MethodChoice:
             ExperimentError: The method does not exist, or an option has no value.
         """
         name, *rest = text.split(",")
-        if name not in NAMES:
+        if ":" not in name and name not in NAMES:
             raise ExperimentError(f"unknown method {name!r}; use one of {', '.join(NAMES)}")
         settings: dict[str, Any] = {}
         options: dict[str, Any] = {}

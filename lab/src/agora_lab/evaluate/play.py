@@ -16,7 +16,7 @@ from typing import Any
 
 from agora import EstimatedTokens
 from agora_lab.agents import Backbone, backbone, prompt_text
-from agora_lab.agents.client import Sampling
+from agora_lab.agents.client import ModelClient, Sampling
 from agora_lab.agents.examples import WithExamples
 from agora_lab.agents.purse import Prices, Purse
 from agora_lab.envs import Environment, World, world
@@ -141,11 +141,13 @@ def play_episode(task: EpisodeTask) -> Played:
     """Play an episode with what this process has started already. Runs as a task on Ray."""
     cell = task.cell
     try:
+        key = task.purse.__reduce__()[1] if task.purse else None
+        model = _model(cell.backbone, cell.seed, task.agent, key)
         player = Player(
             cell=cell,
             world=world(cell.environment),
             environment=_environment(cell.environment),
-            backbone=_backbone(cell, task.agent, task.purse),
+            backbone=_backbone(cell, model),
             method=started_method(cell, task.scorer),
             steps=task.steps,
         )
@@ -191,21 +193,30 @@ def _environment(name: str) -> Environment:
 
 
 @functools.lru_cache(maxsize=16)
-def _agent(spec: str, environment: str, seed: int, agent: AgentOptions, purse: Any) -> Backbone:
+def _scripted(spec: str, environment: str) -> Backbone:
+    return backbone(spec, environment=environment)
+
+
+@functools.lru_cache(maxsize=4)
+def _model(spec: str, seed: int, agent: AgentOptions, purse: Any) -> ModelClient | None:
+    """Return the client of a language model; None for agents that are none."""
     kind = spec.partition(":")[0]
     if kind not in ("openai", "llama"):
-        return backbone(spec, environment=environment)
+        return None
     own: dict[str, Any] = {"sampling": Sampling(seed=seed, max_tokens=agent.max_tokens)}
     if kind == "openai":
         own["base_url"] = agent.base_url or None
         own["prices"] = Prices(*agent.prices) if agent.prices else None
         own["purse"] = Purse(purse[0], Path(purse[1])) if purse else None
-    return WithExamples(backbone(spec, **own), world(environment).examples)
+    made = backbone(spec, **own)
+    assert isinstance(made, ModelClient)  # noqa: S101 - both kinds are
+    return made
 
 
-def _backbone(cell: Cell, agent: AgentOptions, purse: Purse | None) -> Backbone:
-    key = purse.__reduce__()[1] if purse else None
-    return _agent(cell.backbone, cell.environment, cell.seed, agent, key)
+def _backbone(cell: Cell, model: ModelClient | None) -> Backbone:
+    if model is None:
+        return _scripted(cell.backbone, cell.environment)
+    return WithExamples(model, world(cell.environment).examples)
 
 
 @functools.lru_cache(maxsize=64)
