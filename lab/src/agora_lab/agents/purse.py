@@ -105,7 +105,7 @@ class Purse:
 
     def __init__(self, max_dollars: float, path: Path | None = None) -> None:
         self.max_dollars = max_dollars
-        self._path = path
+        self.path = path
         self._lock = threading.Lock()
         self._connect()
 
@@ -135,13 +135,13 @@ class Purse:
         return int(self._row()[1])
 
     def __reduce__(self) -> tuple[type["Purse"], tuple[float, Path | None]]:
-        if self._path is None:
+        if self.path is None:
             raise TypeError("a purse without a file cannot be shared between processes")
-        return Purse, (self.max_dollars, self._path)
+        return Purse, (self.max_dollars, self.path)
 
     def _connect(self) -> None:
         self._data = sqlite3.connect(
-            self._path or ":memory:", timeout=60, isolation_level=None, check_same_thread=False
+            self.path or ":memory:", timeout=60, isolation_level=None, check_same_thread=False
         )
         self._data.execute("CREATE TABLE IF NOT EXISTS purse (id INTEGER PRIMARY KEY, nano, calls)")
         self._data.execute("INSERT OR IGNORE INTO purse VALUES (1, 0, 0)")

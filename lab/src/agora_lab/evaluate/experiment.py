@@ -6,6 +6,7 @@ tasks in every arm, seed 47. A run can be stopped at any moment; the same settin
 
 import hashlib
 import importlib.metadata
+import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -141,7 +142,7 @@ class Run:
         self.settings = plan(experiment, evaluates=evaluates)
         played = {episode.key for episode in read_episodes(folder)}
         compared = {line["key"] for line in read_lines(folder, PROMPTS)}
-        self._episodes = [task for task in self._tasks() if task.key not in played]
+        self._episodes = [task for task in self._tasks() if task.name not in played]
         self._compare = [
             task for task in self._prompt_tasks() if task.cell.key(task.task) not in compared
         ]
@@ -177,14 +178,14 @@ class Run:
             skipped: dict[str, str] = {}
             # Python objects travel to the tasks; a cluster needs no shared folder.
             waiting = (
-                replace(task, purse=purse)
+                replace(task, purse=purse, key=os.environ.get("OPENAI_API_KEY", ""))
                 for task in self._episodes
                 if _name(task.cell) not in skipped
             )
             for outcome in on_ray.run(play_episode, waiting, cpus=share):
                 cell, played = outcome.task.cell, outcome.value
                 if played is None:
-                    writer.append(FAILURES, {"key": outcome.task.key, "error": outcome.error})
+                    writer.append(FAILURES, {"key": outcome.task.name, "error": outcome.error})
                     yield self._step(cell, error=outcome.error)
                 elif played.skipped:
                     if _name(cell) not in skipped:

@@ -9,7 +9,7 @@ import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -54,10 +54,12 @@ class EpisodeTask:
     agent: AgentOptions
     scorer: str = ""
     purse: Purse | None = None
+    key: str = field(default="", repr=False)
+    """The key of an endpoint. It travels with the task, and is written nowhere."""
 
     @property
-    def key(self) -> str:
-        """The key of the episode."""
+    def name(self) -> str:
+        """The key of the episode in its run."""
         return self.cell.key(self.task)
 
 
@@ -141,8 +143,7 @@ def play_episode(task: EpisodeTask) -> Played:
     """Play an episode with what this process has started already. Runs as a task on Ray."""
     cell = task.cell
     try:
-        key = task.purse.__reduce__()[1] if task.purse else None
-        model = _model(cell.backbone, cell.seed, task.agent, key)
+        model = _model(cell.backbone, cell.seed, task.agent, task.key, task.purse)
         player = Player(
             cell=cell,
             world=world(cell.environment),
@@ -198,7 +199,9 @@ def _scripted(spec: str, environment: str) -> Backbone:
 
 
 @functools.lru_cache(maxsize=4)
-def _model(spec: str, seed: int, agent: AgentOptions, purse: Any) -> ModelClient | None:
+def _model_of(
+    spec: str, seed: int, agent: AgentOptions, key: str, cap: tuple[float, Path | None] | None
+) -> ModelClient | None:
     """Return the client of a language model; None for agents that are none."""
     kind = spec.partition(":")[0]
     if kind not in ("openai", "llama"):
@@ -207,10 +210,18 @@ def _model(spec: str, seed: int, agent: AgentOptions, purse: Any) -> ModelClient
     if kind == "openai":
         own["base_url"] = agent.base_url or None
         own["prices"] = Prices(*agent.prices) if agent.prices else None
-        own["purse"] = Purse(purse[0], Path(purse[1])) if purse else None
+        own["api_key"] = key or None
+        own["purse"] = Purse(*cap) if cap else None
     made = backbone(spec, **own)
     assert isinstance(made, ModelClient)  # noqa: S101 - both kinds are
     return made
+
+
+def _model(
+    spec: str, seed: int, agent: AgentOptions, key: str, purse: Purse | None
+) -> ModelClient | None:
+    cap = (purse.max_dollars, purse.path) if purse else None
+    return _model_of(spec, seed, agent, key, cap)
 
 
 def _backbone(cell: Cell, model: ModelClient | None) -> Backbone:
