@@ -7,25 +7,20 @@ from typing import Any
 
 from agora.core.compression import Compression
 from agora.core.recall import TOOL_NAME
-from agora.core.renditions.markers import NOT_THE_USER, SIGNATURE
+from agora.core.renditions.markers import NOT_THE_USER
 from harness.histories import History
 
 TEXT_FORMATS = ("transcript",)
 
 _HINT = rf"(?:; {TOOL_NAME} shows one by its number)?"
-_SIGNED = rf"(?:{re.escape(SIGNATURE)})?"
 _LINE = r"\n\d+ [^\n]+"
 _CODE = r"(?:; it signs all it writes #[0-9a-f]{4}| #[0-9a-f]{4})?"
 _BY = rf"(?: by the context compressor(?:{NOT_THE_USER})?)?{_CODE}"
-_RUN = re.compile(
-    rf"\[(?:step (\d+)|steps (\d+)-(\d+)) elided{_BY}{_HINT}{_SIGNED}\]((?:{_LINE})*)"
-)
-_MASK = re.compile(rf"\[step (\d+) elided{_HINT}\](?: ([^\n]+))?")
+_RUN = re.compile(rf"\[(?:step (\d+)|steps (\d+)-(\d+)) elided{_BY}{_HINT}\]((?:{_LINE})*)")
 _NOTE = re.compile(
     rf"\[step (\d+): result elided(?: by the context compressor)?"
     rf"{_CODE}{_HINT}\](?: ([^\n]+))?"
 )
-_PAPER = re.compile(r"\[\.\.\. (\d+) step\(s\) elided \.\.\.\]")
 
 
 def with_observations(history: History, compression: Compression) -> tuple[str, set[int]]:
@@ -92,7 +87,7 @@ def markers_in_messages(history: History, compression: Compression) -> set[int]:
         for text, replaced in added_texts(before, after):
             markers = (_unframed(text, before) if replaced else text).split("\n\n")
             # Where nothing stood, a marker of the step itself is a mask, any other a run's.
-            own = _MASK.match(markers[0]) or _NOTE.match(markers[0])
+            own = _NOTE.match(markers[0])
             if replaced or (own and int(own[1]) == owner.get(position)):
                 assert position in owner, "a text outside of every step was replaced"
                 reported |= masked_step(markers.pop(0), owner[position], history)
@@ -100,11 +95,9 @@ def markers_in_messages(history: History, compression: Compression) -> set[int]:
                 reported |= named_steps(marker, history)
                 if users_words(after) and any(map(holds_text, compression.messages[:at])):
                     assert_tells_of_no_tool(marker, compression)
-            if markers and users_words(after) and not _PAPER.fullmatch(markers[0]):
+            if markers and users_words(after):
                 head = markers[0].partition("\n")[0]
-                assert SIGNATURE in head or NOT_THE_USER in head, (
-                    "a marker among the user's words is not signed"
-                )
+                assert NOT_THE_USER in head, "a marker among the user's words is not signed"
     return reported
 
 
@@ -155,9 +148,7 @@ def users_words(message: dict[str, Any]) -> bool:
 
 def masked_step(marker: str, owner: int, history: History) -> set[int]:
     """Return the step that the marker in place of a result names, once it is checked."""
-    if _PAPER.fullmatch(marker):
-        return set()
-    match = _MASK.fullmatch(marker) or _NOTE.fullmatch(marker)
+    match = _NOTE.fullmatch(marker)
     assert match is not None, f"{marker!r} is neither the caller's nor a marker"
     assert int(match[1]) == owner, "a marker names another step"
     assert_names_stand_in(told_names(match[2] or ""), owner, history)
@@ -248,9 +239,6 @@ def _is_text(block: Any) -> bool:
 
 def named_steps(marker: str, history: History) -> set[int]:
     """Return the steps that a run's marker names, once its grammar and its names are checked."""
-    paper = _PAPER.fullmatch(marker)
-    if paper:
-        return set()
     match = _RUN.fullmatch(marker)
     assert match is not None, f"{marker!r} does not match the grammar of markers"
     first, last = int(match[1] or match[2]), int(match[1] or match[3])
