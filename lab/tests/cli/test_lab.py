@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,6 @@ pytest.importorskip("bm25s", reason="WebShop needs the extra `environments`")
 pytest.importorskip("Stemmer", reason="WebShop needs the extra `environments`")
 pytest.importorskip("rapidfuzz", reason="WebShop needs the extra `environments`")
 
-from agora_lab import on_ray
 from agora_lab.cli.lab import lab
 from agora_lab.cli.label import label
 from agora_lab.envs.data import DataError, data_file
@@ -29,12 +27,6 @@ def run(*args: object) -> Result:
 
 def play(out: Path, *args: object) -> Result:
     return run("play", "--env", "webshop", "--tasks", 4, "--out", out, *args)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def ray() -> Iterator[None]:
-    with on_ray.connect(cpus=2):
-        yield
 
 
 def test_episodes_are_played_shown_resumed_and_reported(tmp_path: Path) -> None:

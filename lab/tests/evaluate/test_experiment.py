@@ -1,14 +1,12 @@
 """An experiment with an environment and an agent from outside, played as Ray tasks."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from lab.tests.evaluate.remembering import TASKS
 
-from agora_lab import on_ray
 from agora_lab.episodes import (
     Episode,
     RunError,
@@ -29,12 +27,6 @@ EXPERIMENT = Experiment(
     methods=("none", "floor", "random_step,keep_ratio=.5"),
     tasks=12,
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def ray() -> Iterator[None]:
-    with on_ray.connect(cpus=2):
-        yield
 
 
 def play(experiment: Experiment, folder: Path) -> Run:

@@ -7,18 +7,11 @@ import pytest
 from click.testing import CliRunner, Result
 from lab.tests.agents.provider import Provider
 
-from agora_lab import on_ray
 from agora_lab.cli.lab import lab
 from agora_lab.episodes import read_episodes, read_lines
 
 WORLD = "lab.tests.evaluate.remembering:WORLD"
 PRICES = ("--dollars-per-million", "2", "8")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def ray() -> Iterator[None]:
-    with on_ray.connect(cpus=2):
-        yield
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 from lab.tests.evaluate.test_experiment import EXPERIMENT, HERE
 
 from agora import PriceSheet
-from agora_lab import on_ray
 from agora_lab.cli.lab import lab
 from agora_lab.episodes import RunError
 from agora_lab.evaluate.audit import audit, refuse_trained_on
@@ -28,8 +27,7 @@ CELL = (f"{HERE}:WORLD", f"{HERE}:rememberer")
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    with on_ray.connect(cpus=2):
-        list(Run(EXPERIMENT, folder).play())
+    list(Run(EXPERIMENT, folder).play())
     return folder
 
 
