@@ -1,12 +1,16 @@
-"""A chat of an agent that acts by text, read as a task and the steps taken since."""
+"""An agent's chat read as fixed messages and steps.
 
-from collections.abc import Collection, Mapping, Sequence
+An agent acts by text or by tool calls. By text, a step is an assistant message and everything
+before the next one. With tool calls, a step is an assistant message that calls tools, and their
+results; what the user and the assistant say in between is fixed and always sent.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from agora.core.budget import Budget
-from agora.core.tokens import MESSAGE_TOKENS, EstimatedTokens, TokenCounter
+from agora import EstimatedTokens, TokenCounter
 from agora.paper import marker
 
 Message = Mapping[str, Any]
@@ -16,16 +20,19 @@ K_RECENT = 2
 """How many of the newest steps a floor keeps, as in the paper."""
 COUNTER: TokenCounter = EstimatedTokens()
 """The default token counter: AGORA's own."""
+_MESSAGE_TOKENS = 4
+_CALL_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatStep:
-    """What the agent said, and what it then observed."""
+    """What the agent did, and what it then observed."""
 
     number: int
     """Its number in the chat, from 1, as in AGORA."""
-    messages: tuple[Message, ...]
-    """The assistant's message and all messages before the next one, usually one from the user."""
+    start: int
+    end: int
+    """Its messages are `chat.messages[start:end]`; the first is the assistant's."""
     action: str
     observation: str
     tokens: int
@@ -33,17 +40,20 @@ class ChatStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chat:
-    """An agent's instructions and task, and its steps. The newest holds what it must act on."""
+    """An agent's messages and the steps in them. The newest step holds what it must act on."""
 
-    preamble: tuple[Message, ...]
-    """Everything before the first assistant message: instructions and task."""
-    preamble_tokens: int
+    messages: Messages
     steps: tuple[ChatStep, ...]
+    calls: bool
+    """Whether the agent acts by tool calls."""
+    tokens: int
+    """The whole prompt."""
+    counter: TokenCounter
 
     @property
-    def tokens(self) -> int:
-        """The whole prompt."""
-        return self.preamble_tokens + sum(step.tokens for step in self.steps)
+    def preamble(self) -> Messages:
+        """Everything before the first step: instructions and task."""
+        return self.messages[: self.steps[0].start] if self.steps else self.messages
 
     @property
     def task(self) -> str:
@@ -54,40 +64,73 @@ class Chat:
         """Return the numbers of the newest steps, which are kept; always at least one."""
         return range(max(1, len(self.steps) - max(k_recent, 1) + 1), len(self.steps) + 1)
 
-    def room(self, keep_ratio: float, k_recent: int = K_RECENT) -> int:
-        """Return the token budget of the shortened prompt, as `keep_ratio` defines it here.
+    def floor_tokens(self, k_recent: int = K_RECENT) -> int:
+        """Return the tokens of what every method with a floor sends."""
+        recent = self.floor(k_recent)
+        return self.tokens - sum(step.tokens for step in self.steps if step.number not in recent)
 
-        It is a share of the whole prompt, instructions included. A prompt whose floor
-        (preamble and newest steps) is large relative to the rest keeps the floor and
-        a fifth of the rest instead. This equals AGORA's own budget, so methods with
-        the same `keep_ratio` are compared at the same size.
+    def room(self, keep_ratio: float, share: float | None = None, k_recent: int = K_RECENT) -> int:
+        """Return the token budget of a shortened prompt.
+
+        `keep_ratio` is a share of the whole prompt, as in the paper. `share`, if given, is a
+        share of what lies outside the floor instead.
         """
-        floor = self.preamble_tokens + sum(self.steps[n - 1].tokens for n in self.floor(k_recent))
-        return Budget(keep_ratio=keep_ratio).of(self.tokens, floor=floor)
+        if share is None:
+            return int(keep_ratio * self.tokens)
+        floor = self.floor_tokens(k_recent)
+        return int(floor + share * (self.tokens - floor))
 
     def keep(self, numbers: Collection[int]) -> list[Message]:
         """Return the messages with only these steps, and the paper's marker in place of others.
 
-        A marker is appended to the message before the gap. If that message is not an
-        observation, the marker is a separate user message.
+        A marker is appended to the message before the gap, if that is an observation.
         """
-        messages = list(self.preamble)
-        run = 0
-        for step in self.steps:
-            if step.number not in numbers:
-                run += 1
+        return self.replaced({}, [s.number for s in self.steps if s.number not in numbers])
+
+    def replaced(self, changes: Mapping[int, Message], gone: Collection[int] = ()) -> list[Message]:
+        """Return the messages with some changed, by place, and without the steps in `gone`."""
+        messages: list[Message] = []
+        omitted = 0
+        starts = {step.start: step for step in self.steps if step.number in gone}
+        until = 0
+        for at, message in enumerate(self.messages):
+            if at in starts:
+                omitted += 1
+                until = starts[at].end
+            if at < until:
                 continue
-            if run:
-                append(messages, marker(run))
-                run = 0
-            messages += step.messages
-        if run:
-            append(messages, marker(run))
+            if omitted:
+                append(messages, marker(omitted))
+                omitted = 0
+            messages.append(changes.get(at, message))
+        if omitted:
+            append(messages, marker(omitted))
         return messages
+
+    def observations(self, step: ChatStep) -> Iterator[int]:
+        """Yield the places of a step's observations."""
+        role = "tool" if self.calls else "user"
+        for at in range(step.start + 1, step.end):
+            if self.messages[at].get("role") == role:
+                yield at
+
+    def masked(self, step: ChatStep, text: str) -> dict[int, Message]:
+        """Return a step's observations replaced by a text, by place, where that is shorter."""
+        least = self.counter.count(text)
+        return {
+            at: with_text(self.messages[at], text)
+            for at in self.observations(step)
+            if self.counter.count(text_of(self.messages[at])) > least
+        }
+
+    def saved(self, changes: Mapping[int, Message]) -> int:
+        """Return how many tokens shorter the prompt is with these messages changed."""
+        new = tokens_of(list(changes.values()), self.counter)
+        return tokens_of([self.messages[at] for at in changes], self.counter) - new
 
 
 def read(messages: Messages, counter: TokenCounter = COUNTER) -> Chat:
-    """Return the chat in `messages`. Any messages can be read.
+    """Read the chat in `messages`. Any messages can be read.
 
     >>> chat = read([
     ...     {"role": "system", "content": "You act in a house."},
@@ -98,29 +141,66 @@ def read(messages: Messages, counter: TokenCounter = COUNTER) -> Chat:
     >>> [(step.action, step.observation) for step in chat.steps]
     [('open box 1', 'In it: key 7.')]
     """
-    preamble, turns = split(messages)
-    steps = [_step(number, turn, counter) for number, turn in enumerate(turns, start=1)]
+    calls = any(message.get("tool_calls") for message in messages)
+    spans = list(_calling(messages) if calls else _acting(messages))
+    steps = tuple(
+        ChatStep(
+            number=number,
+            start=start,
+            end=end,
+            action=said(messages[start]),
+            observation="\n".join(text_of(message) for message in messages[start + 1 : end]),
+            tokens=tokens_of(messages[start:end], counter),
+        )
+        for number, (start, end) in enumerate(spans, start=1)
+    )
     return Chat(
-        preamble=preamble,
-        preamble_tokens=tokens_of(preamble, counter),
-        steps=tuple(steps),
+        messages=messages,
+        steps=steps,
+        calls=calls,
+        tokens=tokens_of(messages, counter),
+        counter=counter,
     )
 
 
-def split(messages: Messages) -> tuple[tuple[Message, ...], list[Messages]]:
-    """Return what comes before the first step, and the messages of each step.
-
-    A step is what the assistant said and everything before it spoke again.
-    """
+def _acting(messages: Messages) -> Iterator[tuple[int, int]]:
+    """Yield start and end of the steps of an agent that acts by text."""
     starts = [at for at, message in enumerate(messages) if message.get("role") == "assistant"]
-    first = starts[0] if starts else len(messages)
-    turns = [messages[start:end] for start, end in pairwise([*starts, len(messages)])]
-    return tuple(messages[:first]), turns
+    yield from pairwise([*starts, len(messages)])
 
 
-def tokens_of(messages: Sequence[Message], counter: TokenCounter = COUNTER) -> int:
-    """Return the token count of the messages."""
-    return sum(MESSAGE_TOKENS + counter.count(text_of(message)) for message in messages)
+def _calling(messages: Messages) -> Iterator[tuple[int, int]]:
+    """Yield start and end of the steps of an agent that calls tools."""
+    for start, message in enumerate(messages):
+        if message.get("tool_calls"):
+            end = start + 1
+            while end < len(messages) and messages[end].get("role") == "tool":
+                end += 1
+            yield start, end
+
+
+def split(messages: Messages) -> tuple[Messages, list[Messages]]:
+    """Return what comes before the first step, and the messages of each step of a text agent."""
+    spans = list(_acting(messages))
+    first = spans[0][0] if spans else len(messages)
+    return messages[:first], [messages[start:end] for start, end in spans]
+
+
+def tokens_of(messages: Messages, counter: TokenCounter = COUNTER) -> int:
+    """Count the tokens of messages, with those of their frames."""
+    return sum(
+        _MESSAGE_TOKENS
+        + _CALL_TOKENS * len(message.get("tool_calls") or ())
+        + counter.count(said(message))
+        for message in messages
+    )
+
+
+def said(message: Message) -> str:
+    """Return a message's text, then its tool calls, a line each."""
+    calls = [call["function"] for call in message.get("tool_calls") or ()]
+    lines = [text_of(message), *(f"{call['name']} {call['arguments']}" for call in calls)]
+    return "\n".join(line for line in lines if line)
 
 
 def text_of(message: Message) -> str:
@@ -140,19 +220,9 @@ def with_text(message: Message, text: str) -> Message:
 
 
 def append(messages: list[Message], text: str) -> None:
-    """Append text to the last message, or as a new one if that is not a user message."""
-    if messages and messages[-1].get("role") == "user":
+    """Append text to the last message if it is an observation, or as a new user message."""
+    if messages and messages[-1].get("role") in ("user", "tool"):
         own = text_of(messages[-1])
         messages[-1] = with_text(messages[-1], f"{own}\n\n{text}" if own else text)
     else:
         messages.append({"role": "user", "content": text})
-
-
-def _step(number: int, messages: Sequence[Message], counter: TokenCounter) -> ChatStep:
-    return ChatStep(
-        number=number,
-        messages=tuple(messages),
-        action=text_of(messages[0]),
-        observation="\n".join(text_of(message) for message in messages[1:]),
-        tokens=tokens_of(messages, counter),
-    )

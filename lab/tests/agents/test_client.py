@@ -45,6 +45,7 @@ def test_key_and_address_come_from_the_environment(monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
 
         made = backbone("openai:some-model")
+        assert isinstance(made, ModelClient)
         answer = made.answer(PROMPT)
         made.close()
 
@@ -253,9 +254,6 @@ class Parrot:
         from agora_lab.agents import Answer
 
         return Answer(text=self._word)
-
-    def close(self) -> None:
-        pass
 
 
 def test_a_backbone_from_outside_takes_one_file() -> None:

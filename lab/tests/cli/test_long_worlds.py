@@ -54,18 +54,17 @@ def test_a_long_conversation_is_played_gone_on_with_and_shown(world: str, tmp_pa
     assert first.moves[-2].answer in shown
 
 
-def test_forms_shorten_a_long_conversation_and_leave_lines(world: str, tmp_path: Path) -> None:
-    said = play(world, tmp_path, "--method", "agora_forms_worth", "--tasks", 1)
+def test_a_sliding_window_shortens_a_long_conversation_and_leaves_a_marker(
+    world: str, tmp_path: Path
+) -> None:
+    said = play(world, tmp_path, "--method", "sliding_window", "--tasks", 1)
     assert said.exit_code == 0, said.output
 
     [episode] = read_episodes(tmp_path)
 
     last = episode.moves[-1]
     assert last.tokens_sent < last.tokens_whole
-    assert (
-        "elided by the context compressor"
-        in run("show", tmp_path, episode.task, "--step", STEPS[world]).output
-    )
+    assert "step(s) elided" in run("show", tmp_path, episode.task, "--step", STEPS[world]).output
     reported = run("report", tmp_path)
     assert reported.exit_code == 0, reported.output
     assert world in reported.output

@@ -109,7 +109,7 @@ def house() -> Iterator[Chains]:
 
 
 def play(house: Chains, name: str = "none", *, steps: int | None = None) -> Episode:
-    options = {} if name == "none" else {"share": 0.25}
+    options = {} if name == "none" else {"share": 0.25, "schedule": "every_call"}
     player = Player(
         cell=Cell(environment="chains", backbone="reader", method=name),
         world=WORLD,
@@ -132,7 +132,7 @@ def test_the_reader_does_everything_when_everything_is_sent(house: Chains) -> No
 
 
 def test_a_shortened_conversation_goes_on(house: Chains) -> None:
-    episode = play(house, "agora_forms_worth", steps=60)
+    episode = play(house, "agora", steps=60)
 
     assert all(move.valid for move in episode.moves)
     assert episode.moves[-1].tokens_sent < episode.moves[-1].tokens_whole / 2

@@ -108,7 +108,9 @@ def test_the_environment_is_made_once(peer: Isolated, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [n for n in NAMES if n.startswith(("lang", "lite", "head"))])
+@pytest.mark.parametrize(
+    "name", [n for n in NAMES if n.startswith(("langchain", "litellm", "headroom"))]
+)
 def test_a_released_peer_keeps_instructions_task_and_pending_observation(name: str) -> None:
     chat = _chat(14)
     try:

@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -117,8 +118,8 @@ def test_the_code_of_a_credit_is_not_that_of_the_one_the_order_was_paid_with() -
 
 def test_what_stands_in_the_prompt_in_any_form_is_not_given_up() -> None:
     episode, script = played("validation-002")
-    settings = MethodSettings(observations="none", options={"share": 0.25})
-    forms = method("agora_forms_worth", settings)
+    options = {"share": 0.25, "schedule": "every_call"}
+    forms = method("agora", MethodSettings(observations="none", options=options))
     asked = 0
 
     request = 0
@@ -169,13 +170,13 @@ def test_to_any_text_there_is_an_answer(text: str, after: bool) -> None:
         ("floor", {}),
         ("observation_mask", {}),
         ("observation_mask_matched", {}),
-        ("floor_matched", {"share": 0.25}),
-        ("mask_results", {"share": 0.25}),
-        ("agora_forms_worth", {"share": 0.25}),
-        ("agora_paper", {}),
+        ("sliding_window", {"share": 0.25}),
+        ("commands_first", {"share": 0.25}),
+        ("agora", {"share": 0.25, "schedule": "every_call"}),
+        ("random_step", {}),
     ],
 )
-def test_no_method_takes_away_what_the_customer_said(name: str, options: dict[str, float]) -> None:
+def test_no_method_takes_away_what_the_customer_said(name: str, options: dict[str, Any]) -> None:
     episode, _ = played()
     messages = episode.conversation(60)
     scorer = "random" if name == "agora_paper" else None

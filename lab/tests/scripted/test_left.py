@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora import Budget, Compressor, Forms
+from agora import Budget, Compressor
 from agora.core.compression import Compression
 from agora.scorers import load_scorer
 from agora_lab.agents.base import content_text
@@ -39,13 +39,12 @@ def played() -> Episode:
 
 
 @cache
-def compressed(share: float, *, forms: bool = True) -> Compression:
+def compressed(share: float) -> Compression:
     """Return the conversation up to its end, with so much of it kept."""
     compressor = Compressor(
         schedule="every_call",
         min_tokens=0,
-        forms=Forms() if forms else None,
-        scorer=load_scorer("worth" if forms else "lexical"),
+        scorer=load_scorer("worth"),
         budget=Budget(keep_ratio=0.0, min_ratio=share),
     )
     messages = played().conversation(len(played().moves) - 1)
@@ -167,12 +166,9 @@ def test_every_note_in_place_of_a_result_is_read(share: float) -> None:
 
 
 @pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("forms", [True, False])
-def test_every_step_that_was_removed_is_counted_once(share: float, forms: bool) -> None:
-    found = compressed(share, forms=forms)
+def test_every_step_that_was_removed_is_counted_once(share: float) -> None:
+    found = compressed(share)
     removed = [one for one in found.decisions if one.form in ("line", "gone")]
-    if not forms:
-        removed = [one for one in found.decisions if one.outcome == "elided"]
 
     marks = [
         mark

@@ -45,10 +45,6 @@ class Backbone(Protocol):
         """Return the answer to these messages."""
         ...
 
-    def close(self) -> None:
-        """Release connections and processes."""
-        ...
-
 
 def prompt_text(messages: Messages) -> str:
     """Write messages as the text that scripted agents and text-level methods see.

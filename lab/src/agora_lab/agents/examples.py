@@ -27,10 +27,6 @@ class WithExamples:
         """Return the answer to the examples and these messages."""
         return self.backbone.answer(with_examples(messages, self.examples))
 
-    def close(self) -> None:
-        """Close the backbone."""
-        self.backbone.close()
-
 
 def with_examples(messages: Messages, examples: str) -> Messages:
     r"""Insert the examples as turns after the instructions.

@@ -6,6 +6,7 @@ again: only what is missing is computed.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agora.core.request import Observations
 from agora.core.tokens import TokenCounter
@@ -36,13 +37,13 @@ class Row:
 LAB_METHODS: dict[str, str] = {
     EVERYTHING: "none",
     # The newest steps with no room but the floor's.
-    FLOOR: "floor_matched",
-    "newest": "floor_matched",
-    "forms_now": "agora_forms_worth",
+    FLOOR: "sliding_window",
+    "newest": "sliding_window",
+    "forms_now": "agora",
     "commands_first": "commands_first",
-    "masking": "mask_results",
-    "langchain": "langchain_clear_tool_uses",
-    "litellm": "litellm_compress",
+    "masking": "observation_mask_matched",
+    "langchain": "langchain",
+    "litellm": "litellm",
 }
 GATE: tuple[Row, ...] = (Row(EVERYTHING, None), Row(FLOOR, None))
 """What decides whether an anchor can tell anything."""
@@ -112,5 +113,8 @@ def made(
     if row.method == EVERYTHING:
         return method("none")
     room = (row.keep or 0.0) if share is None else share
-    options = {"share": room, "observations": observations, "counter": counter}
-    return method(LAB_METHODS[row.method], MethodSettings(options=options))
+    options: dict[str, Any] = {"share": room, "counter": counter}
+    if row.method == "forms_now":
+        options["schedule"] = "every_call"
+    settings = MethodSettings(observations=observations, options=options)
+    return method(LAB_METHODS[row.method], settings)

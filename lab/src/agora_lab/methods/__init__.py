@@ -1,19 +1,16 @@
-"""Everything AGORA is compared with, including doing nothing; one file each."""
+"""Everything AGORA is compared with, including doing nothing: a file and a row each."""
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from agora import Forms
-from agora_lab.methods.base import Messages, Method, Shortened, SkipMethod
-
-if TYPE_CHECKING:
-    from agora.core.request import Observations
-    from agora.core.scorer import Scorer
+from agora_lab.methods.base import Messages, Method, MethodSettings, Shortened, SkipMethod
 
 __all__ = [
+    "ASKING",
     "NAMES",
+    "PAPER",
     "Messages",
     "Method",
     "MethodSettings",
@@ -25,60 +22,97 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MethodSettings:
-    """The settings of methods; each uses those it needs."""
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A method's class in a module of this package, and the options its name stands for."""
 
-    keep_ratio: float = 0.25
-    """How much to keep; see `Chat.room`."""
-    model: str | None = None
-    """The model that answers: for AGORA's prices, and for peers that count its tokens."""
-    scorer: "Scorer | str | None" = None
-    """AGORA's scorer, if not the default: an object, a name, or a bundle's folder."""
-    seed: int = 0
-    """For random choices."""
-    observations: "Observations" = "user"
-    """Which user messages are observations, for methods that ask: none where an agent calls
-    tools."""
+    module: str
+    kind: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters of the method's own class, by name."""
+    budgeted: bool = False
+    """Whether it is set to the `keep_ratio`."""
+    asks: bool = False
+    """Whether it asks a language model itself."""
+
+
+_ROWS = {
+    "none": _Row("none", "NoCompression"),
+    # The paper's baselines.
+    "truncate": _Row("truncate", "Truncate"),
+    "floor": _Row("floor", "Floor"),
+    "random_step": _Row("agora_paper", "AgoraPaper", {"scorer": "random"}, budgeted=True),
+    "observation_mask": _Row("observation_mask", "ObservationMask"),
+    "observation_mask_10": _Row("observation_mask", "ObservationMask", {"window": 10}),
+    "selective_context": _Row("selective_context", "SelectiveContext", budgeted=True),
+    "long_llmlingua": _Row("llmlingua", "LongLLMLingua", budgeted=True),
+    "llmlingua2": _Row("llmlingua", "LLMLingua2", budgeted=True),
+    "llmlingua2_retrained": _Row("llmlingua", "LLMLingua2", {"retrained": True}, budgeted=True),
+    "hiagent": _Row("hiagent", "HiAgent", asks=True),
+    "agentdiet": _Row("agentdiet", "AgentDiet", asks=True),
+    "acon": _Row("acon", "Acon", asks=True),
+    # The paper's method and its ablations. Without its scorer it is `floor`; with a random one,
+    # `random_step`.
+    "agora_paper": _Row("agora_paper", "AgoraPaper", budgeted=True),
+    "agora_no_floor": _Row("agora_paper", "AgoraPaper", {"k_recent": 0}, budgeted=True),
+    "agora_hard_labels": _Row("agora_paper", "AgoraPaper", {"hard": True}, budgeted=True),
+    # This library's default, and simple rules beside it.
+    "agora": _Row("agora", "Agora", budgeted=True),
+    "sliding_window": _Row("sliding_window", "SlidingWindow", budgeted=True),
+    "commands_first": _Row("commands_first", "CommandsFirst", budgeted=True),
+    "observation_mask_matched": _Row("observation_mask", "MatchedMask", budgeted=True),
+    # Released packages: with their own defaults, and set to the `keep_ratio`.
+    "langchain": _Row("langchain_clear", "LangChainClear"),
+    "langchain_matched": _Row(
+        "langchain_clear", "LangChainClear", {"matched": True}, budgeted=True
+    ),
+    "litellm": _Row("litellm_compress", "LiteLLMCompress"),
+    "litellm_matched": _Row(
+        "litellm_compress", "LiteLLMCompress", {"matched": True}, budgeted=True
+    ),
+    "headroom": _Row("headroom", "Headroom"),
+    "headroom_matched": _Row("headroom", "Headroom", {"matched": True}, budgeted=True),
+}
+NAMES = tuple(_ROWS)
+ASKING = tuple(name for name, row in _ROWS.items() if row.asks)
+"""Methods that ask a language model themselves."""
+PAPER = tuple(
+    name
+    for name in NAMES
+    if name not in ("observation_mask_10", "langchain", "litellm", "headroom")
+)
+"""What `agora lab paper` compares: the paper's methods, and ours and today's beside them."""
 
 
 def method(name: str, settings: MethodSettings | None = None) -> Method:
-    """Return the method with that name; its dependencies are imported only now.
+    """Make a method. Its dependencies are imported only now.
 
-    If a method has its own trigger or window, its plain name runs it as published
-    or released, and `NAME_matched` runs it at the `keep_ratio`.
+    Args:
+        name: One of `NAMES`, or `package.module:Class` for one of your own.
+        settings: What the comparison fixes.
 
     Raises:
-        ValueError: there is none with that name.
-        SkipMethod: it cannot run here; the message gives the reason.
+        ValueError: There is no method with that name.
+        SkipMethod: It cannot run here; the message gives the reason.
     """
-    if name not in _MAKERS:
-        raise ValueError(f"unknown method {name!r}; use one of {', '.join(NAMES)}")
-    made: Method = _MAKERS[name](settings or MethodSettings())
+    settings = settings or MethodSettings()
+    row = _row(name)
+    module = row.module if ":" in name else f"{__name__}.{row.module}"
+    made: Method = getattr(importlib.import_module(module), row.kind)(
+        settings, **{**row.options, **settings.options}
+    )
     return made
 
 
 def target_of(name: str, keep_ratio: float | None) -> float | None:
     """Return the target compression of a method at a `keep_ratio`, if it has one.
 
-    >>> target_of("agora", 0.25), target_of("floor", 0.25)
+    >>> target_of("agora_paper", 0.25), target_of("floor", 0.25)
     (4.0, None)
 
     Raises:
-        ValueError: there is no method with that name.
+        ValueError: There is no method with that name.
     """
-    if name not in _MAKERS:
-        raise ValueError(f"unknown method {name!r}; use one of {', '.join(NAMES)}")
-    budgeted = name.endswith("_matched") or name.startswith(_BUDGETED)
-    if not budgeted or not keep_ratio or name in _NO_BUDGET:
-        return None
-    return 1 / keep_ratio
-
-
-_BUDGETED = ("random_step", "agora")
-_NO_BUDGET = ("agora_paper_no_scorer",)
+    return 1 / keep_ratio if keep_ratio and _row(name).budgeted else None
 
 
 def close(made: Method) -> None:
@@ -88,94 +122,10 @@ def close(made: Method) -> None:
         end()
 
 
-def _make(module: str, kind: str, settings: MethodSettings, **own: Any) -> Any:
-    made = getattr(importlib.import_module(f"agora_lab.methods.{module}"), kind)
-    return made(**{**own, **settings.options})
-
-
-def _maker(
-    module: str, kind: str, *, matched: bool = True, **own: Any
-) -> Callable[[MethodSettings], Any]:
-    def make(settings: MethodSettings) -> Any:
-        ratio = {"keep_ratio": settings.keep_ratio} if matched else {}
-        return _make(module, kind, settings, **ratio, **own)
-
-    return make
-
-
-def _peer(module: str, kind: str, *, matched: bool) -> Callable[[MethodSettings], Any]:
-    def make(settings: MethodSettings) -> Any:
-        own: dict[str, Any] = {"keep_ratio": settings.keep_ratio} if matched else {}
-        if settings.model and module != "langchain_clear":
-            own["model"] = settings.model
-        return _make(module, kind, settings, **own)
-
-    return make
-
-
-def _agora(preset: str, *, scorer: str = "", **changed: Any) -> Callable[[MethodSettings], Any]:
-    """Return a maker of AGORA; `changed` are parameters of its compressor or of its budget."""
-
-    def make(settings: MethodSettings) -> Any:
-        found = importlib.import_module("agora_lab.methods.agora")
-        return found.made(
-            preset,
-            keep_ratio=settings.keep_ratio,
-            scorer=settings.scorer or scorer or None,
-            model=settings.model,
-            seed=settings.seed,
-            options={**changed, "observations": settings.observations, **settings.options},
-        )
-
-    return make
-
-
-def _in_place(kind: str) -> Callable[[MethodSettings], Any]:
-    def make(settings: MethodSettings) -> Any:
-        return _make("in_place", kind, settings, observations=settings.observations)
-
-    return make
-
-
-def _newest(settings: MethodSettings) -> Any:
-    own = {"keep_ratio": settings.keep_ratio, "observations": settings.observations}
-    return _make("in_place", "Newest", settings, **own)
-
-
-def _random(settings: MethodSettings) -> Any:
-    own = {"keep_ratio": settings.keep_ratio, "seed": settings.seed}
-    return _make("random_step", "RandomStep", settings, **own)
-
-
-_MAKERS: Mapping[str, Callable[[MethodSettings], Any]] = {
-    "none": _maker("none", "NoCompression", matched=False),
-    "floor": _maker("floor", "Floor", matched=False),
-    # The floor grown to the budget with the newest steps that fit: what a scorer has to beat at
-    # its own size.
-    "floor_matched": _newest,
-    "random_step": _random,
-    "observation_mask": _maker("observation_mask", "ObservationMask", matched=False, window=10),
-    "observation_mask_matched": _maker("observation_mask", "ObservationMask"),
-    "langchain_clear_tool_uses": _peer("langchain_clear", "LangChainClear", matched=False),
-    "langchain_clear_tool_uses_matched": _peer("langchain_clear", "LangChainClear", matched=True),
-    "litellm_compress": _peer("litellm_compress", "LiteLLMCompress", matched=False),
-    "litellm_compress_matched": _peer("litellm_compress", "LiteLLMCompress", matched=True),
-    "headroom": _peer("headroom", "Headroom", matched=False),
-    "headroom_matched": _peer("headroom", "Headroom", matched=True),
-    "agora_paper": _agora("paper"),
-    "agora": _agora("by_price"),
-    # The default's choice of what stays, made at every call whatever it costs.
-    "agora_forms_worth": _agora("every_call", scorer="worth", forms=Forms()),
-    # Ablations: one part of the paper's method removed or replaced, as in its table 3.
-    "agora_paper_no_floor": _agora("paper", k_recent=0),
-    "agora_paper_no_scorer": _agora("paper", scorer="recency", rho=0.0, theta_hi=1.0),
-    "agora_paper_random_scores": _agora("paper", scorer="random"),
-    # In place, for tool calls as for text; they take a share of what is outside the floor.
-    "mask_results": _in_place("MaskResults"),
-    "commands_first": _in_place("CommandsFirst"),
-}
-NAMES = tuple(_MAKERS)
-PAPER = ("none", "floor", "random_step", "observation_mask", "agora")
-"""The methods of `agora lab paper`."""
-ASKING: tuple[str, ...] = ()
-"""Methods that call a language model themselves."""
+def _row(name: str) -> _Row:
+    module, colon, kind = name.partition(":")
+    if colon:
+        return _Row(module, kind)
+    if name not in _ROWS:
+        raise ValueError(f"unknown method {name!r}; use one of {', '.join(NAMES)}")
+    return _ROWS[name]

@@ -1,14 +1,14 @@
-"""Doing nothing: the baseline for every other method."""
+"""Everything is sent."""
 
-from dataclasses import dataclass
-
-from agora_lab.methods.base import Messages, Shortened
+from agora_lab.methods.base import Messages, MethodSettings, Shortened
 
 
-@dataclass(frozen=True, slots=True)
 class NoCompression:
     """Sends the messages unchanged."""
 
+    def __init__(self, _settings: MethodSettings) -> None:
+        """Nothing is configurable."""
+
     def shorten(self, messages: Messages) -> Shortened:
-        """Return the messages unchanged."""
+        """Return the same messages."""
         return Shortened(messages=messages)

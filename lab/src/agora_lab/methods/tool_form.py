@@ -4,22 +4,34 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agora_lab.chats import Chat, ChatStep, Message, text_of, with_text
+from agora_lab.chats import Chat, Message, text_of, with_text
 
 TOOL = "act"
 
 
 def with_calls(chat: Chat) -> list[dict[str, Any]]:
-    """Return the messages with each step as a call of one tool and its result.
+    """Write each step as a call of one tool and its result.
 
-    This is the form in which peers that trim tool results expect them. The number
-    and order of messages do not change.
+    Peers that trim tool results expect this form. The number and order of messages do not change.
     """
-    written = [
+    if chat.calls:
+        return [dict(message) for message in chat.messages]
+    written: list[dict[str, Any]] = [
         {"role": str(message.get("role", "user")), "content": text_of(message)}
-        for message in chat.preamble
+        for message in chat.messages
     ]
-    return [*written, *(message for step in chat.steps for message in _call(step))]
+    for step in chat.steps:
+        if step.end == step.start + 1:
+            continue
+        key = f"step_{step.number}"
+        arguments = json.dumps({"action": step.action})
+        call = {"id": key, "type": "function", "function": {"name": TOOL, "arguments": arguments}}
+        written[step.start] = {"role": "assistant", "content": "", "tool_calls": [call]}
+        result = written[step.start + 1]["content"]
+        written[step.start + 1] = {"role": "tool", "tool_call_id": key, "content": result}
+        for at in range(step.start + 2, step.end):
+            written[at]["role"] = "user"
+    return written
 
 
 def without_calls(
@@ -28,27 +40,11 @@ def without_calls(
     """Return the chat's own messages, with the texts that a peer has changed.
 
     Raises:
-        ValueError: the number of contents and messages differs.
+        ValueError: The number of contents and messages differs.
     """
-    own = [*chat.preamble, *(message for step in chat.steps for message in step.messages)]
-    if len(contents) != len(own):
-        raise ValueError(f"{len(contents)} contents came back for {len(own)} messages")
+    if len(contents) != len(chat.messages):
+        raise ValueError(f"{len(contents)} contents came back for {len(chat.messages)} messages")
     return [
         message if content == old["content"] else with_text(message, text_of({"content": content}))
-        for message, content, old in zip(own, contents, before, strict=True)
-    ]
-
-
-def _call(step: ChatStep) -> list[dict[str, Any]]:
-    said, *observed = step.messages
-    if not observed:
-        return [{"role": "assistant", "content": text_of(said)}]
-    key = f"step_{step.number}"
-    arguments = json.dumps({"action": text_of(said)})
-    call = {"id": key, "type": "function", "function": {"name": TOOL, "arguments": arguments}}
-    result, *others = observed
-    return [
-        {"role": "assistant", "content": "", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": key, "content": text_of(result)},
-        *({"role": "user", "content": text_of(other)} for other in others),
+        for message, content, old in zip(chat.messages, contents, before, strict=True)
     ]

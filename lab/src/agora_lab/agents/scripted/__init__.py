@@ -40,9 +40,6 @@ class ReaderBackbone:
         """Return the reader's action; it is sure of it and costs nothing."""
         return Answer(text=self._reader.act(prompt_text(messages)))
 
-    def close(self) -> None:
-        """Nothing is open."""
-
 
 def claims(name: str, task: str) -> bool:
     """Tell whether a reader says that it can do a task at all.
