@@ -1,6 +1,5 @@
-"""Plans of made-up trajectories, a steady server to ask, and what a run of labelling wrote."""
+"""Plans of made-up trajectories, and a steady server to ask."""
 
-import hashlib
 import json
 import random
 import subprocess
@@ -11,17 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from agora import parse
 from agora_lab.label.cases import Case, from_trajectory
-from agora_lab.label.plan import PlanSettings, Summary, write_plan
+from agora_lab.label.plan import Plan, PlanSettings, write_plan
 
 _SEEN = ("a mug", "a lamp", "a book", "nothing", "a pen", "a newspaper")
 
 
 def toy_cases(count: int, steps: int = 12, words: int = 8) -> Iterator[Case]:
-    """Return trajectories of an agent that walks along shelves, all different."""
+    """Return different trajectories of an agent that walks along shelves."""
     chance = random.Random(0)
     for number in range(count):
         chat = [
@@ -38,15 +35,16 @@ def toy_cases(count: int, steps: int = 12, words: int = 8) -> Iterator[Case]:
             yield case
 
 
-def toy_plan(folder: Path, pairs: int, *, backbone: str = "steady", **given: Any) -> Summary:
-    """Write a plan of about so many pairs: 45 and 54 asks of each trajectory of 12 steps."""
-    settings = PlanSettings(**{"backbone": backbone, "samples": 4, **given})
-    return write_plan(folder, toy_cases(max(1, round(pairs / 45))), settings)
+def toy_plan(folder: Path, pairs: int, *, steps: int = 12, **settings: Any) -> Plan:
+    """Write a plan of at least so many pairs, from trajectories of so many steps."""
+    pairs_per_case = (steps - 3) * (steps - 2) // 2
+    cases = toy_cases(-(-pairs // pairs_per_case), steps)
+    return write_plan(folder, cases, PlanSettings(**{"backbone": "openai:steady", **settings}))
 
 
 @contextmanager
 def steady(latency_ms: float) -> Iterator[str]:
-    """Have a server on this machine; yield its address without `/v1`."""
+    """Run a server on this machine; yield its address without `/v1`."""
     command = [
         sys.executable,
         "-m",
@@ -66,14 +64,10 @@ def steady(latency_ms: float) -> Iterator[str]:
 def tally(address: str) -> dict[str, int]:
     """Return what a steady server counted."""
     with urllib.request.urlopen(f"{address}/tally") as answer:  # noqa: S310
-        found: dict[str, int] = json.load(answer)
-    return found
+        counts: dict[str, int] = json.load(answer)
+    return counts
 
 
-def answers_hash(folder: Path) -> tuple[int, int, str]:
-    """Return rows, distinct keys and a hash of all rows in the order of their keys."""
-    table = pq.read_table(folder / "answers").sort_by("key")
-    digest = hashlib.sha256()
-    for row in table.drop_columns(["attempts"]).to_pylist():
-        digest.update(json.dumps(row, sort_keys=True).encode())
-    return table.num_rows, len(set(table["key"].to_pylist())), digest.hexdigest()
+def fail_next(address: str, calls: int) -> None:
+    """Make the server refuse the next calls as one that is too busy does."""
+    urllib.request.urlopen(f"{address}/fail?next={calls}", data=b"{}").close()  # noqa: S310

@@ -39,7 +39,7 @@ def test_tasks_are_taken_only_as_there_is_room() -> None:
     outcomes = on_ray.run(square, tasks(), in_flight=4)
     next(outcomes)
     assert len(taken) == 4
-    outcomes.close()  # type: ignore[attr-defined]
+    outcomes.close()
 
 
 @pytest.mark.usefixtures("machine")

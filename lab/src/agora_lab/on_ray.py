@@ -12,7 +12,7 @@ in files, since Ray then runs the task again from the start.
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -143,7 +143,7 @@ def run(
     attempts: int = 3,
     in_flight: int | None = None,
     tick: Callable[[], None] | None = None,
-) -> Iterator[Outcome[T, R]]:
+) -> Generator[Outcome[T, R], None, None]:
     """Run the function on each task and yield the outcomes as they come.
 
     A task whose process or node is lost runs again. An exception of the function is an outcome:

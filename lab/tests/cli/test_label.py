@@ -3,8 +3,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 from lab.tests.label.making import episode
@@ -12,7 +10,7 @@ from lab.tests.test_labels import make_log
 
 from agora_lab.cli.label import label
 from agora_lab.envs.data import DataError, data_file
-from agora_lab.label.answers import Answered, answer_schema
+from agora_lab.label.answers import Answered, answers_file
 from agora_lab.label.plan import read_plan
 from agora_lab.labels import read_labels, read_trajectories
 
@@ -27,54 +25,44 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_plan(log: Path, out: Path, *args: object) -> Path:
-    said = run("plan", log, "--out", out, "--backbone", "gpt-4o", "--samples", 4, *args)
-    assert said.exit_code == 0, said.output
+    result = run("plan", log, "--out", out, "--backbone", "openai:gpt-4o", *args)
+    assert result.exit_code == 0, result.output
     return out
 
 
-def answer(plan: Path, out: Path, texts: Callable[[int, int], Sequence[str]]) -> Path:
+def answer(folder: Path, out: Path, texts: Callable[[int, bool], Sequence[str]]) -> Path:
     """Answer a whole plan as a run would."""
-    rows = [
-        asdict(
-            Answered(
-                key=ask.key,
-                kind=ask.kind,
-                case=ask.case,
-                anchor=ask.anchor,
-                candidate=ask.candidate,
-                texts=tuple(texts(ask.anchor, ask.candidate)) if ask.kind == "sample" else (),
-                logprob=-1.0 - ask.candidate % 3,
-                input_tokens=ask.prompt_tokens,
-                output_tokens=4,
-            )
-        )
-        for ask in read_plan(plan).asks()
-    ]
-    (out / "answers").mkdir(parents=True)
-    pq.write_table(
-        pa.Table.from_pylist(rows, schema=answer_schema()), out / "answers" / "a.parquet"
-    )
+    plan = read_plan(folder)
+    out.mkdir()
+    for shard in plan.shards():
+        with answers_file(out, shard).open("w") as file:
+            for ask in shard.asks(plan.settings):
+                answered = Answered(
+                    key=ask.key,
+                    anchor=ask.anchor,
+                    candidate=ask.candidate,
+                    whole=ask.whole,
+                    texts=tuple(texts(ask.candidate, ask.whole)),
+                    logprob=-1.0 if ask.whole else -3.0,
+                )
+                file.write(json.dumps(asdict(answered)) + "\n")
     return out
-
-
-BOTH = ("--kind", "counterfactual", "--kind", "likelihood")
 
 
 def test_a_plan_says_what_it_will_take(log: Path, tmp_path: Path) -> None:
-    said = run(
-        "plan", log, "--out", tmp_path / "plan", "--backbone", "gpt-4o", *BOTH,
-        "--prompt-rate", 60, "--output-rate", 9,
-    )  # fmt: skip
+    result = run("plan", log, "--out", tmp_path / "plan", "--backbone", "openai:gpt-4o")
 
-    assert said.exit_code == 0, said.output
-    for part in ("pairs (counterfactual and likelihood)", "calls", "prompt tokens", "$", "hours"):
-        assert part in said.output
+    assert result.exit_code == 0, result.output
+    for part in ("pairs of", "requests", "prompt tokens", "$"):
+        assert part in result.output
     plan = read_plan(tmp_path / "plan")
-    assert plan.settings.samples == 8
-    told = run("plan", log, "--out", tmp_path / "again", "--backbone", "gpt-4o", "--json", "-")
-    figures = json.loads(told.stdout)
-    assert figures["sheet"] == "gpt-4o"
+    assert (plan.settings.samples, plan.settings.temperature) == (8, 1.0)
+    again = run(
+        "plan", log, "--out", tmp_path / "again", "--backbone", "openai:gpt-4o", "--json", "-"
+    )
+    figures = json.loads(again.stdout)
     assert 0 < figures["dollars_with_caching"] <= figures["dollars"]
+    assert figures["asks"] == 2 * figures["pairs"]
 
 
 def test_fewer_trajectories_anchors_and_candidates_can_be_asked_for(
@@ -87,36 +75,46 @@ def test_fewer_trajectories_anchors_and_candidates_can_be_asked_for(
 
     plan = read_plan(few)
 
-    assert (plan.summary.trajectories, plan.summary.pairs, plan.summary.calls) == (3, 3, 6)
+    assert (plan.summary.trajectories, plan.summary.pairs, plan.summary.asks) == (3, 3, 6)
     assert plan.settings.stop == ("\n",)
 
 
-def test_labels_are_made_of_answers(log: Path, tmp_path: Path) -> None:
-    plan = make_plan(log, tmp_path / "plan", *BOTH)
-    out = answer(plan, tmp_path / "run", lambda anchor, without: ["go"] * 3 + [f"s{without % 2}"])
+@pytest.mark.parametrize(
+    ("options", "form", "value"),
+    [
+        ((), "soft", 0.25),
+        ((), "hard", 0.0),
+        (("--shared",), "soft", 0.25),
+        (("--kind", "likelihood"), "soft", 0.8647),
+    ],
+)
+def test_labels_are_made_of_answers(
+    log: Path, tmp_path: Path, options: tuple[str, ...], form: str, value: float
+) -> None:
+    plan = make_plan(log, tmp_path / "plan", *options)
+    out = answer(plan, tmp_path / "run", lambda _, whole: ["go"] * 3 + ["go" if whole else "look"])
+    file = tmp_path / "labels.parquet"
 
-    made = {}
-    for kind in ("counterfactual", "likelihood"):
-        file = tmp_path / f"{kind}.parquet"
-        said = run("make", plan, "--answers", out, "--out", file, "--kind", kind)
-        assert said.exit_code == 0, said.output
-        assert "mean label" in said.output
-        made[kind] = read_labels(file)
-        assert {data for data, _ in read_trajectories(file)} == {one.data for one in made[kind]}
+    result = run("make", plan, "--answers", out, "--out", file, "--form", form, "--json", "-")
 
-    pairs = read_plan(plan).summary.pairs
-    assert [len(labels) for labels in made.values()] == [pairs, pairs]
-    assert {one.label for one in made["counterfactual"]} == {0.0, 0.25}
+    assert result.exit_code == 0, result.output
+    labels = read_labels(file)
+    assert [one.label for one in labels] == pytest.approx([value] * len(labels), abs=1e-4)
+    assert {data for data, _ in read_trajectories(file)} == {one.data for one in labels}
+    figures = json.loads(result.stdout)
+    assert figures["pairs"] == len(labels) == read_plan(plan).summary.pairs
+    counterfactual = "likelihood" not in options
+    assert figures["soft_differs_from_hard"] == (len(labels) if counterfactual else 0)
 
 
 def test_what_two_plans_ask_of_one_trajectory_is_put_together(log: Path, tmp_path: Path) -> None:
     few = make_plan(log, tmp_path / "few", "--anchors", 1, "--candidates", 1)
     every = make_plan(log, tmp_path / "every")
-    out = answer(every, tmp_path / "run", lambda anchor, without: ["go"] * 4)
+    out = answer(every, tmp_path / "run", lambda *_: ["go"] * 4)
 
-    said = run("make", few, every, "--answers", out, "--out", tmp_path / "labels.parquet")
+    result = run("make", few, every, "--answers", out, "--out", tmp_path / "labels.parquet")
 
-    assert said.exit_code == 0, said.output
+    assert result.exit_code == 0, result.output
     assert len(read_labels(tmp_path / "labels.parquet")) == read_plan(every).summary.pairs
 
 
@@ -124,19 +122,19 @@ def test_a_plan_without_answers_makes_no_labels(log: Path, tmp_path: Path) -> No
     plan = make_plan(log, tmp_path / "plan")
     (tmp_path / "run").mkdir()
 
-    said = run("make", plan, "--answers", tmp_path / "run", "--out", tmp_path / "labels.parquet")
+    result = run("make", plan, "--answers", tmp_path / "run", "--out", tmp_path / "labels.parquet")
 
-    assert said.exit_code == 1
-    assert "no pair in these plans has answers" in said.output
+    assert result.exit_code == 1
+    assert "no pair of these plans has its answers" in result.output
 
 
 def test_a_plan_that_is_there_is_not_written_over(log: Path, tmp_path: Path) -> None:
     make_plan(log, tmp_path / "plan")
 
-    said = run("plan", log, "--out", tmp_path / "plan", "--backbone", "b")
+    result = run("plan", log, "--out", tmp_path / "plan", "--backbone", "scripted")
 
-    assert said.exit_code == 1
-    assert "already exists" in said.output
+    assert result.exit_code == 1
+    assert "already exists" in result.output
 
 
 @pytest.fixture
@@ -171,7 +169,7 @@ def test_a_played_run_is_planned_with_the_examples_of_its_world(
     plan = make_plan(played, tmp_path / "plan")
 
     # Without its examples the conversation has 14 messages.
-    assert len(next(iter(read_plan(plan).cases())).messages) > 14
+    assert len(next(iter(read_plan(plan).shards())).case.messages) > 14
 
 
 def test_tasks_of_the_test_split_are_not_labelled_unless_it_is_said(

@@ -8,7 +8,7 @@ import pytest
 from lab.harness.bookings import CODE, by_calls, by_text
 from lab.harness.tiny_judge import tiny_tokenizer
 
-from agora_lab.journal import BusyError
+from agora_lab.jsonl import BusyError
 from agora_lab.judge import rows as table
 from agora_lab.judge.anchors import Anchor, anchors_of
 from agora_lab.judge.likelihood import Scored

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from agora.core.trajectory import Call, Step, Trajectory, Utterance
+from agora_lab.agents import Answer, Messages
 from agora_lab.episodes import Cell, Episode, Move
 from agora_lab.label.cases import Case, from_trajectory
 
@@ -105,3 +106,19 @@ def episode(observations: Sequence[str], *, task: str = "t", environment: str = 
     )
     cell = Cell(environment=environment, backbone="reader", method="none")
     return Episode(cell=cell, task=task, system="s", opening="o", moves=moves, ended="steps")
+
+
+class Echo:
+    """A scripted agent that answers with the last message."""
+
+    def answer(self, messages: Messages) -> Answer:
+        return Answer(text=str(messages[-1]["content"]))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def echo(environment: str) -> Echo:
+    """Make the agent for any environment."""
+    assert environment == ""
+    return Echo()

@@ -1,4 +1,4 @@
-"""Progress of long commands: a bar, or a line a minute where there is no terminal."""
+"""Progress of long commands: a bar on a terminal, elsewhere a line now and then."""
 
 import sys
 import time
@@ -7,33 +7,21 @@ from contextlib import contextmanager
 
 import click
 
+_FIRST_SECONDS = 10.0
 _PLAIN_SECONDS = 60.0
-"""How often progress is printed when there is no terminal to draw a bar on."""
+"""The longest time between two lines where there is no terminal to draw a bar on."""
 
 
 @contextmanager
 def progress(
     total: int, done: int, *, what: str = "playing"
 ) -> Iterator[Callable[[int, str], None]]:
-    """Yield a function to call as work completes; draws a bar, or prints a line a minute."""
+    """Yield a function to call as work completes: with how much more is done, and a note."""
     from rich.console import Console
 
     console = Console(file=sys.stderr)
-    start = last = time.monotonic()
-    now = done
     if not console.is_terminal:
-
-        def report_progress(more: int, note: str) -> None:
-            nonlocal now, last
-            now += more
-            if time.monotonic() - last >= _PLAIN_SECONDS or now == total:
-                last = time.monotonic()
-                rate = (now - done) / max(1e-9, last - start)
-                left = (total - now) / max(1e-9, rate) / 60
-                said = f"{now:,} of {total:,}, {60 * rate:.0f}/min, {left:.0f} min left"
-                click.echo(f"{said}{f', {note}' if note else ''}", err=True)
-
-        yield report_progress
+        yield _lines(total, done, what)
         return
     from rich.progress import (
         BarColumn,
@@ -51,10 +39,37 @@ def progress(
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task(what, total=total, completed=done)
+    with Progress(*columns, console=console, transient=True) as bars:
+        bar = bars.add_task(what, total=total, completed=done)
 
         def draw(more: int, note: str) -> None:
-            progress.update(bar, advance=more, description=f"{what} {note}".strip())
+            bars.update(bar, advance=more, description=f"{what} {note}".strip())
 
         yield draw
+
+
+def _lines(total: int, done: int, what: str) -> Callable[[int, str], None]:
+    """Return a function that prints a line after 10 seconds, then at longer and longer intervals.
+
+    The first call and the end are lines too.
+    """
+    start = time.monotonic()
+    now = done
+    wait, due = _FIRST_SECONDS, start
+
+    def report(more: int, note: str) -> None:
+        nonlocal now, wait, due
+        now += more
+        moment = time.monotonic()
+        if moment < due and not (more and now >= total):
+            return
+        if moment > start + _FIRST_SECONDS:
+            wait = min(2 * wait, _PLAIN_SECONDS)
+        due = moment + wait
+        line = f"{what} {now:,} of {total:,}, {total - now:,} left"
+        if now > done and now < total:
+            minutes = (total - now) * (moment - start) / (now - done) / 60
+            line += f", about {minutes:,.0f} min" if minutes >= 1 else ", less than a minute"
+        click.echo(f"{line}{f', {note}' if note else ''}", err=True)
+
+    return report

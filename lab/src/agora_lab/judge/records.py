@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agora_lab.journal import Journal, read_lines
+from agora_lab.jsonl import append, open_lines, read_lines
 
 PLAN = "plan.json"
 ANCHORS = "anchors.jsonl"
@@ -82,19 +82,19 @@ class Run:
         """
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self._records = Journal(folder / RECORDS)
-        self._anchors = Journal(folder / ANCHORS)
+        self._records = open_lines(folder / RECORDS)
+        self._anchors = open_lines(folder / ANCHORS)
         self.measured = {one.key: one for one in read_measured(folder)}
         self.anchors = {one.anchor: one for one in read_anchors(folder)}
 
     def add(self, measured: Measured) -> None:
         """Write down what was measured."""
-        self._records.add(json.dumps(asdict(measured), ensure_ascii=False).encode())
+        append(self._records, asdict(measured))
         self.measured[measured.key] = measured
 
     def draw(self, anchor: DrawnAnchor) -> None:
         """Write down an anchor."""
-        self._anchors.add(json.dumps(asdict(anchor), ensure_ascii=False).encode())
+        append(self._anchors, asdict(anchor))
         self.anchors[anchor.anchor] = anchor
 
     def plan(self, plan: Mapping[str, Any]) -> None:
@@ -124,7 +124,7 @@ class Run:
 def read_measured(folder: Path) -> Iterator[Measured]:
     """Yield what was measured without an error, the latest under each key."""
     found: dict[tuple[str, str, float | None], Measured] = {}
-    for value in _values(folder / RECORDS):
+    for value in read_lines(folder / RECORDS):
         one = Measured(**{**value, "pieces": tuple(map(tuple, value["pieces"]))})
         if not one.error:
             found[one.key] = one
@@ -134,7 +134,7 @@ def read_measured(folder: Path) -> Iterator[Measured]:
 def read_anchors(folder: Path) -> Iterator[DrawnAnchor]:
     """Yield the anchors that were drawn, each as it was last written."""
     found: dict[str, DrawnAnchor] = {}
-    for value in _values(folder / ANCHORS):
+    for value in read_lines(folder / ANCHORS):
         found[value["anchor"]] = DrawnAnchor(**{**value, "needed": tuple(value["needed"])})
     yield from found.values()
 
@@ -154,12 +154,6 @@ def write_without_texts(run: Path, folder: Path) -> None:
     for name, values in ((ANCHORS, anchors), (RECORDS, rows)):
         lines = (json.dumps(value, separators=(",", ":")) + "\n" for value in values)
         (folder / name).write_text("".join(lines), encoding="utf-8")
-
-
-def _values(file: Path) -> Iterator[dict[str, Any]]:
-    if file.exists():
-        for line in read_lines(file):
-            yield json.loads(line)
 
 
 def safe(key: str) -> str:

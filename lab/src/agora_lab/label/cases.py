@@ -5,10 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import accumulate, groupby, pairwise
 
-from agora import parse
-from agora.core.floor import floor
-from agora.core.recall import recalled
-from agora.core.trajectory import Call, Result, Step, Trajectory, Utterance
+from agora import Step, Trajectory, parse
+from agora.core.trajectory import Call, Result, Utterance
 from agora_lab.agents.examples import with_examples
 from agora_lab.chats import split
 from agora_lab.episodes import Episode
@@ -42,10 +40,11 @@ class Case:
     """What labels are about: the trajectory as scorers see it, without examples."""
 
     def candidates(self, anchor: int, *, k_recent: int) -> list[int]:
-        """Return the numbers of the steps outside the floor before the action of a step."""
+        """Return the numbers of the past steps that may be left out before the action of a step."""
         past = self.whole.steps[: anchor - 1]
-        held = floor(past, k_recent=k_recent, recalled=recalled(past))
-        return [step.number for step in past if step.number not in held]
+        # The newest step holds the current observation, whatever `k_recent` is.
+        older = past[: len(past) - max(1, k_recent)]
+        return [step.number for step in older if step.removable and not step.fixed]
 
     def prompt(self, anchor: int, candidate: int = 0) -> list[Message]:
         """Return what is shown before the action of a step, without the candidate's messages.
