@@ -210,7 +210,7 @@ def run(
     """Ask a backbone the questions of PLAN. Stop it at any time; the same command resumes it.
 
     Each trajectory is a Ray task, on this machine or on a cluster whose nodes share the folder of
-    answers and know OPENAI_API_KEY. The exit code is 0 only if every question is answered.
+    answers. The endpoint's key is OPENAI_API_KEY here. The exit code is 0 only if every question is answered.
     """
     try:
         import os
@@ -223,6 +223,7 @@ def run(
         read = read_plan(plan)
         connection = Connection(
             base_url=base_url or os.environ.get("OPENAI_BASE_URL"),
+            api_key=os.environ.get("OPENAI_API_KEY", ""),
             concurrency=concurrency,
             max_dollars=max_dollars,
             prices=Prices(*dollars_per_million) if dollars_per_million else None,

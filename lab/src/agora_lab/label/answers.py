@@ -29,6 +29,8 @@ class Connection:
     """Where the backbone is and what may be spent: nothing that answers depend on."""
 
     base_url: str | None = None
+    api_key: str = field(default="", repr=False)
+    """It travels with the tasks and is written nowhere."""
     concurrency: int = 8
     """Requests in flight per shard."""
     max_dollars: float | None = None
@@ -222,6 +224,7 @@ def _backbone(
     return backbone(
         settings.backbone,
         base_url=connection.base_url,
+        api_key=connection.api_key or None,
         sampling=sampling,
         timeout_s=connection.timeout_s,
         max_retries=connection.max_retries,
