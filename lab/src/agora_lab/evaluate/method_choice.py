@@ -11,7 +11,13 @@ from typing import Any, Self
 from agora import AgoraError
 from agora_lab.methods import ASKING, NAMES, MethodSettings, target_of
 
-_OWN = {one.name for one in dataclasses.fields(MethodSettings)} - {"options", "seed"}
+_OWN = {one.name for one in dataclasses.fields(MethodSettings)} - {
+    "options",
+    "seed",
+    "llm",
+    "atom",
+    "observations",
+}
 
 
 class ExperimentError(AgoraError):
@@ -22,9 +28,9 @@ class ExperimentError(AgoraError):
 class MethodChoice:
     """A method and its settings.
 
-    >>> choice = MethodChoice.parse("floor_matched,keep_ratio=.5,share=.25")
+    >>> choice = MethodChoice.parse("observation_mask,keep_ratio=.5,window=3")
     >>> choice.method, choice.settings
-    ('floor_matched', {'keep_ratio': 0.5, 'options': {'share': 0.25}})
+    ('observation_mask', {'keep_ratio': 0.5, 'options': {'window': 3}})
     """
 
     method: str

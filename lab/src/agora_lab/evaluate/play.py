@@ -26,8 +26,8 @@ from agora_lab.methods import Method, MethodSettings, SkipMethod, method
 
 SCRIPTED = "scripted"
 """The environment's scripted agent."""
-AGORA = "agora_paper"
-"""The paper's method, and how its ablations' names begin."""
+SCORED = ("agora_paper", "agora_no_floor")
+"""The methods that use the experiment's scorer."""
 _COUNTER = EstimatedTokens()
 _CALL = re.compile(r"\w{1,80} \{.*\}", re.DOTALL)
 
@@ -149,7 +149,7 @@ def play_episode(task: EpisodeTask) -> Played:
             world=world(cell.environment),
             environment=_environment(cell.environment),
             backbone=_backbone(cell, model),
-            method=started_method(cell, task.scorer),
+            method=started_method(cell, task.scorer, model),
             steps=task.steps,
         )
         episode, timing = player.play(task.task)
@@ -231,23 +231,35 @@ def _backbone(cell: Cell, model: ModelClient | None) -> Backbone:
 
 
 @functools.lru_cache(maxsize=64)
-def _method(name: str, seed: int, observations: Any, scorer: str) -> Method:
+def _method(
+    name: str, environment: str, seed: int, scorer: str, model: ModelClient | None
+) -> Method:
     choice = MethodChoice.parse(name)
-    own = {"scorer": scorer} if scorer and choice.method.startswith(AGORA) else {}
+    own = {"scorer": scorer} if scorer and choice.method in SCORED else {}
     settings = MethodSettings(
-        **{"seed": seed, "observations": observations, **own, **choice.settings}
+        **{
+            "seed": seed,
+            "observations": "none" if world(environment).calls else "user",
+            "llm": model,
+            **own,
+            **choice.settings,
+        }
     )
     return method(choice.method, settings)
 
 
-def started_method(cell: Cell, scorer: str) -> Method:
+def started_method(cell: Cell, scorer: str, model: ModelClient | None = None) -> Method:
     """Return the method of a cell, started once in this process.
+
+    Args:
+        cell: Names the method and its environment.
+        scorer: The scorer of the paper's method, if it names none.
+        model: The language model that a method may ask.
 
     Raises:
         SkipMethod: The method cannot run here.
     """
-    observations = "none" if world(cell.environment).calls else "user"
-    return _method(cell.method, cell.seed, observations, scorer)
+    return _method(cell.method, cell.environment, cell.seed, scorer, model)
 
 
 class _Stopwatch:
