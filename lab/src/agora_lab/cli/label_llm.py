@@ -210,7 +210,8 @@ def run(
     """Ask a backbone the questions of PLAN. Stop it at any time; the same command resumes it.
 
     Each trajectory is a Ray task, on this machine or on a cluster whose nodes share the folder of
-    answers. The endpoint's key is OPENAI_API_KEY here. The exit code is 0 only if every question is answered.
+    answers. The endpoint's key is OPENAI_API_KEY here. The exit code is 0 only if every question is
+    answered.
     """
     try:
         import os
