@@ -2,15 +2,17 @@
 
     python -m benchmarks.truth_exam
 
-`benchmarks/truth/` has the lists: results of calls that failed and of calls that did not but look
-like it, tools and shell commands that change something and those that only read, from many fields
-and languages. They were written from the rules alone, without a look at the code, and read once
-when the rules were frozen. What came out then is in lab/notebook/2026-11.md;
-a rule that is changed after a
-look at these lists makes them examples, and a new exam needs new ones.
+`benchmarks/truth/` has two exams. `results.json` and `tools.json` are the older one. `fields.json`
+has 100 results and 60 calls from further fields (hospitals, logistics, CAD, laboratories, law,
+games, finance, devices, maps), each with the answer that is expected. A rule that is changed after
+a look at these lists makes them examples, and a new exam needs new ones.
+
+The lists that the rules may be tuned on, `outcomes.json` and `changes.json`, lie outside the tree:
+in `tools/truth` beside the folder that `AGORA_DATA` names. They are examined too if they are there.
 """
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,57 +20,102 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from agora.core.reading.actions import call_reads
-from agora.core.reading.observation import outcome
-from agora.core.trajectory import Call, Result
+from agora.core.actions import changes
+from agora.core.outcome import Outcome, outcome_of
+from agora.core.trajectory import Call, Result, Step
 
 _LISTS = Path(__file__).parent / "truth"
-_WELL = ("ok", "exit 0")
+_TUNED = Path(os.environ.get("AGORA_DATA", ".")).parent / "tools" / "truth"
+_FINE = ("ok", "exit 0")
 
 
-def _read(name: str) -> Any:
-    return json.loads((_LISTS / name).read_text(encoding="utf-8"))
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _outcomes(results: Sequence[tuple[str, str]]) -> dict[str, Outcome]:
+    return {name: outcome_of(Result(text)) for name, text in results}
 
 
 def _reads(name: str, arguments: object) -> bool:
-    return call_reads(Call(name, json.dumps(arguments, ensure_ascii=False)))
+    call = Call(name, json.dumps(arguments, ensure_ascii=False))
+    return not changes(Step(number=1, action="", observation="", tokens=9, calls=(call,)))
 
 
-def _shell_reads(command: str) -> bool:
-    return _reads("bash", {"command": command})
+def _print_results(
+    console: Console,
+    title: str,
+    failures: Sequence[tuple[str, str]],
+    others: Sequence[tuple[str, str]],
+) -> None:
+    failed, fine = _outcomes(failures), _outcomes(others)
+    wrong = [name for name, outcome in failed.items() if outcome.status in _FINE]
+    blamed = [name for name, outcome in fine.items() if outcome.failed]
+    named = sum(outcome.failed for outcome in failed.values())
+    table = Table("results", "count", "of these", title=title)
+    table.add_row("failures called fine", f"{len(failed):,}", f"{len(wrong):,}")
+    table.add_row("failures named as such", f"{len(failed):,}", f"{named:,}")
+    table.add_row("others called failures", f"{len(fine):,}", f"{len(blamed):,}")
+    console.print(table)
+    _print_names(console, (("called fine", wrong), ("called failures", blamed)))
+
+
+def _print_tools(
+    console: Console,
+    title: str,
+    changing: Sequence[tuple[str, object]],
+    reading: Sequence[tuple[str, object]],
+) -> None:
+    wrong = [f"{name} {arguments}" for name, arguments in changing if _reads(name, arguments)]
+    known = sum(_reads(name, arguments) for name, arguments in reading)
+    table = Table("calls and commands", "count", "of these", title=title)
+    table.add_row("changes taken for reads", f"{len(changing):,}", f"{len(wrong):,}")
+    table.add_row("reads known as reads", f"{len(reading):,}", f"{known:,}")
+    console.print(table)
+    _print_names(console, (("taken for reads", wrong),))
+
+
+def _print_names(console: Console, lists: Sequence[tuple[str, Sequence[str]]]) -> None:
+    for title, names in lists:
+        if names:
+            console.print(f"{title}: {', '.join(names)}", markup=False)
+
+
+def _shell(commands: Sequence[str]) -> list[tuple[str, object]]:
+    return [("bash", {"command": command}) for command in commands]
 
 
 def main() -> None:
     """Print each figure, and what is wrong by name."""
-    results, tools = _read("results.json"), _read("tools.json")
-    failures = {name: outcome(Result(text)) for name, text in results["failures"].items()}
-    successes = {name: outcome(Result(text)) for name, text in results["successes"].items()}
-    well = [name for name, went in failures.items() if went.said in _WELL]
-    failed = [name for name, went in successes.items() if went.failed]
-    forgotten = [name for name, given in tools["tool_changes"] if _reads(name, given)]
-    forgotten += [command for command in tools["shell_changes"] if _shell_reads(command)]
-    known = sum(_reads(name, given) for name, given in tools["tool_reads"])
-    known += sum(map(_shell_reads, tools["shell_reads"]))
-
-    table = Table("of", "count", "wrong or known", title="Lists read once")
-    rows: Sequence[tuple[str, int, str]] = (
-        ("failures said to have gone well", len(failures), str(len(well))),
-        ("failures named as such", len(failures), str(sum(o.failed for o in failures.values()))),
-        ("successes said to have failed", len(successes), str(len(failed))),
-        (
-            "changes taken for reads",
-            len(tools["tool_changes"]) + len(tools["shell_changes"]),
-            str(len(forgotten)),
-        ),
-        ("reads known as reads", len(tools["tool_reads"]) + len(tools["shell_reads"]), str(known)),
-    )
-    for what, count, found in rows:
-        table.add_row(what, f"{count:,}", found)
     console = Console()
-    console.print(table)
-    for title, names in (("well", well), ("failed", failed), ("forgotten", forgotten)):
-        if names:
-            console.print(f"{title}: {', '.join(names)}", markup=False)
+    for title, folder, results, tools in (
+        ("The exam", _LISTS, "results.json", "tools.json"),
+        ("The lists that rules are tuned on", _TUNED, "outcomes.json", "changes.json"),
+    ):
+        if not (folder / results).is_file():
+            console.print(f"{title}: not found in {folder}; set AGORA_DATA", markup=False)
+            continue
+        outcomes, calls = _read(folder / results), _read(folder / tools)
+        _print_results(
+            console, title, [*outcomes["failures"].items()], [*outcomes["successes"].items()]
+        )
+        _print_tools(
+            console,
+            title,
+            [*_shell(calls["shell_changes"]), *calls["tool_changes"]],
+            [*_shell(calls["shell_reads"]), *calls["tool_reads"]],
+        )
+
+    fields = _read(_LISTS / "fields.json")
+    answers: dict[str, list[tuple[str, str]]] = {"failure": [], "success": [], "neutral": []}
+    for name, answer, text in fields["results"]:
+        answers[answer].append((name, text))
+    title = "Further fields"
+    _print_results(console, title, answers["failure"], [*answers["success"], *answers["neutral"]])
+    by_effect: dict[str, list[tuple[str, object]]] = {"changes": [], "reads": []}
+    for name, arguments, effect in fields["tools"]:
+        by_effect[effect].append((name, arguments))
+    _print_tools(console, title, by_effect["changes"], by_effect["reads"])
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import agora
 from agora import Budget, Compressor, Forms, StepWorth
+from agora.core.actions import command_of
 from agora.core.compression import Rung
 from agora.core.past import Past
-from agora.core.reading.actions import fenced
 from agora.core.renditions.markers import code_of
 from agora.core.trajectory import Anchor, Step
 from agora.errors import SettingError
@@ -355,6 +355,6 @@ def test_a_script_may_be_told_word_for_word_in_its_line() -> None:
         decision.number
         for decision in found.decisions
         if decision.form == "line"
-        and json.dumps(fenced(messages[2 * decision.number - 1]["content"])) in prompt
+        and json.dumps(command_of(messages[2 * decision.number - 1]["content"])) in prompt
     ]
     assert len(told) > 5

@@ -26,6 +26,7 @@ from agora.bound_thinking import (
     remove_unheld,
     remove_until,
 )
+from agora.core.actions import Tools
 from agora.core.budget import Budget
 from agora.core.compression import (
     Compression,
@@ -39,7 +40,6 @@ from agora.core.compression import (
 from agora.core.floor import floor, kept_by_tool
 from agora.core.past import Past
 from agora.core.prices import PriceSheet, sheet_for
-from agora.core.reading.actions import Tools
 from agora.core.recall import recalled
 from agora.core.renditions.draft import Forms
 from agora.core.renditions.markers import FormMarkers, Markers, code_of

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agora.core.actions import NO_TOOLS, Tools
 from agora.core.past import Past
-from agora.core.reading.actions import NO_TOOLS, Tools
 from agora.core.renditions.draft import Forms
 from agora.core.renditions.markers import FormMarkers
 from agora.core.selection.plan import Plan, plan

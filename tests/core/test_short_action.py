@@ -5,13 +5,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agora.core.reading.actions import Tools, changes
-from agora.core.reading.observation import outcome
+from agora.core.actions import Tools
 from agora.core.renditions.short_action import (
     short_action,
     verbatim_action,
 )
-from agora.core.trajectory import Call, Result, Step
+from agora.core.trajectory import Call, Step
 
 
 def called(name: str, arguments: object = None, *, observation: str = "") -> Step:
@@ -116,87 +115,6 @@ def test_every_word_of_a_deed_stands_in_the_action(said: str, arguments: dict[st
         assert word in source
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("book_reservation", {}),
-        ("updateOrder", {}),
-        ("return_delivered_order_items", {}),
-        ("str_replace_editor", {"command": "str_replace", "path": "a.py"}),
-        ("bash", {"command": "sed -i s/a/b/ x.py"}),
-        ("bash", {"command": "echo hi > out.txt"}),
-        ("bash", {"command": "git commit -m done"}),
-        ("bash", {"command": "pip install -q numpy"}),
-        ("execute_bash", {"command": "rm -rf build"}),
-        ("run_command", {"command": "cd x && mv a b"}),
-        ("python", {"code": "open('a.txt', 'w').write('x')"}),
-        ("apply_patch", "*** Update File: a.py"),
-        ("bash", {"command": "python run.py 2>&1 | head"}),
-        ("frobnicate", {}),
-    ],
-)
-def test_a_step_that_changes_something_is_seen(name: str, arguments: object) -> None:
-    assert changes(called(name, arguments))
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("get_order_updates", {}),
-        ("search_flights", {}),
-        ("think", {}),
-        ("str_replace_editor", {"command": "view", "path": "a.py"}),
-        ("bash", {"command": "grep -rn key . 2>/dev/null"}),
-        ("bash", {"command": "python -m pytest -q 2>&1 | head"}),
-        ("execute_bash", {"command": "ls -l"}),
-        ("bash", {"command": "git log --oneline"}),
-    ],
-)
-def test_a_step_that_only_reads_is_not_taken_for_one_that_changes(
-    name: str, arguments: object
-) -> None:
-    assert not changes(called(name, arguments))
-    assert changes(called(name, arguments), Tools(changing=[name]))
-
-
-def test_what_is_done_by_text_is_judged_by_its_first_word_or_its_command() -> None:
-    assert changes(spoken("put apple 1 in/on shelf 2"))
-    assert changes(spoken("buy[now]"))
-    assert changes(spoken("```bash\nrm -r x\n```"))
-    assert changes(spoken("go to shelf 2"))
-    assert not changes(spoken("look at shelf 2"))
-
-
-@pytest.mark.parametrize(
-    ("observation", "how"),
-    [
-        ("<returncode>0</returncode>\n<output>\nError\n</output>", "exit 0"),
-        ("<returncode>2</returncode>\n<output>\n</output>", "exit 2"),
-        ("exitcode: 1 (execution failed)", "exit 1"),
-        ("listing\n[exit code: 127]", "exit 127"),
-        ("Error: no such user", "error"),
-        ('{"error": "no such user"}', "error"),
-        ('{"error": null, "id": 7}', ""),
-        ('{"success": false}', "error"),
-        ('Traceback (most recent call last):\n  File "a.py", line 1\nValueError: x', "error"),
-        ("text\nValueError: x", ""),
-        ("fine", ""),
-    ],
-)
-def test_how_a_call_went_is_told_from_what_came_back(observation: str, how: str) -> None:
-    assert outcome(Result(observation)).said == how
-
-
-def test_a_result_that_the_format_calls_an_error_is_one() -> None:
-    assert outcome(Result("fine", failed=True)) == ("error", "fine")
-
-
-def test_where_nothing_tells_how_a_call_went_nothing_is_said() -> None:
-    assert outcome(Result("You see a key.")).said == ""
-    assert outcome(Result("Nothing happens.")).said == ""
-    assert outcome(Result("You see a key.", failed=False)).said == ""
-
-
 @given(st.text(max_size=300).filter(lambda text: "```" not in text and text.strip()))
 @example('"ls\\nls"')
 def test_a_command_that_is_told_word_for_word_can_be_read_back(command: str) -> None:
@@ -223,31 +141,3 @@ def test_a_command_that_is_told_word_for_word_can_be_read_back(command: str) -> 
 )
 def test_where_it_is_not_sure_which_the_command_is_none_is_told_word_for_word(action: str) -> None:
     assert verbatim_action(spoken(action)) is None
-
-
-@pytest.mark.parametrize(
-    ("command", "changed"),
-    [
-        ("SELECT name FROM museum WHERE opening_year > 2011", False),
-        ("with old as (select 1 where 2 > 1) select * from old", False),
-        ("SELECT 1; DROP TABLE museum", True),
-        ("delete from museum where year > 2011", True),
-        ("echo SELECT > query.sql", True),
-    ],
-)
-def test_a_query_with_a_greater_sign_writes_no_file(command: str, changed: bool) -> None:
-    assert changes(spoken(command)) is changed
-    assert changes(called("execute_sql", {"query": command})) is changed
-
-
-def test_a_step_of_which_one_call_changes_something_is_a_change() -> None:
-    get, cancel = Call("get_order", "{}"), Call("cancel_order", "{}")
-
-    for calls, changed in (
-        ((get, cancel), True),
-        ((cancel, get), True),
-        ((cancel, cancel), True),
-        ((get, get), False),
-    ):
-        step = Step(number=1, action="", observation="", tokens=9, calls=calls)
-        assert changes(step) is changed

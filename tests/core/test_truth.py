@@ -242,8 +242,8 @@ def spans_of(said: str, result: Result) -> Iterator[str]:
         yield said.removeprefix("(empty)").removeprefix('"').removesuffix('"')
         return
     went = outcome(result)
-    assert said.startswith(went.said)
-    rest = said[len(went.said) :].removesuffix("(empty)").strip()
+    assert said.startswith(went.status)
+    rest = said[len(went.status) :].removesuffix("(empty)").strip()
     if went.reason:
         assert rest.startswith(f'"{went.reason}"')
         yield from went.reason.split(CUT)
@@ -328,7 +328,7 @@ def check_joined(value: Any) -> None:
     for (said,) in said_of(result):
         if said == brief(result.text):
             continue
-        rest = said.removeprefix(went.said).lstrip()
+        rest = said.removeprefix(went.status).lstrip()
         rest = rest.removeprefix(f'"{went.reason}"') if went.reason else rest
         for group in rest.split("; "):
             if pairs_in(group):
@@ -510,7 +510,7 @@ def test_the_order_of_keys_that_say_the_same_changes_no_outcome(value: Any, seed
 
 @pytest.mark.parametrize("after", ["[Command finished with exit code 1]", "fatal: no repository"])
 def test_what_follows_an_object_is_read_for_the_outcome_too(after: str) -> None:
-    assert outcome(Result(f'{{"exit_code": 0}}\n{after}')).said != "exit 0"
+    assert outcome(Result(f'{{"exit_code": 0}}\n{after}')).status != "exit 0"
 
 
 # (g) Different calls.

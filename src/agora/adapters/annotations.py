@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard
 
-from agora.core.reading.actions import Tools
+from agora.core.actions import Tools
 from agora.core.request import Request
 
 TOOL_LIST = "mcp_list_tools"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
-from agora.core.reading.actions import NO_TOOLS, Tools, changes
+from agora.core.actions import NO_TOOLS, Tools, changes
 from agora.core.reading.vocabulary import bare_name, word_set
 from agora.core.trajectory import Step
 

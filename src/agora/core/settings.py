@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from agora.core.reading.actions import Tools
+from agora.core.actions import Tools
 from agora.errors import SettingError
 
 SCHEDULES = ("by_price", "every_call", "never")

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 
-from agora.core.reading.actions import used_by
 from agora.core.reading.names import names_in
-from agora.core.trajectory import Trajectory
+from agora.core.trajectory import Step, Trajectory
 
 _SIGNS = str.maketrans('=;"', "   ")
 """What stands around the names of a line."""
+
+
+def used_by(step: Step) -> dict[str, None]:
+    """Return the names in an action: in its arguments, or else in its text."""
+    return dict.fromkeys(names_in("\n".join(c.arguments for c in step.calls) or step.action))
 
 
 class Needs:

@@ -14,9 +14,15 @@ from typing import NamedTuple
 
 from agora.core.memo import Store
 from agora.core.past import Past
-from agora.core.reading.counted import first_names, kind_of_name, names_of, shape, words_of
+from agora.core.reading.counted import (
+    first_names,
+    kind_of_name,
+    names_of,
+    shape,
+    tells_an_error,
+    words_of,
+)
 from agora.core.reading.observation import MOST_NAMES, observe
-from agora.core.reading.outcome import tells_an_error
 from agora.core.reading.vocabulary import word_list, word_set
 from agora.core.trajectory import Step
 from agora.scorers.atoms import act

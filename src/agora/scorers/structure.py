@@ -15,8 +15,14 @@ from typing import NamedTuple
 
 from agora.core.memo import Memo, Store
 from agora.core.reading import READ_CHARACTERS
-from agora.core.reading.counted import first_names, kind_of_name, names_of, shape, words_of
-from agora.core.reading.outcome import tells_an_error
+from agora.core.reading.counted import (
+    first_names,
+    kind_of_name,
+    names_of,
+    shape,
+    tells_an_error,
+    words_of,
+)
 from agora.core.reading.vocabulary import word_list
 from agora.core.trajectory import Anchor, Step
 from agora.scorers.atoms import act

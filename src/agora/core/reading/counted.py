@@ -9,6 +9,7 @@ from sys import intern
 
 from agora.core.reading import READ_CHARACTERS
 from agora.core.reading.names import first_identifiers, listed, weight
+from agora.core.reading.vocabulary import word_list
 
 _LEAST_WEIGHT = 0.5
 """Plain words and names of people are counted too often to be worth their time (lab/notebook)."""
@@ -81,3 +82,13 @@ def _runs(signs: str) -> str:
         while twice in signs:
             signs = signs.replace(twice, once)
     return signs
+
+
+_ERRORS = word_list("outcome", "errors")
+_ERROR_CHARACTERS = 300
+
+
+def tells_an_error(observation: str) -> int:
+    """Return 1 if an observation begins like an error, otherwise 0: a feature of worth."""
+    beginning = observation[:_ERROR_CHARACTERS].lower()
+    return int(any(map(beginning.__contains__, _ERRORS)))

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 
 from agora.core.reading import READ_OF_AN_ACTION
-from agora.core.reading.actions import action_text
 from agora.core.reading.observation import observe
 from agora.core.reading.records import Fact
 from agora.core.reading.things import Shown, phrases
@@ -24,6 +23,11 @@ USED = 0.95
 """What one weighs that an action names: where it stood may be shown by nothing any more."""
 _RECORDS = 1_000
 """Where the records of things begin, behind those of other facts."""
+
+
+def action_text(step: Step, *, characters: int) -> str:
+    """Return what a step said and gave to its calls, up to so many characters."""
+    return "\n".join([step.action, *[call.arguments for call in step.calls]])[:characters]
 
 
 def spoken_of(steps: Sequence[Step], said: Set[str]) -> Mapping[int, Sequence[Fact]]:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from agora.core.memo import Memo
+from agora.core.outcome import Outcome, outcome_of
 from agora.core.reading.counted import first_names, words_of
-from agora.core.reading.outcome import Outcome, outcome_of, reason_in
 from agora.core.reading.records import Fact, facts_in
 from agora.core.reading.things import Shown, things_in
 from agora.core.reading.values import Values, values_in
@@ -32,7 +32,7 @@ class Observation:
     @cached_property
     def outcome(self) -> Outcome:
         """What it says of how it went."""
-        return outcome_of(self.text, self._data)
+        return outcome_of(Result(self.text))
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
@@ -72,9 +72,6 @@ def outcome(result: Result) -> Outcome:
     """Return how a call went: as the wire format says, or else as its result does.
 
     >>> outcome(Result('{"error": "no such user"}'))
-    Outcome(said='error', reason='no such user')
+    Outcome(status='error', reason='no such user')
     """
-    said = observe(result.text).outcome
-    if result.failed and not said.failed:
-        return Outcome("error", reason_in(result.text))
-    return said
+    return outcome_of(result) if result.failed else observe(result.text).outcome

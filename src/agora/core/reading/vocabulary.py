@@ -15,7 +15,7 @@ def _tables() -> dict[str, Any]:
 def word_set(table: str, name: str) -> frozenset[str]:
     """Return a list of words as a set.
 
-    >>> "cancel" in word_set("actions", "changes")
+    >>> "def" in word_set("names", "defines")
     True
     """
     return frozenset(word_list(table, name))
@@ -34,8 +34,3 @@ def bare_name(name: str) -> str:
     ('iserror', 'todowrite')
     """
     return "".join(filter(str.isalnum, name)).lower()
-
-
-def word_map(table: str, name: str) -> dict[str, frozenset[str]]:
-    """Return a list of words for each word: a row a key, as a table of the file."""
-    return {key: frozenset(words.split()) for key, words in _tables()[table][name].items()}

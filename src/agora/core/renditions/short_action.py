@@ -5,9 +5,9 @@ import re
 import shlex
 from dataclasses import dataclass
 
+from agora.core.actions import NO_TOOLS, Tools, command_of, only_command, reads_only
 from agora.core.memo import Memo
 from agora.core.reading import READ_OF_AN_ACTION
-from agora.core.reading.actions import NO_TOOLS, Tools, call_reads, fenced, only_command
 from agora.core.reading.cutting import CUT, cut, printable, quoted
 from agora.core.reading.literals import Number
 from agora.core.reading.names import listed, plain_name, reads_as_orders
@@ -67,13 +67,13 @@ def short_action(step: Step, tools: Tools = NO_TOOLS) -> ShortAction:
     '… ls -l'
     """
     if not step.calls:
-        text = fenced(step.action)
+        text = command_of(step.action)
         said = _shortened(text, whole=text == step.action)
         return ShortAction(said.text, said.whole, (said.text,))
     found = [_call(f"{call.name}\n{call.arguments}") for call in step.calls]
     # Calls that only read may be counted; one that changes something is always told.
     calls = [
-        one.text if at < _MOST_CALLS or not call_reads(call, tools) else ""
+        one.text if at < _MOST_CALLS or not reads_only(call, tools) else ""
         for at, (call, one) in enumerate(zip(step.calls, found, strict=True))
     ]
     text = "; ".join([call for call in calls if call])

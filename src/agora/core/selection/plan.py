@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from agora.core.actions import NO_TOOLS, Tools, changes
 from agora.core.compression import Decision
+from agora.core.outcome import Outcome
 from agora.core.past import Past
 from agora.core.reading import READ_OF_AN_ACTION
-from agora.core.reading.actions import NO_TOOLS, Tools, action_text, changes
-from agora.core.reading.mentions import USED, spoken_of
+from agora.core.reading.mentions import USED, action_text, spoken_of
 from agora.core.reading.names import all_names
 from agora.core.reading.observation import observe, outcome
-from agora.core.reading.outcome import Outcome
 from agora.core.reading.records import Fact, codes_in
 from agora.core.reading.things import phrases
 from agora.core.renditions.brief import brief, empty
@@ -185,7 +185,7 @@ def _said(step: Step, went: Sequence[Outcome], told: Sequence[Told]) -> tuple[st
     said: list[str] = []
     for result, how, one in zip(step.results, went, told, strict=True):
         brought = one.text or (brief(result.text) if one.share and not how.reason else "")
-        parts = [how.said, f'"{how.reason}"' if how.reason else "", brought or empty(result.text)]
+        parts = [how.status, f'"{how.reason}"' if how.reason else "", brought or empty(result.text)]
         said.append(" ".join([part for part in parts if part]))
     return tuple(said)
 
