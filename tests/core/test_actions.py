@@ -186,6 +186,7 @@ def test_in_a_world_of_rooms_looking_and_thinking_change_nothing() -> None:
     for action in ("put apple 1 in/on shelf 2", "buy[now]", "go to shelf 2", "look; rm a"):
         assert not text_reads(action)
     assert not text_reads("think: done\nput apple 1 in/on shelf 2")
+    assert not text_reads("look\nput apple 1 in/on shelf 2")
 
 
 @pytest.mark.parametrize(

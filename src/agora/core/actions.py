@@ -47,7 +47,7 @@ _COMMAND_KEYS = ("command", "cmd", "commands", "bash_command", "shell_command")
 _QUERY_KEYS = ("sql", "query", "q", "statement")
 # Text actions of agents that move through rooms and pages.
 _LOOK = re.compile(
-    r"think\b.*|(?:look|examine|inventory|search|find|read|view)\b(?!.* -)[^;|&<>`$]*"
+    r"think\b.*|(?:look|examine|inventory|search|find|read|view)\b(?!.* -)[^\n;|&<>`$]*"
 )
 
 _SHELL_READS = frozenset(
