@@ -82,7 +82,6 @@ def test_nothing_is_refused_and_nothing_lost_whatever_happens_in_between(
     play(format, seed)
 
 
-@pytest.mark.xfail(reason="its fault is injected where the play no longer goes", strict=False)
 def test_the_play_notices_thinking_that_an_edit_leaves_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -94,7 +93,6 @@ def test_the_play_notices_thinking_that_an_edit_leaves_behind(
         play_all("anthropic", "error", 200)
 
 
-@pytest.mark.xfail(reason="its fault is injected where the play no longer goes", strict=False)
 def test_the_play_notices_thinking_that_is_lost_without_need(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from agora.adapters.thoughts import REMOVED, thinks
 from agora.compressor import Compressor
 from agora.core.budget import Budget
+from agora.core.schedule import Edit, Sizes
 from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, is_bound, with_text
 from agora.integrations.wire import call, text_part, wire_of
 from harness.histories import EveryNth, History, RandomScorer
@@ -266,23 +267,22 @@ def test_the_rules_of_a_model_that_binds_hold_before_its_first_thought() -> None
     assert compressed.compression.format == "anthropic"
 
 
-class Broken:
-    """A scorer that raises once."""
+class FailsOnce:
+    """A schedule that edits at every sixth step and raises when it is first asked again."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.calls = 0
 
-    def score(self, anchor: Any, steps: Any) -> Any:
-        self.asked += 1
-        if self.asked == 2:
+    def edit(self, sizes: Sizes) -> Edit:
+        self.calls += 1
+        if self.calls == 2:
             raise RuntimeError("planted")
-        return [0.5] * len(steps)
+        return EveryNth(6).edit(sizes)
 
 
-@pytest.mark.xfail(reason="its fault is injected where the play no longer goes", strict=False)
 def test_what_was_thought_in_a_call_that_went_out_unedited_is_taken_out_of_the_next() -> None:
     chat = thinking_steps(9)
-    compressor = Compressor(scorer=Broken(), schedule=EveryNth(6), strict=True)
+    compressor = Compressor(schedule=FailsOnce(), strict=True)
 
     first = compress_chat(compressor, chat[: 1 + 2 * 7], model=BOUND)
     with pytest.raises(RuntimeError, match="planted"):
