@@ -293,7 +293,9 @@ def play(format: SignedFormat, seed: int, outcome: Outcome | None = None) -> Pla
             if (acts or message is None) and client and client[-1]["role"] != "assistant":
                 event = play.event()
                 play.played.events[event] += 1
-                forgot = forgot or event in FORGETS
+                # A service reads its mode when it starts, so a switch restarts it.
+                restarts = event == "shadow" and play.through == "service"
+                forgot = forgot or event in FORGETS or restarts
                 at = _disturb(play, doors, at, event)
                 sent = _call(play, doors[at], client, event, forgot=forgot)
                 _check_texts(play, client, sent)
@@ -318,6 +320,8 @@ def _disturb(play: _Play, doors: list[Any], at: int, event: str) -> int:
         at = play.source.randrange(len(doors))
     elif event == "shadow":
         play.shadow = not play.shadow
+        if play.through == "service":
+            doors[at] = type(doors[at])(play)
     elif event == "version":
         play.keep_ratio = play.source.choice((0.0, 0.1, 0.3, 0.6))
         doors[at] = type(doors[at])(play)
