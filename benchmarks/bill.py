@@ -5,8 +5,8 @@
     python -m benchmarks.bill --out benchmarks/results/bill.json --plot docs/concepts/bill.svg
 
 Input cost only, relative to sending everything with the same provider's cache: an edit at every
-call, an edit at every call that leaves the floor alone, AGORA's schedule, the same without a
-ceiling, and the cheapest schedule that knows the future. `--plot` needs all sheets, and matplotlib.
+call, AGORA's schedule, and the cheapest schedule that knows the future. `--plot` needs all sheets,
+and matplotlib.
 """
 
 import argparse
@@ -16,12 +16,11 @@ import os
 import random
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import accumulate, chain
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -200,7 +199,6 @@ class Edit:
 
 
 PAPER = Edit(Budget(keep_ratio=KEEP_RATIO, min_ratio=0.0))
-FLOOR = Edit(Budget(limit=0))
 
 
 class Prompts:
@@ -295,15 +293,11 @@ def cost(sheet: PriceSheet, bills: Sequence[Bill]) -> float:
 # The best schedule that knows the future
 
 
-def offline(prompts: Prompts, sheet: PriceSheet, kind: Edit, ceiling: float) -> tuple[int, ...]:
+def offline(prompts: Prompts, sheet: PriceSheet, kind: Edit) -> tuple[int, ...]:
     """Return the epoch after each number of steps of the cheapest schedule (a programme in O(N^2)).
 
     Like the schedule it may edit at any call, and send everything again at the first call that
     is long enough to be cached.
-
-    With a finite `ceiling` it is the cheapest of those that, wherever the
-    trajectory is cut, cost at most so many times as much as never editing: the cost so far is
-    all that a later choice sees, so the least cost per last edit is enough to remember.
     """
     calls = prompts.calls
     block = max(1, sheet.block)
@@ -317,11 +311,6 @@ def offline(prompts: Prompts, sheet: PriceSheet, kind: Edit, ceiling: float) -> 
             hit = 0
         return sheet.read * hit + sheet.write * (size - hit)
 
-    never: list[float] = []
-    before = 0
-    for call in calls:
-        never.append((never[-1] if never else 0.0) + price(before, call.total))
-        before = call.total
     size_after: dict[int, int] = {}
     for steps, i in prompts.first_call.items():
         if steps:
@@ -346,12 +335,12 @@ def offline(prompts: Prompts, sheet: PriceSheet, kind: Edit, ceiling: float) -> 
             size = calls[i].total - gap
             if i in edit and size_after[i] < size:
                 total = spent + edit[i]
-                if total < best.get(i, math.inf) and total <= ceiling * never[i]:
+                if total < best.get(i, math.inf):
                     best[i] = total
                     came_from[i] = start
             if i == crossing and 0 <= start < crossing:
                 total = spent + price(0, calls[i].total)
-                if total < best.get(whole, math.inf) and total <= ceiling * never[i]:
+                if total < best.get(whole, math.inf):
                     best[whole] = total
                     came_from[whole] = start
             spent += price(before, size)
@@ -403,9 +392,16 @@ def measure(recording: Recording, ceiling: float, sheets: Sequence[str]) -> list
         if sheets and name not in sheets:
             continue
         never = bill(sheet, prompts.sent(lambda _: 0, PAPER))
+        kind = agora_edit(RentOrBuy(sheet, budget, K_RECENT))
+        planned = RentOrBuy(sheet, budget, K_RECENT, ceiling=ceiling).edit(sizes)
+        changes = planned.by_call(len(sizes.steps))
+        epochs = [change.epoch for change in changes]
+        rooms = [change.room for change in changes]
+        known = offline(prompts, sheet, kind)
         costs = {
             "every call": bill(sheet, prompts.sent(lambda steps: steps, PAPER)),
-            "floor": bill(sheet, prompts.sent(lambda steps: steps, FLOOR)),
+            "agora": bill(sheet, prompts.sent(epochs.__getitem__, kind, rooms.__getitem__)),
+            "offline": bill(sheet, prompts.sent(known.__getitem__, kind)),
         }
         row: dict[str, Any] = {
             "sheet": name,
@@ -415,36 +411,8 @@ def measure(recording: Recording, ceiling: float, sheets: Sequence[str]) -> list
             "calls": len(prompts.calls),
             "tokens": prompts.calls[-1].total,
         }
-        kind = agora_edit(RentOrBuy(sheet, budget, K_RECENT))
-        for label, bound in (("agora", ceiling), ("rent or buy", math.inf)):
-            planned = RentOrBuy(sheet, budget, K_RECENT, ceiling=bound).edit(sizes)
-            changes = planned.by_call(len(sizes.steps))
-            epochs = [change.epoch for change in changes]
-            rooms = [change.room for change in changes]
-            costs[label] = bill(sheet, prompts.sent(epochs.__getitem__, kind, rooms.__getitem__))
-            if label == "agora":
-                cached = [c for c in prompts.calls if c.total >= sheet.minimum_prefix]
-                edits = {epochs[c.steps] for c in cached if epochs[c.steps] == c.steps} - {0}
-                row["edits"] = len(edits)
-                row["append only"] = 1 - len(edits) / max(1, len(cached))
-        for label, bound in (("offline", math.inf), ("offline within ceiling", ceiling)):
-            known = offline(prompts, sheet, kind, bound)
-            costs[label] = bill(sheet, prompts.sent(known.__getitem__, kind))
         full = cost(sheet, never)
         row |= {policy: cost(sheet, bills) / full for policy, bills in costs.items()}
-        row["worst prefix"] = max(
-            mine / theirs
-            for mine, theirs in zip(
-                accumulate(cost(sheet, [each]) for each in costs["agora"]),
-                accumulate(cost(sheet, [each]) for each in never),
-                strict=True,
-            )
-        )
-        # A schedule of ours that beats the programme shows that the programme cannot do all it can.
-        best = min(row["offline"], row["agora"])
-        within = min(row["offline within ceiling"], row["agora"])
-        row["to offline"] = row["agora"] / best
-        row["to offline within ceiling"] = row["agora"] / within
         rows.append(row)
     return rows
 
@@ -452,10 +420,7 @@ def measure(recording: Recording, ceiling: float, sheets: Sequence[str]) -> list
 # Report
 
 
-COLUMNS = (
-    *("every call", "floor", "agora", "worst prefix", "rent or buy", "offline"),
-    *("to offline", "to offline within ceiling", "append only"),
-)
+COLUMNS = ("every call", "agora", "offline")
 
 
 def report(rows: Sequence[dict[str, Any]]) -> None:
@@ -471,24 +436,6 @@ def report(rows: Sequence[dict[str, Any]]) -> None:
             values = [[row[column] for row in mine] for column in COLUMNS]
             table.add_row(sheet, *(f"{statistics.fmean(v):.3f} {max(v):.2f}" for v in values))
         console.print(table)
-
-
-def milliseconds(sheet: PriceSheet, steps: int = 10_000) -> float:
-    """Return the CPU time of one pass over so many steps, the best of twenty."""
-    rng = random.Random(0)
-    sizes = Sizes(
-        preamble=4_096,
-        steps=tuple(150 + int(rng.expovariate(1 / 1200)) for _ in range(steps)),
-        said=(0,) * steps,
-        residues=(0,) * steps,
-    )
-    schedule = RentOrBuy(sheet)
-    times = []
-    for _ in range(20):
-        start = time.process_time()
-        schedule.edit(sizes)
-        times.append(time.process_time() - start)
-    return 1000 * min(times)
 
 
 SHOWN = (
@@ -585,8 +532,6 @@ def main() -> None:
         )
         rows = list(chain.from_iterable(done))
     report(rows)
-    times = [milliseconds(sheet) for sheet in classes().values()]
-    print(f"one pass over 10,000 steps: {min(times):.1f} to {max(times):.1f} ms of CPU by sheet")
     if options.out:
         options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     if options.plot:

@@ -1,6 +1,6 @@
 """Made-up keys in made-up places, and how many arrive at an upstream that is not theirs.
 
-    python -m benchmarks.stray_keys --requests 100000      a real Envoy, deploy/envoy/envoy.yaml
+    python -m benchmarks.stray_keys --requests 100000      a real Envoy, as `agora serve` runs it
     python -m benchmarks.stray_keys --through pool         a real Envoy, deploy/envoy/llm-d.yaml
     python -m benchmarks.stray_keys --out FILE             the figures into a file, too
 

@@ -20,9 +20,10 @@ from typing import Any
 
 from harness.gateway.loopback import free_port
 
-SHIPPED = Path(__file__).parents[1] / "deploy" / "envoy" / "envoy.yaml"
-POOL = SHIPPED.with_name("llm-d.yaml")
-ROUTES = SHIPPED.with_name("envoy-gateway.yaml")
+SAMPLES = Path(__file__).parents[1] / "deploy" / "envoy"
+SHIPPED = SAMPLES.parents[1] / "src" / "agora" / "extproc" / "envoy.yaml"
+POOL = SAMPLES.joinpath("llm-d.yaml")
+ROUTES = SAMPLES.joinpath("envoy-gateway.yaml")
 START_SECONDS = 240.0
 
 
@@ -135,7 +136,7 @@ def replicas(port: int, admin: int, filter_port: int, ports: list[int]) -> dict[
     """Return the configuration before several pairs of Envoy and filter, with these addresses."""
     import yaml
 
-    sample = SHIPPED.with_name("replicas.yaml")
+    sample = SAMPLES.joinpath("replicas.yaml")
     config: dict[str, Any] = yaml.safe_load(sample.read_text(encoding="utf-8"))
     config["admin"]["address"]["socket_address"]["port_value"] = admin
     static = config["static_resources"]

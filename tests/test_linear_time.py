@@ -1,7 +1,7 @@
 """Time grows with the size of a history and no faster, whatever its text looks like.
 
 CPU time, the least of several tries, small sizes: what is compared is measured in turns, so that
-a busy machine slows both sides. `python -m benchmarks.time` has the full sizes.
+a busy machine slows both sides.
 """
 
 import json
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.timing
 _MOST_GROWTH = 2.3
 _MOST_RATIO_TO_JSON = 3.0
 _NEAR_THE_BAR = frozenset({"500 B", "Chinese, 2 KB", "5 KB without a line break"})
-"""Shapes that missed the bar of 3 in `python -m benchmarks.time --only json`, up to 3.9 times:
-small messages, and texts that `json.loads` only has to copy. They are held where they are."""
+"""Shapes that miss the bar of 3, up to 3.9 times: small messages, and texts that `json.loads` only
+has to copy. They are held to a bar of their own."""
 _MOST_NEAR_THE_BAR = 6.0
 _TRIES = 4
 

@@ -10,12 +10,6 @@ from typing import Any
 Figures = dict[str, Any]
 
 
-def kept(file: str, part: str) -> Figures:
-    """Return the figures of one part of the file, or an empty dict."""
-    found: Figures = _read(Path(file)).get(part, {})
-    return found
-
-
 def put(file: str, part: str, figures: Figures) -> None:
     """Write the figures of one part into the file and keep those of the other parts."""
     path = Path(file)
@@ -34,21 +28,6 @@ def percentile_ms(seconds: Sequence[float], percent: float) -> float:
     2.0
     """
     return round(1e3 * sorted(seconds)[int((len(seconds) - 1) * percent / 100)], 2)
-
-
-def metric(text: str, name: str, **labels: str) -> float:
-    """Return the sum of a metric in the Prometheus text format over all other labels.
-
-    >>> text = 'calls{kind="a",way="in"} 2\\ncalls{kind="b"} 3'
-    >>> metric(text, "calls", kind="a"), metric(text, "calls")
-    (2.0, 5.0)
-    """
-    total = 0.0
-    for line in text.splitlines():
-        matches = all(f'{key}="{value}"' in line for key, value in labels.items())
-        if line.startswith((f"{name}{{", f"{name} ")) and matches:
-            total += float(line.rsplit(" ", 1)[1])
-    return total
 
 
 def _read(path: Path) -> Figures:

