@@ -3,7 +3,9 @@
     python -m benchmarks.agents                         every agent, 45 file reads each
     python -m benchmarks.agents --agents claude,codex   only these
     python -m benchmarks.agents --kill 20               the proxy killed after 20 calls
-    python -m benchmarks.agents --out benchmarks/results/wrap.json
+    python -m benchmarks.agents --pause 25              stopped for --pause-seconds after 25 calls
+    python -m benchmarks.agents --seed 12               another repository to read
+    python -m benchmarks.agents --out FILE
 
 Agents are installed at pinned versions into a cache folder and run with an empty environment, a
 home of their own, made-up keys and no address but loopback. A fake provider answers them: it
@@ -88,11 +90,21 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=45, help="file reads of each session")
     parser.add_argument("--seconds", type=float, default=600, help="the longest session")
     parser.add_argument("--kill", type=int, default=0, help="kill the proxy after so many calls")
+    parser.add_argument("--pause", type=int, default=0, help="stop all after so many calls")
+    parser.add_argument("--pause-seconds", type=float, default=310, help="for so long")
+    parser.add_argument("--seed", type=int, default=7, help="of the repository")
     parser.add_argument("--out", help="a JSON file for the results")
     parser.add_argument("--work", type=Path, default=CACHE, help="where sessions are recorded")
     options = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 200)
-    plan = Plan(steps=options.steps, seconds=options.seconds, kill_after=options.kill)
+    plan = Plan(
+        steps=options.steps,
+        seconds=options.seconds,
+        kill_after=options.kill,
+        pause_after=options.pause,
+        pause_seconds=options.pause_seconds,
+        seed=options.seed,
+    )
     tools = options.work / "tools"
     table = Table(*_COLUMNS, title="Coding agents by agora wrap")
     problems: dict[str, list[str]] = {}

@@ -44,6 +44,12 @@ class Plan:
     """Whether the agent runs in `agora wrap`; if not, it reaches its provider directly."""
     kill_after: int = 0
     """The call after which the proxy is ended by SIGKILL; 0 for never."""
+    pause_after: int = 0
+    """The call after which everything but the provider is stopped for a while, as on a laptop that
+    sleeps; 0 for never."""
+    pause_seconds: float = 0.0
+    seed: int = 7
+    """Of the repository that is read."""
     binding: str = "default"
     """What the provider does with thinking that no longer holds; see `harness.agents.stage`."""
 
@@ -77,7 +83,7 @@ def run_session(
 @contextmanager
 def _provider(folder: Path, plan: Plan) -> Iterator[str]:
     """Run the fake provider with a repository to read, and give its address."""
-    make_repository(folder / "repository")
+    make_repository(folder / "repository", seed=plan.seed)
     (port,) = free_ports(1)
     stage = (
         *(sys.executable, "-m", "harness.agents.stage", "--record", str(folder)),
@@ -139,14 +145,19 @@ def _watched(
     started: "subprocess.Popen[bytes]", folder: Path, plan: Plan, progress: Callable[[int], None]
 ) -> int:
     """Wait for the agent, kill the proxy if that is planned, and return the exit code."""
-    killed = not plan.kill_after
+    killed, paused = not plan.kill_after, not plan.pause_after
     until = time.monotonic() + plan.seconds
     while time.monotonic() < until:
         try:
-            return started.wait(0.5 if killed else 0.1)
+            return started.wait(0.5 if killed and paused else 0.1)
         except subprocess.TimeoutExpired:
             calls = sum(1 for _ in (folder / "provider").glob("*.json"))
             killed = killed or (calls >= plan.kill_after and _kill_proxy(started.pid))
+            if not paused and calls >= plan.pause_after:
+                paused = True
+                os.killpg(started.pid, signal.SIGSTOP)
+                time.sleep(plan.pause_seconds)
+                os.killpg(started.pid, signal.SIGCONT)
             progress(calls)
     return -signal.SIGKILL
 

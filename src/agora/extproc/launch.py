@@ -131,6 +131,7 @@ async def serve(
         text = rendered(settings, filter_port=running.port, admin_port=admin_port)
         with tempfile.TemporaryDirectory() as folder:
             envoy = await _started(command, text, Path(folder), "--disable-hot-restart")
+            guard = await _guard(envoy.pid)
             try:
                 await _ready(envoy, f"http://{HOST}:{admin_port}/ready")
                 started(running)
@@ -143,6 +144,20 @@ async def serve(
             finally:
                 # First Envoy: while it takes requests, the filter is asked.
                 await _stop(envoy)
+                guard.kill()
+                await guard.wait()
+
+
+async def _guard(pid: int) -> asyncio.subprocess.Process:
+    """Start a shell that ends a process when this one is gone, even if it was killed.
+
+    The shell reads from a pipe that only this process can write to; its end is ours.
+    """
+    return await asyncio.create_subprocess_exec(
+        *("/bin/sh", "-c", 'read -r _; kill "$0"', str(pid)),
+        stdin=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
 
 
 async def _started(
