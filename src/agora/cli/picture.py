@@ -23,7 +23,7 @@ _UNCHANGED = {
     Reason.NOTHING_TO_ELIDE: "every step belongs to the floor.",
     Reason.NOTHING_GAINED: "with its markers the edited prompt would not be shorter.",
     Reason.NOT_WORTH_IT_YET: "so far an edit would cost more than it saves."
-    " See what one would do: --schedule every-call",
+    " See what one would do: --schedule every_call",
     Reason.ILLEGAL_INPUT: "the provider would refuse these messages as they are.",
     Reason.GUARD: "the edited messages would have broken a rule. Please report this.",
     Reason.UNREADABLE: "no format fits.",
