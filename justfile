@@ -38,7 +38,7 @@ docs:
 bench name *args:
     {{ python }} -m {{ if path_exists("benchmarks/" + name + ".py") == "true" { "" } else { "lab." } }}benchmarks.{{ name }} {{ args }}
 
-# A suite of the nightly run: properties, examples, enumerate, forge, timing, agents, integrations.
+# A suite of the nightly run: properties, examples, enumerate, forge, timing, agents, soak, integrations.
 nightly suite *args:
     @just _nightly-{{ suite }} {{ args }}
 
@@ -76,6 +76,10 @@ _nightly-timing:
 # Real coding agents in `agora wrap` before a fake provider; installs them.
 _nightly-agents *args:
     {{ python }} -m benchmarks.agents {{ args }}
+
+# Envoy and the filter under load for an hour, the second half beside three very long conversations.
+_nightly-soak *args="--out benchmarks/results/soak.json":
+    {{ python }} -m benchmarks.gateway_soak --minutes 60 {{ args }}
 
 # Each framework in an environment of its own, oldest and newest release.
 _nightly-integrations *args="--check":

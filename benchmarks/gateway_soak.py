@@ -6,18 +6,21 @@
 First the sessions alone, then the same beside three conversations of 10,000 steps, each with a key
 of its own; half of the time for each. All grow by a step a call, as agents do; sessions that are
 over begin anew under another key. For each part: how long calls took, how many failed, how often a
-prefix broke without a new edit, and the memory of Envoy and of the filter with its workers.
+prefix broke, how often a new edit wanted that, and the memory of Envoy and of the filter with its
+workers. It says once a minute how far it is, and ends by itself.
 """
 
 import argparse
 import asyncio
 import json
 import random
+import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +63,15 @@ class Load:
     def __init__(self, door: str) -> None:
         """Count for one address."""
         self.door = door
-        self.seconds: list[float] = []
+        self.seconds: dict[int, list[float]] = {}
+        """How long calls took, by session."""
         self.seen: Counter[str] = Counter()
         self.number = 0
 
     async def converse(
-        self, client: aiohttp.ClientSession, key: str, calls: Iterator[bytes], *, timed: bool
+        self, client: aiohttp.ClientSession, key: str, calls: Iterator[bytes], times: list[float]
     ) -> None:
-        """Make the calls of one conversation."""
+        """Make the calls of one conversation, and note how long they took."""
         removed = 0
         headers = {"x-api-key": f"sk-ant-{key}", "content-type": "application/json"}
         for body in calls:
@@ -80,23 +84,29 @@ class Load:
                     before = int(answer.headers.get("x-agora-tokens-before", 0))
                     after = int(answer.headers.get("x-agora-tokens-after", 0))
                     self.seen["failed"] += answer.status != 200
-            except aiohttp.ClientError:
+            except (aiohttp.ClientError, TimeoutError):
                 self.seen["failed"] += 1
                 continue
             self.seen["calls"] += 1
             self.seen["new_edits"] += before - after != removed
             removed = before - after
-            if timed:
-                self.seconds.append(time.monotonic() - began)
+            times.append(time.monotonic() - began)
             await asyncio.sleep(random.uniform(0.5, 1.5) * PAUSE_SECONDS)
 
-    async def sessions(self, client: aiohttp.ClientSession) -> None:
+    async def session(self, client: aiohttp.ClientSession, number: int) -> None:
         """Make conversations of usual length, one after the other."""
+        times = self.seconds.setdefault(number, [])
         while True:
             self.number += 1
             name = f"session-{self.number}"
             calls = bodies(name, random.randint(1, STEPS), STEPS, 2_000)
-            await self.converse(client, name, calls, timed=True)
+            await self.converse(client, name, calls, times)
+
+    async def report(self) -> None:
+        """Print once a minute how far it is."""
+        for minute in count(1):
+            await asyncio.sleep(60)
+            print(f"  minute {minute}: {json.dumps(self.seen)}", file=sys.stderr, flush=True)
 
 
 async def run(load: Load, seconds: float, sessions: int, very_long: list[Iterator[bytes]]) -> None:
@@ -104,11 +114,11 @@ async def run(load: Load, seconds: float, sessions: int, very_long: list[Iterato
     timeout = aiohttp.ClientTimeout(total=120)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(timeout=timeout, connector=connector) as client:
-        work = [load.sessions(client) for _ in range(sessions)]
+        work = [load.session(client, number) for number in range(sessions)]
         for n, calls in enumerate(very_long):
-            work.append(load.converse(client, f"long-{n}", calls, timed=False))
+            work.append(load.converse(client, f"long-{n}", calls, []))
         with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*work), seconds)
+            await asyncio.wait_for(asyncio.gather(load.report(), *work), seconds)
 
 
 def rss_mb(pid: int) -> float:
@@ -125,12 +135,14 @@ def part(stood: Stack, upstream: Cached, seconds: float, sessions: int, very_lon
     calls = [bodies(f"long {n}", LONG_STEPS, MORE_STEPS, LONG_BYTES) for n in range(very_long)]
     asyncio.run(run(load, seconds, sessions, calls))
     breaks = sum(bill["breaks"] for bill in upstream.bills.values())
+    times = [*chain.from_iterable(load.seconds.values())]
     return {
         **load.seen,
         "failed": load.seen["failed"],
         "prefix_breaks": breaks,
-        "p50_ms": percentile_ms(load.seconds, 50),
-        "p99_ms": percentile_ms(load.seconds, 99),
+        "p50_ms": percentile_ms(times, 50),
+        "p99_ms": percentile_ms(times, 99),
+        "worst_session_p99_ms": max(percentile_ms(each, 99) for each in load.seconds.values()),
         "envoy_mb": round(rss_mb(stood.envoy.pid)),
         "filter_mb": round(rss_mb(stood.filter.pid)),
     }
@@ -149,11 +161,14 @@ def main() -> None:
         serving(upstream) as up,
         stack(Path(folder), up, up, SETTINGS) as stood,
     ):
+        failed = 0
         for name, very_long in (("alone", 0), ("beside three very long", 3)):
             figures = part(stood, upstream, 30 * asked.minutes, asked.sessions, very_long)
             print(f"{name}: {json.dumps(figures)}", flush=True)
             if asked.out:
                 put(asked.out, f"soak, {name}", figures)
+            failed += figures["failed"]
+    sys.exit(failed > 0)
 
 
 if __name__ == "__main__":

@@ -1,52 +1,141 @@
-"""LiteLLM's released proxy with `agora proxy` as its compressor: real requests, compared in full.
+"""LiteLLM's released proxy with AGORA, set up as its page prints it: real requests, compared.
 
     AGORA_LITELLM=/path/to/litellm python -m benchmarks.litellm_proxy --calls 200
-    python -m benchmarks.litellm_proxy --out benchmarks/results/litellm-proxy.json
 
-Agents of made-up conversations call the proxy with OpenAI's client, streamed and not, with tools.
-What the proxy asks `/v1/compress` is kept; what its upstream gets has to be the conversation with
-those rows replaced by what the library makes of them.
+The proxy has requirements of its own, so it runs from an environment of its own. Both ways of
+docs/integrations/litellm.md are tried, with the lines that stand there: the guardrail that asks
+`agora proxy`, and the callback. Agents of made-up conversations call the proxy with OpenAI's
+client, streamed and not. What its upstream gets has to be what the library makes of the
+conversation; with the guardrail, of the rows that the proxy hands out.
 """
 
 import argparse
 import asyncio
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
 import tempfile
+import time
+import urllib.request
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import openai
+import yaml
 
 from agora.compressor import Compressor
 from agora.rows import compress_rows
+from harness.gateway.cached_upstream import lifespan
 from harness.gateway.histories import chat
-from harness.gateway.litellm_proxy import KEY, Asked, configuration, proxy
-from harness.gateway.loopback import serving
-from harness.gateway.results import Figures, put
+from harness.gateway.loopback import free_port, serving
 from harness.gateway.strict_upstream import StrictUpstream
-from tests.proxy.running import proxy as compressor
+from tests.proxy.running import proxy as agora_proxy
 
-MODEL = "gpt-4o"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs/integrations/litellm.md"
+MODEL, KEY = "gpt-4o", "sk-proxy-test"
+START_SECONDS = 600.0
 
 
-def replaced(original: list[Any], rows: list[Any], compressor: Compressor) -> list[Any]:
-    """Return a conversation with the rows that were sent put back as the library returns them."""
-    told = compress_rows(compressor, rows, model=MODEL).rows
-    texts = {row["tool_call_id"]: row["content"] for row in told if row["role"] == "tool"}
+class Asked:
+    """An application before `/v1/compress` that keeps the last body asked of it."""
+
+    def __init__(self, url: str) -> None:
+        """Ask this address."""
+        self.url = url
+        self.rows: list[Any] | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Hand a request on."""
+        if scope["type"] == "lifespan":
+            await lifespan(receive, send)
+            return
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = bool(message.get("more_body"))
+        self.rows = json.loads(body)["messages"]
+        async with (
+            aiohttp.ClientSession() as client,
+            client.post(self.url + scope["path"], data=body) as answer,
+        ):
+            status, text = answer.status, await answer.read()
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": text})
+
+
+@contextmanager
+def litellm(config: dict[str, Any], upstream: str, folder: Path) -> Iterator[str]:
+    """Run LiteLLM's proxy with what an operator adds to its configuration; give its address."""
+    command = os.environ.get("AGORA_LITELLM") or shutil.which("litellm")
+    if command is None:
+        sys.exit("LiteLLM's proxy is not installed; name it in AGORA_LITELLM")
+    deployment = {"model": f"openai/{MODEL}", "api_base": f"{upstream}/v1", "api_key": "sk-up"}
+    whole = {
+        "model_list": [{"model_name": MODEL, "litellm_params": deployment}],
+        "general_settings": {"master_key": KEY},
+        **config,
+    }
+    (folder / "config.yaml").write_text(yaml.safe_dump(whole), encoding="utf-8")
+    port = free_port()
+    quiet = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "NO_PROXY": "127.0.0.1"}
+    with (folder / "litellm.log").open("wb") as log:
+        process = subprocess.Popen(
+            [command, "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)],
+            env={**os.environ, **quiet, "PYTHONPATH": str(ROOT / "src")},
+            cwd=folder,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    url = f"http://127.0.0.1:{port}"
+    until = time.monotonic() + START_SECONDS
+    try:
+        while True:
+            try:
+                with urllib.request.urlopen(f"{url}/health/liveliness", timeout=2):  # noqa: S310
+                    break
+            except OSError:
+                if process.poll() is not None or time.monotonic() > until:
+                    sys.exit((folder / "litellm.log").read_text(encoding="utf-8")[-2_000:])
+                time.sleep(0.2)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def by_library(messages: list[Any], rows: list[Any] | None, compressor: Compressor) -> list[Any]:
+    """Return what the library makes of a conversation, or of the rows of it that it was given."""
+    if rows is None:
+        found: list[Any] = compressor.compress(messages, model=MODEL).messages
+        return found
+    new = compress_rows(compressor, rows, model=MODEL).rows
+    texts = {row["tool_call_id"]: row["content"] for row in new if row["role"] == "tool"}
     return [
         {**m, "content": texts.get(m["tool_call_id"], m["content"])} if m["role"] == "tool" else m
-        for m in original
+        for m in messages
     ]
 
 
-async def play(base: str, calls: int, door: Asked, upstream: StrictUpstream, by: Any) -> Figures:
+async def play(
+    base: str, calls: int, upstream: StrictUpstream, compressor: Compressor, door: Asked | None
+) -> Counter[str]:
     """Send the calls one after another, and compare each."""
     client = openai.AsyncOpenAI(api_key=KEY, base_url=f"{base}/v1", max_retries=0, timeout=60)
-    seen: Counter[str] = Counter()
+    seen = Counter(calls=calls, errors=0, same=0, edited=0)
     for n in range(calls):
         body = chat(2 + n % 40, 900, seed=n // 40)
-        before = len(door.bodies)
+        if door is not None:
+            door.rows = []
         try:
             if n % 2:
                 stream = await client.chat.completions.create(**body, stream=True)
@@ -57,36 +146,44 @@ async def play(base: str, calls: int, door: Asked, upstream: StrictUpstream, by:
             seen["errors"] += 1
             continue
         sent = json.loads(upstream.received[-1].body)["messages"]
-        rows = door.bodies[-1]["messages"] if len(door.bodies) > before else []
-        expected = replaced(body["messages"], rows, by) if rows else body["messages"]
+        rows = door.rows if door is not None else None
+        wanted = by_library(body["messages"], rows, compressor)
         keys = ("role", "content", "tool_call_id", "tool_calls")
-        same = [[m.get(k) for k in keys] for m in sent] == [
-            [m.get(k) for k in keys] for m in expected
+        seen["same"] += [[m.get(k) for k in keys] for m in sent] == [
+            [m.get(k) for k in keys] for m in wanted
         ]
-        seen["same"] += same
-        seen["compressed"] += "elided" in json.dumps(sent)
-    return {"calls": calls, "errors": 0, **seen}
+        seen["edited"] += sent != body["messages"] and "elided" in json.dumps(sent)
+    return seen
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--calls", type=int, default=200)
-    parser.add_argument("--out", help="the file that the figures go into, too")
-    asked = parser.parse_args()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--calls", type=int, default=200, help="of each way")
+    calls = parser.parse_args().calls
+    printed = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    guardrails, callback = (yaml.safe_load(text) for kind, text in printed if kind == "yaml")
+    module = next(text for _, text in printed if "agora_logger" in text)
     upstream = StrictUpstream()
     with (
-        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory() as one,
+        tempfile.TemporaryDirectory() as two,
         serving(upstream) as up,
-        compressor(up, compression={"min_tokens": 1_000}) as running,
+        agora_proxy(up, compression={"min_tokens": 4_096}) as running,
     ):
         door = Asked(f"http://127.0.0.1:{running.port}")
-        by = Compressor(min_tokens=1_000)
-        with serving(door) as url, proxy(configuration(up, url), Path(folder)) as base:
-            figures = asyncio.run(play(base, asked.calls, door, upstream, by))
-    print(json.dumps(figures))
-    if asked.out:
-        put(asked.out, "proxy", figures)
+        with serving(door) as url:
+            guardrails["guardrails"][0]["litellm_params"]["api_base"] = url
+            with litellm(guardrails, up, Path(one)) as base:
+                by_rows = asyncio.run(play(base, calls, upstream, Compressor(), door))
+        print(f"guardrail: {json.dumps(by_rows)}", flush=True)
+        Path(two, "agora_callback.py").write_text(module, encoding="utf-8")
+        with litellm(callback, up, Path(two)) as base:
+            by_call = asyncio.run(play(base, calls, upstream, Compressor(), None))
+        print(f"callback: {json.dumps(by_call)}", flush=True)
+    sys.exit(min(by_rows["same"], by_call["same"]) < calls)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ was compressed on its way is inflated on the side.
 """
 
 import json
-import re
 import zlib
 from collections import deque
 from typing import Any
@@ -21,8 +20,6 @@ _TRIM = 64 << 10
 """The middle is dropped at this size and not at every piece, since most are small."""
 _MAX_INFLATED = 64 << 20
 _MARKS = (b'"usageMetadata"', b'"usage"')
-_ENDS = re.compile(rb'data: \[DONE\]|"(?:message_stop|response\.(?:completed|incomplete))"')
-"""Text of the last event of a stream."""
 _decoder = json.JSONDecoder()
 
 
@@ -62,7 +59,13 @@ class UsageStream:
             self._inflated += len(piece)
             self._lost = self._inflated > _MAX_INFLATED
         if not self.ended:
-            self.ended = _ENDS.search(piece) is not None
+            # Written out: this is done for every event of every answer.
+            self.ended = (
+                b"data: [DONE]" in piece
+                or b'"message_stop"' in piece
+                or b'"response.completed"' in piece
+                or b'"response.incomplete"' in piece
+            )
         self._tail.append(piece)
         self._size += len(piece)
         if self._size > _TRIM:
