@@ -113,11 +113,12 @@ def litellm(config: dict[str, Any], upstream: str, folder: Path) -> Iterator[str
         process.wait(20)
 
 
-def by_library(messages: list[Any], rows: list[Any] | None, compressor: Compressor) -> list[Any]:
+def by_library(body: dict[str, Any], rows: list[Any] | None, compressor: Compressor) -> list[Any]:
     """Return what the library makes of a conversation, or of the rows of it that it was given."""
+    messages: list[Any] = body["messages"]
     if rows is None:
-        found: list[Any] = compressor.compress(messages, model=MODEL).messages
-        return found
+        made: list[Any] = compressor.compress(messages, model=MODEL, tools=body["tools"]).messages
+        return made
     new = compress_rows(compressor, rows, model=MODEL).rows
     texts = {row["tool_call_id"]: row["content"] for row in new if row["role"] == "tool"}
     return [
@@ -147,7 +148,7 @@ async def play(
             continue
         sent = json.loads(upstream.received[-1].body)["messages"]
         rows = door.rows if door is not None else None
-        wanted = by_library(body["messages"], rows, compressor)
+        wanted = by_library(body, rows, compressor)
         keys = ("role", "content", "tool_call_id", "tool_calls")
         seen["same"] += [[m.get(k) for k in keys] for m in sent] == [
             [m.get(k) for k in keys] for m in wanted
