@@ -128,14 +128,10 @@ def test_a_node_that_does_not_share_the_folder_is_told(tmp_path: Path) -> None:
 DRIVER = "from agora_lab.cli.label import label; label()"
 
 
-def driver(plan: Path, answers: Path, address: str, cluster: Cluster) -> "subprocess.Popen[str]":
-    """Start `agora label run` on the cluster in a process of its own."""
+def driver(plan: Path, answers: Path, address: str) -> "subprocess.Popen[str]":
+    """Start `agora label run` in a process of its own, on the cluster at RAY_ADDRESS."""
     arguments = ["run", str(plan), "--out", str(answers), "--concurrency", "4"]
-    environment = {
-        **os.environ,
-        "OPENAI_BASE_URL": f"{address}/v1",
-        "RAY_ADDRESS": cluster.address,
-    }
+    environment = {**os.environ, "OPENAI_BASE_URL": f"{address}/v1"}
     return subprocess.Popen(
         [sys.executable, "-c", DRIVER, *arguments, "--json", "-"],
         env=environment,
@@ -161,22 +157,14 @@ def count(folder: Path) -> int:
     [(60, 6, 100), pytest.param(2_000, 12, 20, marks=pytest.mark.long)],
 )
 def test_a_killed_node_and_a_killed_driver_cost_only_what_was_in_flight(
-    tmp_path: Path, pairs: int, steps: int, latency_ms: float
+    cluster: Cluster, tmp_path: Path, pairs: int, steps: int, latency_ms: float
 ) -> None:
     plan = toy_plan(tmp_path / "plan", pairs, steps=steps)
     answers = tmp_path / "answers"
     planned = plan.summary.asks
-    cluster = Cluster(
-        initialize_head=True,
-        head_node_args={
-            "num_cpus": 1,
-            "include_dashboard": False,
-            "object_store_memory": 100 << 20,
-        },
-    )
-    node = cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
+    [node] = cluster.worker_nodes
     with steady(latency_ms) as address:
-        process = driver(tmp_path / "plan", answers, address, cluster)
+        process = driver(tmp_path / "plan", answers, address)
         try:
             until(lambda: count(answers) > planned // 4, "a quarter of the answers")
             cluster.remove_node(node, allow_graceful=False)
@@ -186,13 +174,12 @@ def test_a_killed_node_and_a_killed_driver_cost_only_what_was_in_flight(
             kept = count(answers)
             assert kept < planned
 
-            process = driver(tmp_path / "plan", answers, address, cluster)
+            process = driver(tmp_path / "plan", answers, address)
             _, told = process.communicate(timeout=400)
             assert process.returncode == 0, told
             counts = tally(address)
         finally:
             process.kill()
-            cluster.shutdown()  # type: ignore[no-untyped-call]
 
     found: list[str] = []
     for shard in plan.shards():
@@ -207,15 +194,14 @@ def test_a_killed_node_and_a_killed_driver_cost_only_what_was_in_flight(
     assert "left" in told
 
 
-def test_a_plan_is_answered_on_this_machine_and_then_nothing_is_left(
-    tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
+def test_a_run_stops_when_the_backbone_is_gone_and_the_next_asks_the_rest(
+    cluster: Cluster, tmp_path: Path, server: str
 ) -> None:
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     plan = toy_plan(tmp_path / "plan", 18, steps=6)
     connection = Connection(base_url=f"{server}/v1", failures_in_a_row=3, max_retries=0)
     seen: list[tuple[int, int]] = []
 
-    with on_ray.connect(cpus=2):
+    with on_ray.connect(cluster.address):
         fail_next(server, 1_000)
         stopped = run_plan(plan, tmp_path / "answers", connection)
         fail_next(server, 0)
