@@ -1,16 +1,19 @@
-"""A real Envoy with the filter: its cost beside bare Envoy, and kills of the filter under load.
+"""A real Envoy with the filter: its cost beside bare Envoy, and kills under load.
 
     python -m benchmarks.envoy cost --tokens 50000 --rounds 5
-    python -m benchmarks.envoy kills --count 50
+    python -m benchmarks.envoy kills --of filter --count 50      or worker, or envoy
 
 `cost` compares with bare Envoy in the same run: answers of 52 events unread (no usage) and read.
 All processes of the filter are counted. `known` is the next call of a conversation whose edit is in
-force, `new` one that was never seen. `kills` counts what clients see while the filter is killed.
+force, `new` one that was never seen. `kills` counts what clients see while the filter, one of its
+workers or Envoy is killed. `refused` are connections that nobody took while Envoy was gone.
 """
 
 import argparse
 import asyncio
 import json
+import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -24,9 +27,11 @@ import aiohttp
 from benchmarks.proxy import CALLS, PATH, conversation, cpu_seconds, play, process, upstream
 from harness.envoy import Stack, configuration, envoy, stack
 from harness.gateway.loopback import free_port, serving
+from harness.processes import children_of
 
 SETTINGS = "[limits]\ndeadline_ms = 60000\nworkers = 2\n"
 EVENTS = 51
+CLIENTS = 4
 USUAL = "[limits]\nworkers = 1\n"
 
 
@@ -93,8 +98,21 @@ def print_cost(tokens: int, rounds: int) -> None:
     print(f"{tokens:,} tokens, known: {beyond:.1f} ms beyond bare Envoy; an event {event:.3f} ms")
 
 
-def kills(count: int) -> None:
-    """Kill the filter so many times under load, and count what clients see."""
+def strike(stood: Stack, victim: str) -> None:
+    """Kill one of the processes, and start again what nobody else would."""
+    if victim == "worker":
+        for pid in children_of(stood.filter.pid):
+            if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+                return
+        return
+    process = stood.filter if victim == "filter" else stood.envoy
+    process.kill()
+    process.start()
+
+
+def kills(victim: str, count: int) -> None:
+    """Kill a process so many times under load, and count what clients see."""
     seen: Counter[str] = Counter()
     bodies = conversation(10_000, 8, seed=5)
     key = {"authorization": "Bearer sk-bench", "content-type": "application/json"}
@@ -111,6 +129,10 @@ def kills(count: int) -> None:
                             await answer.read()
                             seen["failed"] += answer.status != 200
                             seen["edited"] += "x-agora-edited" in answer.headers
+                    except aiohttp.ClientConnectorError:
+                        seen["refused"] += 1
+                        await asyncio.sleep(0.05)
+                        continue
                     except aiohttp.ClientError:
                         seen["failed"] += 1
                     seen["requests"] += 1
@@ -122,12 +144,11 @@ def kills(count: int) -> None:
                 edited = seen["edited"]
                 while seen["edited"] < edited + 4:
                     await asyncio.sleep(0.01)
-                await asyncio.to_thread(stood.filter.kill)
+                await asyncio.to_thread(strike, stood, victim)
                 seen["kills"] += 1
-                await asyncio.to_thread(stood.filter.start)
             done.set()
 
-        await asyncio.wait_for(asyncio.gather(killer(), *(one() for _ in range(4))), 1_800)
+        await asyncio.wait_for(asyncio.gather(killer(), *(one() for _ in range(CLIENTS))), 1_800)
 
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -136,7 +157,8 @@ def kills(count: int) -> None:
     ):
         asyncio.run(run(stood))
     print(json.dumps(seen))
-    sys.exit(seen["failed"] > 0)
+    # A killed Envoy takes along what it carries; there is one request of each client.
+    sys.exit(seen["failed"] > (CLIENTS * count if victim == "envoy" else 0))
 
 
 def main() -> None:
@@ -146,11 +168,12 @@ def main() -> None:
     options.add_argument("--tokens", type=int, default=50_000)
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--count", type=int, default=50)
+    options.add_argument("--of", choices=["filter", "worker", "envoy"], default="filter")
     asked = options.parse_args()
     if asked.part == "cost":
         print_cost(asked.tokens, asked.rounds)
     else:
-        kills(asked.count)
+        kills(asked.of, asked.count)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """Envoy and the filter under mixed load: what three very long conversations cost the others.
 
     python -m benchmarks.gateway_soak --minutes 60
-    python -m benchmarks.gateway_soak --minutes 2 --sessions 8
+    python -m benchmarks.gateway_soak --minutes 2 --sessions 8 --parts bare,alone
 
 First the sessions alone, then the same beside three conversations of 10,000 steps, each with a key
-of its own; half of the time for each. All grow by a step a call, as agents do; sessions that are
-over begin anew under another key. For each part: how long calls took, how many failed, how often a
-prefix broke, how often a new edit wanted that, and the memory of Envoy and of the filter with its
-workers. It says once a minute how far it is, and ends by itself.
+of its own; `bare` are the sessions through Envoy without the filter. Each part gets as much time.
+All grow by a step a call, as agents do; sessions that are over begin anew under another key. For
+each part: how long calls took, how many failed, how often a prefix broke, how often a new edit
+wanted that, and the memory of Envoy and of the filter with its workers. It says once a minute how
+far it is, and ends by itself.
 """
 
 import argparse
@@ -26,7 +27,8 @@ from typing import Any
 
 import aiohttp
 
-from harness.envoy import Stack, stack
+from benchmarks.envoy import bare
+from harness.envoy import stack
 from harness.gateway.cached_upstream import Cached
 from harness.gateway.histories import messages
 from harness.gateway.loopback import serving
@@ -128,9 +130,16 @@ def rss_mb(pid: int) -> float:
     return own + sum(map(rss_mb, children_of(pid)))
 
 
-def part(stood: Stack, upstream: Cached, seconds: float, sessions: int, very_long: int) -> Figures:
-    """Return the figures of one part."""
-    load = Load(stood.url)
+def part(
+    door: str,
+    processes: dict[str, int],
+    upstream: Cached,
+    seconds: float,
+    sessions: int,
+    very_long: int,
+) -> Figures:
+    """Return the figures of one part; `processes` are those whose memory counts, by name."""
+    load = Load(door)
     upstream.bills.clear()
     calls = [bodies(f"long {n}", LONG_STEPS, MORE_STEPS, LONG_BYTES) for n in range(very_long)]
     asyncio.run(run(load, seconds, sessions, calls))
@@ -143,8 +152,7 @@ def part(stood: Stack, upstream: Cached, seconds: float, sessions: int, very_lon
         "p50_ms": percentile_ms(times, 50),
         "p99_ms": percentile_ms(times, 99),
         "worst_session_p99_ms": max(percentile_ms(each, 99) for each in load.seconds.values()),
-        "envoy_mb": round(rss_mb(stood.envoy.pid)),
-        "filter_mb": round(rss_mb(stood.filter.pid)),
+        **{f"{name}_mb": round(rss_mb(pid)) for name, pid in processes.items()},
     }
 
 
@@ -153,17 +161,24 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     options.add_argument("--minutes", type=float, default=60.0)
     options.add_argument("--sessions", type=int, default=64)
+    options.add_argument("--parts", default="alone,beside", help="of bare, alone, beside")
     options.add_argument("--out", help="the file that the figures go into, too")
     asked = options.parse_args()
     upstream = Cached()
     with (
         tempfile.TemporaryDirectory() as folder,
         serving(upstream) as up,
+        bare(Path(folder), up) as (floor, floor_pid),
         stack(Path(folder), up, up, SETTINGS) as stood,
     ):
+        ours = {"envoy": stood.envoy.pid, "filter": stood.filter.pid}
+        parts = asked.parts.split(",")
         failed = 0
-        for name, very_long in (("alone", 0), ("beside three very long", 3)):
-            figures = part(stood, upstream, 30 * asked.minutes, asked.sessions, very_long)
+        for name in parts:
+            at = (floor, {"envoy": floor_pid}) if name == "bare" else (stood.url, ours)
+            seconds = 60 * asked.minutes / len(parts)
+            very_long = 3 if name == "beside" else 0
+            figures = part(*at, upstream, seconds, asked.sessions, very_long)
             print(f"{name}: {json.dumps(figures)}", flush=True)
             if asked.out:
                 put(asked.out, f"soak, {name}", figures)
