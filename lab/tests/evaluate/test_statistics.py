@@ -5,11 +5,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from agora_lab.evaluate.statistics import (
-    average,
     holm,
     mean,
     paired,
-    percentile,
     ratio_of_means,
     wilcoxon,
 )
@@ -54,18 +52,6 @@ def test_what_is_compared_with_itself_is_retained_whole(values: list[float]) -> 
 
 def test_nothing_can_be_retained_of_no_reward() -> None:
     assert ratio_of_means([0.5], [0.0]) is None
-    assert average([]) is None
-
-
-def test_an_average_over_cells_has_a_narrower_interval_than_each() -> None:
-    one = mean([0.0, 1.0] * 10)
-    other = mean([0.0, 1.0] * 12)
-    both = average([one, other])
-
-    assert both is not None
-    assert both.estimate.value == 0.5
-    assert both.estimate.n == 44
-    assert both.estimate.high - both.estimate.low < one.estimate.high - one.estimate.low
 
 
 @FEW
@@ -101,8 +87,3 @@ def test_a_corrected_p_value_is_never_below_its_own_and_keeps_the_order(p: list[
 
 def test_tasks_are_paired_by_name() -> None:
     assert paired({"b": 1.0, "a": 2.0}, {"a": 3.0, "c": 4.0}) == ([2.0], [3.0])
-
-
-def test_two_empty_choices_are_alike_and_no_value_has_no_percentile() -> None:
-    assert percentile([], 50) is None
-    assert percentile([1.0, 3.0], 50) == 2

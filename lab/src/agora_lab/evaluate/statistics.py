@@ -66,15 +66,6 @@ def ratio_of_means(above: Sequence[float], below: Sequence[float]) -> Resampled 
     return _resampled(float(pairs[:, 0].mean() / pairs[:, 1].mean()), values, len(pairs))
 
 
-def average(parts: Sequence[Resampled]) -> Resampled | None:
-    """Return the plain average of estimates from tasks that have nothing in common."""
-    if not parts:
-        return None
-    values = np.mean([part.values for part in parts], axis=0)
-    value = float(np.mean([part.estimate.value for part in parts]))
-    return _resampled(value, values, sum(part.estimate.n for part in parts))
-
-
 def wilcoxon(ours: Sequence[float], theirs: Sequence[float]) -> float:
     """Return the p-value of the paired signed-rank test, two-sided; 1 where no pair differs.
 
@@ -126,11 +117,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, p_values[at] * (len(p_values) - rank)))
         corrected[at] = float(f"{highest:.{_DIGITS}g}")
     return corrected
-
-
-def percentile(values: Sequence[float], percent: float) -> float | None:
-    """Return a percentile, if there are values."""
-    return round(float(np.percentile(np.asarray(values), percent)), 3) if values else None
 
 
 def paired(
