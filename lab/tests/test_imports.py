@@ -13,7 +13,6 @@ EXCEPTIONS = (
     "recorded.py",
     "cli/fidelity",
     # Labels and scorers of the trained trees, and the commands that make them.
-    "label/cases.py",
     "label/hindsight.py",
     "label/worth.py",
     "labels.py",

@@ -10,17 +10,20 @@ every step for each of its anchors.
 import hashlib
 import json
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from agora.core.trajectory import Call, Step, Trajectory, Utterance
+from agora.core.trajectory import Call, Result, Step, Trajectory, Utterance
 from agora.errors import AgoraError
 
 OF_WORTH = {"action": "worth/action", "observation": "worth/observation", "named": "worth/named"}
 """The kinds of labels of worth: both parts of a step, and how much of an observation's label its
 names make up."""
+
+
+_TOOLS = ("reading_tools", "changing_tools")
 
 
 class LabelsError(AgoraError):
@@ -59,6 +62,20 @@ def record(trajectory: Trajectory) -> dict[str, Any]:
     # `asdict` leaves named tuples as they are, with plain data in them; a step is one.
     plain = asdict(trajectory)
     return plain | {"steps": tuple(step._asdict() for step in plain["steps"])}
+
+
+def trajectory_from(values: Mapping[str, Any]) -> Trajectory:
+    """Return the trajectory in a `record`, or in a row of the second file."""
+    utterances = tuple(Utterance(**said) for said in values["utterances"])
+    steps = tuple(_step(step) for step in values["steps"])
+    tools = {name: tuple(values[name]) for name in _TOOLS if name in values}
+    return Trajectory(**{**values, **tools, "steps": steps, "utterances": utterances})
+
+
+def _step(row: Mapping[str, Any]) -> Step:
+    calls = tuple(Call(**call) for call in row["calls"])
+    several = tuple(Result(*result) for result in row.get("several", ()))
+    return Step(**{**row, "calls": calls, "several": several})
 
 
 def data_hash(trajectory: Trajectory) -> str:
@@ -166,18 +183,10 @@ def read_trajectories(labels: Path) -> Iterator[tuple[str, Trajectory]]:
     """
     # Whether thinking is bound, where a cache is marked and what tools say of themselves are
     # matters of the request that is sent.
-    request = ("bound", "unmarked_tokens", "reading_tools", "changing_tools")
+    request = ("bound", "unmarked_tokens", *_TOOLS)
     names = ["data", *(one.name for one in fields(Trajectory) if one.name not in request)]
     for row in _rows(beside(labels), names):
-        data = row.pop("data")
-        row["steps"] = tuple(_step(step) for step in row["steps"])
-        row["utterances"] = tuple(Utterance(**said) for said in row["utterances"])
-        yield data, Trajectory(**row)
-
-
-def _step(row: dict[str, Any]) -> Step:
-    row["calls"] = tuple(Call(**call) for call in row["calls"])
-    return Step(**row)
+        yield row.pop("data"), trajectory_from(row)
 
 
 def _rows(path: Path, names: list[str]) -> Iterator[dict[str, Any]]:

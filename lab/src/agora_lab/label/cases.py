@@ -5,12 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import accumulate, groupby, pairwise
 
-from agora import Step, Trajectory, parse
-from agora.core.trajectory import Call, Result, Utterance
+from agora import Trajectory, parse
 from agora_lab.agents.examples import with_examples
 from agora_lab.chats import split
 from agora_lab.episodes import Episode
-from agora_lab.labels import data_hash, record
+from agora_lab.labels import data_hash, record, trajectory_from
 
 Message = Mapping[str, str]
 
@@ -68,21 +67,7 @@ class Case:
     def from_json(cls, text: str) -> "Case":
         """Return the case in a line."""
         found = json.loads(text)
-        whole = found["whole"]
-        whole["steps"] = tuple(
-            Step(
-                **{
-                    **step,
-                    "calls": tuple(Call(**call) for call in step["calls"]),
-                    "several": tuple(Result(*result) for result in step.get("several", ())),
-                }
-            )
-            for step in whole["steps"]
-        )
-        whole["utterances"] = tuple(Utterance(**said) for said in whole["utterances"])
-        for name in ("reading_tools", "changing_tools"):
-            whole[name] = tuple(whole.get(name, ()))
-        found["whole"] = Trajectory(**whole)
+        found["whole"] = trajectory_from(found["whole"])
         found["messages"] = tuple(found["messages"])
         found["steps"] = tuple((start, end) for start, end in found["steps"])
         found["actions"] = tuple(found["actions"])
