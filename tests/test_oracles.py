@@ -20,7 +20,7 @@ from mistral_common.protocol.instruct.validator import (
     ValidationMode,
 )
 
-from agora import Budget, Compressor, Forms
+from agora import Budget, Compressor
 from agora.core.request import Observations
 from agora.scorers.recency import RecencyScorer
 from tests.chat_templates import FORMS, TemplatesMissingError, load, refusal
@@ -213,20 +213,18 @@ def _compressed(
 ) -> tuple[list[Message], ...]:
     outputs: list[list[Message]] = []
     for keep_ratio in (0.0, 0.5):
-        for forms in (None, Forms()):
-            compressor = Compressor(
-                scorer=RecencyScorer(),
-                budget=Budget(keep_ratio=keep_ratio),
-                k_recent=1,
-                forms=forms,
-                schedule="every_call",
-                strict=True,
-            )
-            compression = compressor.compress(
-                messages, format="openai", tools=_TOOLS, observations=observations
-            )
-            if compression.changed and compression.messages not in outputs:
-                outputs.append(compression.messages)
+        compressor = Compressor(
+            scorer=RecencyScorer(),
+            budget=Budget(keep_ratio=keep_ratio),
+            k_recent=1,
+            schedule="every_call",
+            strict=True,
+        )
+        compression = compressor.compress(
+            messages, format="openai", tools=_TOOLS, observations=observations
+        )
+        if compression.changed and compression.messages not in outputs:
+            outputs.append(compression.messages)
     return tuple(outputs)
 
 

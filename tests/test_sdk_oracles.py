@@ -14,7 +14,7 @@ from botocore.validate import ParamValidator
 from google.genai import types
 from pydantic import ValidationError
 
-from agora import Budget, Compression, Compressor, Forms
+from agora import Budget, Compression, Compressor
 from agora.adapters import recall_tool
 from agora.scorers.recency import RecencyScorer
 from harness.histories import History, sample
@@ -60,18 +60,16 @@ JUDGES: dict[str, Judge] = {"gemini": _google, "bedrock": _amazon}
 
 def _compressions(messages: Any, **request: Any) -> Iterator[Compression]:
     for keep_ratio in (0.0, 0.5):
-        for forms in (None, Forms()):
-            compressor = Compressor(
-                scorer=RecencyScorer(),
-                budget=Budget(keep_ratio=keep_ratio),
-                k_recent=1,
-                forms=forms,
-                schedule="every_call",
-                strict=True,
-            )
-            compression = compressor.compress(messages, **request)
-            if compression.changed:
-                yield compression
+        compressor = Compressor(
+            scorer=RecencyScorer(),
+            budget=Budget(keep_ratio=keep_ratio),
+            k_recent=1,
+            schedule="every_call",
+            strict=True,
+        )
+        compression = compressor.compress(messages, **request)
+        if compression.changed:
+            yield compression
 
 
 @pytest.mark.parametrize("name", JUDGES)

@@ -32,8 +32,6 @@ _CLEARED = (Place(None, ""),)
 class Placeholders:
     """The text that replaces a result that the provider has cleared."""
 
-    framed = False
-
     def run(self, steps: Sequence[Rendition], *, signed: bool = False) -> str:  # noqa: ARG002
         """Return the placeholder; no step is removed whole."""
         return PLACEHOLDER

@@ -163,7 +163,7 @@ class Writer:
         said = [place.result or "" for place in rest.places]
         said += [""] * (self._results[step.number] - len(said))
         notes = [markers.note(step.number, one) for one in said]
-        if markers.framed and not step.calls:
+        if not step.calls:
             notes[0] = framed(notes[0], step.observation)
         return notes
 
