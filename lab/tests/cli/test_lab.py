@@ -73,7 +73,8 @@ def test_an_episode_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_another_seed_draws_other_steps_and_the_same_seed_the_same(tmp_path: Path) -> None:
     def sent(out: str, seed: int) -> dict[str, list[object]]:
         folder = tmp_path / out
-        result = play(folder, "--method", "random_step", "--seed", seed, "--steps", 12)
+        options = ("--env", "desk", "--tasks", 1, "--method", "random_step", "--seed", seed)
+        result = run("play", *options, "--out", folder)
         assert result.exit_code == 0, result.output
         return {one.task: [move.sent for move in one.moves] for one in read_episodes(folder)}
 
