@@ -24,9 +24,19 @@ from agora.core.settings import check_count, check_share
 from agora.core.tokens import Characters
 from agora.core.trajectory import Step, Trajectory
 from agora.errors import AgoraError, SettingError, UnknownFormatError
-from agora.scorers.atoms import SIDE_CHARACTERS, Atom, atom
+from agora.scorers.atoms import SIDE_CHARACTERS, Atom, atom, pair_texts
+from agora.scorers.bundle import TOKENS, write_cross_encoder
 
-__all__ = ["SIDE_CHARACTERS", "Atom", "PaperCompressor", "atom", "marker"]
+__all__ = [
+    "SIDE_CHARACTERS",
+    "TOKENS",
+    "Atom",
+    "PaperCompressor",
+    "atom",
+    "marker",
+    "pair_texts",
+    "write_cross_encoder",
+]
 
 _log = logging.getLogger(__name__)
 _FORMATS = ("transcript", "openai")

@@ -7,7 +7,7 @@ text: no environment's own wording is known here.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from agora.core.trajectory import Anchor, Step
@@ -53,13 +53,17 @@ def atom(step: Step, *, characters: int = SIDE_CHARACTERS) -> Atom:
     return Atom(action[:characters], observation[:characters])
 
 
-def anchor_text(anchor: Anchor, *, characters: int = SIDE_CHARACTERS) -> str:
-    """Return the other side of the pair: what the agent has to act on now, then its task."""
-    now = _one_line(flatten(anchor.observation[:_READ_CHARACTERS]))
-    task = _one_line(anchor.task[:_READ_CHARACTERS])
-    if now == task:
-        return f"OBS {now}"[:characters]
-    return f"OBS {now}\nTASK {task}"[:characters]
+def pair_texts(
+    anchor: Anchor, steps: Sequence[Step], *, characters: int = SIDE_CHARACTERS
+) -> list[tuple[str, str]]:
+    r"""Return what a cross-encoder reads for each step: the current observation and the atom.
+
+    >>> step = Step(number=1, action="open box 1", observation="key 7", tokens=5)
+    >>> pair_texts(Anchor("find key 7", "box 1 is open"), [step])
+    [('box 1 is open', 'ACTION open box 1\nOBS key 7')]
+    """
+    now = anchor.observation[:characters]
+    return [(now, atom(step, characters=characters).text[:characters]) for step in steps]
 
 
 def act(step: Step) -> str:

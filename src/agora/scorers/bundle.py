@@ -15,6 +15,12 @@ _MOST_MANIFEST_BYTES = 100_000
 _MOST_BYTES = 2_000_000_000
 """Larger than any encoder that can score a step in time. What is larger is not read."""
 _AGAIN = "train or install it again"
+CROSS_ENCODER = "cross_encoder"
+MODEL = "model.onnx"
+TOKENIZER = "tokenizer.json"
+TOKENS = 512
+"""How many subwords of a pair a cross-encoder reads: the paper's window."""
+_SEAL = "sha256"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +98,61 @@ def write_bundle(
     }
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     return read_bundle(folder)
+
+
+def write_cross_encoder(
+    folder: Path,
+    *,
+    model: bytes,
+    tokenizer: bytes,
+    characters: int,
+    tokens: int = TOKENS,
+    files: Mapping[str, bytes] | None = None,
+) -> Bundle:
+    """Write a scorer of the paper's kind, for `agora.load_scorer(folder)`.
+
+    Args:
+        folder: The folder to write to.
+        model: An ONNX model from token ids to two logits a pair.
+        tokenizer: The `tokenizer.json` of the model.
+        characters: How many characters of each side are read.
+        tokens: How many subwords of a pair are read.
+        files: Further files, such as the record of the training.
+    """
+    return write_bundle(
+        folder,
+        scorer=CROSS_ENCODER,
+        files={**(files or {}), MODEL: model, TOKENIZER: tokenizer},
+        settings=sealed({"tokens": tokens, "characters": characters}),
+    )
+
+
+def sealed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings with their hash, for the manifest of a bundle.
+
+    A manifest has the hash of every file and none of itself. With one wrong
+    digit in its settings a scorer would read half of each text and never say so.
+
+    >>> sorted(sealed({"tokens": 512}))
+    ['sha256', 'tokens']
+    """
+    return {**settings, _SEAL: _hash(settings)}
+
+
+def unsealed(bundle: Bundle) -> dict[str, Any]:
+    """Return the settings of a bundle without their hash.
+
+    Raises:
+        BundleError: they are not what was sealed.
+    """
+    settings = {name: value for name, value in bundle.settings.items() if name != _SEAL}
+    if bundle.settings.get(_SEAL) != _hash(settings):
+        raise BundleError(str(bundle.folder), f"lacks the settings it was written with; {_AGAIN}")
+    return settings
+
+
+def _hash(settings: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(dict(settings), sort_keys=True).encode()).hexdigest()
 
 
 def _is_plain(name: object, sha256: object) -> bool:

@@ -5,59 +5,25 @@ A text is run alone and never padded. On one thread a batch is no faster
 largest number in a batch, so that a text scores differently in another batch.
 """
 
-import hashlib
-import json
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from agora.errors import BundleError, MissingExtraError
-from agora.scorers.bundle import Bundle
+from agora.scorers.bundle import MODEL, TOKENIZER, TOKENS, Bundle, unsealed
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MODEL = "model.onnx"
-TOKENIZER = "tokenizer.json"
-CALIBRATION = "calibration.json"
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 """What an encoder may ask for. The exporter leaves out what a model does not use."""
-TOKENS = 512
-"""The paper's window: so many subwords of a pair are read."""
-_SEAL = "sha256"
 _AGAIN = "train or install it again"
 
 Text = str | tuple[str, str]
 """What is encoded: a text, or a pair that the tokenizer puts together."""
 Feed = dict[str, "NDArray[np.int64]"]
 """What one forward pass gets: 1 x length each."""
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """From a logit to a probability: `1 / (1 + exp(-(slope * logit + intercept)))`.
-
-    >>> Calibration(1.0, 0.0).probabilities([0.0])
-    [0.5]
-    """
-
-    slope: float
-    intercept: float
-
-    def probabilities(self, logits: Sequence[float]) -> list[float]:
-        """Return one probability per logit; NaN stays NaN."""
-        # By tanh, since exp overflows for logits that are large.
-        return [
-            0.5 + 0.5 * math.tanh((self.slope * float(logit) + self.intercept) / 2)
-            for logit in logits
-        ]
-
-    def write(self) -> bytes:
-        """Return it as the `calibration.json` of a bundle."""
-        return (json.dumps(asdict(self)) + "\n").encode()
 
 
 class Encoder:
@@ -160,24 +126,6 @@ def encoder_of(bundle: Bundle, threads: int = 1) -> Encoder:
     return Encoder(bundle, threads)
 
 
-@lru_cache(maxsize=8)
-def calibration_of(bundle: Bundle) -> Calibration:
-    """Return the calibration of a bundle, read once per process.
-
-    Raises:
-        BundleError: it is not what was written, or says nothing.
-    """
-    data = bundle.read(CALIBRATION)
-    try:
-        found = json.loads(data)
-        calibration = Calibration(float(found["slope"]), float(found["intercept"]))
-    except (ValueError, TypeError, KeyError, RecursionError):
-        calibration = Calibration(math.nan, math.nan)
-    if not (math.isfinite(calibration.slope) and math.isfinite(calibration.intercept)):
-        raise BundleError(str(bundle.folder / CALIBRATION), f"has no two numbers; {_AGAIN}")
-    return calibration
-
-
 def tokenizer_of(data: bytes, tokens: int) -> Any:
     """Return the tokenizer in a `tokenizer.json`, as training and serving use it.
 
@@ -197,31 +145,3 @@ def tokenizer_of(data: bytes, tokens: int) -> Any:
     tokenizer.enable_truncation(max_length=tokens, strategy="longest_first")
     tokenizer.encode_special_tokens = True
     return tokenizer
-
-
-def sealed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings with their hash, for the manifest of a bundle.
-
-    A manifest has the hash of every file and none of itself. With one wrong
-    digit in its settings a scorer would read half of each text and never say so.
-
-    >>> sorted(sealed({"tokens": 512}))
-    ['sha256', 'tokens']
-    """
-    return {**settings, _SEAL: _hash(settings)}
-
-
-def unsealed(bundle: Bundle) -> dict[str, Any]:
-    """Return the settings of a bundle without their hash.
-
-    Raises:
-        BundleError: they are not what was sealed.
-    """
-    settings = {name: value for name, value in bundle.settings.items() if name != _SEAL}
-    if bundle.settings.get(_SEAL) != _hash(settings):
-        raise BundleError(str(bundle.folder), f"lacks the settings it was written with; {_AGAIN}")
-    return settings
-
-
-def _hash(settings: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(dict(settings), sort_keys=True).encode()).hexdigest()
