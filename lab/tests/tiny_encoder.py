@@ -40,7 +40,7 @@ def make_encoder(folder: Path, kind: str = "bert") -> Path:
     """Write a random encoder of two layers and a tokenizer that knows the words."""
     import torch
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-    from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
+    from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 
     specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # noqa: S106
@@ -67,8 +67,9 @@ def make_encoder(folder: Path, kind: str = "bert") -> Path:
     }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
-        make: Any = BertModel if kind == "bert" else MPNetModel
-        encoder = make((BertConfig if kind == "bert" else MPNetConfig)(**shape))
+        bert = kind == "bert"
+        make: Any = BertModel if bert else RobertaModel
+        encoder = make((BertConfig if bert else RobertaConfig)(**shape))
     encoder.save_pretrained(folder)
     tokenizer.save(str(folder / "tokenizer.json"))
     return folder

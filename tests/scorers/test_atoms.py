@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora.core.trajectory import Anchor, Call, Step
-from agora.scorers.atoms import Atom, act, anchor_text, atom, flatten
+from agora.scorers.atoms import Atom, act, atom, flatten, pair_texts
 
 
 def make_step(action: str, observation: str, *calls: Call) -> Step:
@@ -43,9 +43,10 @@ def test_json_that_is_broken_or_deep_is_text() -> None:
     assert flatten("[" * 100 + "1" + "]" * 100) == ""
 
 
-def test_the_anchor_says_what_is_now_and_then_the_task() -> None:
-    assert anchor_text(Anchor("find it", "a key 7")) == "OBS a key 7\nTASK find it"
-    assert anchor_text(Anchor("find it", "find it")) == "OBS find it"
+def test_a_pair_is_the_current_observation_without_the_task_and_the_atom() -> None:
+    pairs = pair_texts(Anchor("find it", "a key 7"), [make_step("look", "a box")])
+
+    assert pairs == [("a key 7", "ACTION look\nOBS a box")]
 
 
 @given(st.text(), st.text(), st.booleans())

@@ -13,9 +13,10 @@ pytest.importorskip("onnxruntime", reason="serving needs the extra `onnx`")
 from agora import Compressor, Rung, load_scorer
 from agora.core.trajectory import Anchor, Step
 from agora.scorers import encoder
-from agora.scorers.bundle import MANIFEST, Bundle, write_bundle
-from agora.scorers.cross_encoder import CrossEncoderScorer, pair_texts
-from agora.scorers.encoder import Calibration, Encoder, sealed
+from agora.scorers.atoms import pair_texts
+from agora.scorers.bundle import MANIFEST, Bundle, sealed, write_bundle
+from agora.scorers.cross_encoder import CrossEncoderScorer
+from agora.scorers.encoder import Encoder
 from agora.testing import check_scorer
 
 TINY = Path(__file__).with_name("tiny_encoder")
@@ -35,10 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
         tmp_path_factory.mktemp("bundle"),
         scorer="cross_encoder",
         settings=sealed({"tokens": TOKENS}),
-        files={
-            **{name: (TINY / name).read_bytes() for name in NAMES},
-            "calibration.json": Calibration(0.5, -0.1).write(),
-        },
+        files={name: (TINY / name).read_bytes() for name in NAMES},
     )
 
 
@@ -47,7 +45,6 @@ def _forgotten() -> Iterator[None]:
     """End with nothing loaded."""
     yield
     encoder.encoder_of.cache_clear()
-    encoder.calibration_of.cache_clear()
 
 
 def long_chat() -> list[dict[str, object]]:
@@ -109,7 +106,7 @@ print(list(load_scorer(Path(sys.argv[1])).score(Anchor("find key 7", "key 3"), s
     assert len(said) == 1
 
 
-@pytest.mark.parametrize("name", [*NAMES, "calibration.json"])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("at", [0, 0.5, 1])
 def test_a_flipped_byte_in_any_file_ends_on_the_next_rung(
     made: Bundle, tmp_path: Path, name: str, at: float

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from agora_lab.cli.label_logs import Labeller
-    from agora_lab.train.export import Parity
     from agora_lab.train.features import Examples
     from agora_lab.train.questions import Question
 
@@ -34,7 +33,6 @@ _ANCHORS = 12
 labels_or_logs = click.argument(
     "files",
     nargs=-1,
-    required=True,
     metavar="LABELS|LOGS...",
     type=click.Path(exists=True, path_type=Path),
 )
@@ -67,11 +65,29 @@ SCORERS = ("features", "worth", "cross_encoder")
     help="Hold out this share of the tasks, for `agora scorer report`.",
 )
 @click.option(
-    "--full-epochs",
-    type=click.IntRange(0),
+    "--tokens",
+    type=click.IntRange(8),
+    default=512,
+    show_default=True,
     metavar="N",
-    help="Train the whole encoder of a cross_encoder for this many epochs, after the head.  "
-    "[default: 4]",
+    help="Subwords of a pair that a cross_encoder reads.",
+)
+@click.option(
+    "--pairs",
+    type=click.IntRange(1),
+    default=700,
+    show_default=True,
+    metavar="N",
+    help="Labels of each environment, where scripted agents make them (cross_encoder only).",
+)
+@click.option(
+    "--backbone", metavar="NAME", help="What the record calls the encoder (cross_encoder only)."
+)
+@click.option(
+    "--card",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the record of the training here too, as JSON (cross_encoder only).",
 )
 @click.option(
     "--minutes", type=click.FloatRange(0), help="Stop training an encoder after this long."
@@ -90,7 +106,10 @@ def train(
     out: Path,
     encoder: Path | None,
     hold_out: float,
-    full_epochs: int | None,
+    tokens: int,
+    pairs: int,
+    backbone: str | None,
+    card: Path | None,
     minutes: float | None,
     soft: bool,
     seed: int,
@@ -102,15 +121,21 @@ def train(
     LABELS are files written by `agora label`, with their trajectories next to them.
     LOGS are what `agora replay` reads; they are labelled first, by hindsight or for
     worth as `agora label worth` does. Use the
-    bundle with `Compressor(scorer=load_scorer("FOLDER"))`. Interrupted training of an
-    encoder resumes where it stopped.
+    bundle with `Compressor(scorer=load_scorer("FOLDER"))`. A cross_encoder is the paper's
+    scorer, for `Compressor.paper`, trained by the paper's recipe. Without LABELS its labels
+    are made first: counterfactual, by scripted agents on training tasks.
     """
+    if not files and scorer != "cross_encoder":
+        raise click.UsageError("name files of labels, or logs")
     plan = _Plan(
         files=labels_of(files, out, scorer=scorer, log_kind=log_kind, index=index),
         out=out,
         encoder=encoder,
         hold_out=hold_out,
-        full_epochs=full_epochs,
+        tokens=tokens,
+        pairs=pairs,
+        backbone=backbone,
+        card=card,
         seconds=None if minutes is None else 60 * minutes,
         soft=soft,
         seed=seed,
@@ -170,7 +195,10 @@ class _Plan:
     out: Path
     encoder: Path | None
     hold_out: float
-    full_epochs: int | None
+    tokens: int
+    pairs: int
+    backbone: str | None
+    card: Path | None
     seconds: float | None
     soft: bool
     seed: int
@@ -216,26 +244,55 @@ def _train_cross_encoder(plan: _Plan) -> None:
 
     if plan.encoder is None:
         raise click.UsageError("cross_encoder needs --encoder, the folder of the encoder to train")
-    # It holds out tasks itself: the ones early stopping looks at.
-    recipe = Recipe(seed=plan.seed, validation=plan.hold_out or Recipe().validation)
-    if plan.full_epochs is not None:
-        recipe = replace(recipe, full_epochs=plan.full_epochs)
     with _progress() as progress:
+        files = plan.files or (_scripted_labels(plan, progress),)
+        about = {"backbone": plan.backbone or plan.encoder.name}
+        about |= replace(plan, files=files).about()
         result = train_cross_encoder(
-            read_questions(plan.files),
+            # In the paper's transcripts the current observation is the newest step's.
+            read_questions(files, newest=True),
             plan.encoder,
-            recipe,
+            Recipe(seed=plan.seed, validation=plan.hold_out or 0.2),
             out=plan.out,
-            folder=plan.out / "work",
+            tokens=plan.tokens,
             seconds=plan.seconds,
             progress=progress,
-            about=plan.about(),
+            about=about,
         )
-    click.echo(f"On held-out tasks: AUC {result.metrics.auc}. {_parity(result.parity)}")
+    record = result.record
+    for name, counts in record["labels"].items():
+        click.echo(
+            f"{name}: {counts['pairs']:,} labels of {counts['trajectories']:,} trajectories, "
+            f"{counts['critical']:,} critical"
+        )
+    click.echo(
+        f"Backbone: {record['backbone']}, {record['parameters'] / 1e6:.1f} M parameters "
+        f"({record['encoder']}), {record['tokens']} tokens a pair"
+    )
+    if result.trained.out_of_time:
+        click.echo("Training ran out of time.")
+    click.echo(
+        f"On held-out trajectories: AUC {result.auc}. "
+        f"Served scores are within {result.parity:.0e} of the trained ones."
+    )
+    if plan.card is not None:
+        plan.card.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def _parity(found: "Parity") -> str:
-    return f"The exported scores are within {found.worst:.1g} of the trained ones."
+def _scripted_labels(plan: _Plan, progress: "Progress") -> Path:
+    """Make labels with scripted agents, on training tasks."""
+    from agora_lab.label.scripted import ENVIRONMENTS, Count, Settings, label_scripted
+
+    settings = Settings(pairs=plan.pairs, seed=plan.seed)
+    bars = {name: progress.add_task(f"label {name}", total=plan.pairs) for name in ENVIRONMENTS}
+
+    def shown(name: str, count: Count) -> None:
+        progress.update(bars[name], completed=count.pairs)
+
+    file = plan.out / "labels.parquet"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    label_scripted(ENVIRONMENTS, file, settings, progress=shown)
+    return file
 
 
 def _progress() -> "Progress":

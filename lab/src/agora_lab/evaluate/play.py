@@ -20,6 +20,7 @@ from agora_lab.agents.client import ModelClient, Sampling
 from agora_lab.agents.examples import WithExamples
 from agora_lab.agents.purse import Prices, Purse
 from agora_lab.envs import Environment, World, world
+from agora_lab.envs.atoms import atoms_of
 from agora_lab.episodes import Cell, Episode, Move, Timing
 from agora_lab.evaluate.method_choice import MethodChoice
 from agora_lab.methods import Method, MethodSettings, SkipMethod, method
@@ -240,6 +241,7 @@ def _method(
         **{
             "seed": seed,
             "observations": "none" if world(environment).calls else "user",
+            "atom": atoms_of(environment),
             "llm": model,
             **own,
             **choice.settings,

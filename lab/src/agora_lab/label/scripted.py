@@ -1,8 +1,7 @@
 """Counterfactual labels (Eq. 4) from scripted agents, on training tasks, in this process.
 
-A scripted agent answers the same prompt with the same action, so all `K` answers of a side are
-equal and a label is 0 or 1. It acts only on what the prompt says: an action that changes when a
-step is left out needed that step.
+A scripted agent answers the same prompt with the same action, so a label is 0 or 1. It acts only
+on what the prompt says: an action that changes when a step is left out needed that step.
 """
 
 import random
@@ -10,15 +9,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from agora import parse
 from agora_lab.agents.scripted import claims, reader
-from agora_lab.envs import World, world
-from agora_lab.episodes.episode import Cell
-from agora_lab.evaluate.episode_player import Player
-from agora_lab.label.cases import Case, from_episode
+from agora_lab.envs import Environment, World, world
+from agora_lab.label.cases import Case, from_trajectory
+from agora_lab.label.forms import canonical, soft
 from agora_lab.labels import Label, Writer
-from agora_lab.methods import method
 
-__all__ = ["Count", "Settings", "label_scripted"]
+__all__ = ["ENVIRONMENTS", "Count", "Settings", "label_scripted"]
+
+ENVIRONMENTS = ("alfworld", "scienceworld", "webshop")
+"""The paper's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,8 @@ class Settings:
     """Labels per environment."""
     pairs_per_trajectory: int = 24
     """At most; which of them is drawn by the seed."""
+    samples: int = 8
+    """The paper's K: half of them with the whole prompt, half without the step."""
     k_recent: int = 2
     seed: int = 42
 
@@ -75,25 +78,39 @@ def label_scripted(
 
 
 def _cases(name: str, seed: int) -> Iterator[Case]:
-    """Play training tasks without compression, in an order that the seed says."""
-    place: World = world(name)
+    """Play training tasks without compression, in an order that the seed gives."""
+    place = world(name)
     tasks = [task for task in place.splits()["train"] if claims(name, task)]
     random.Random(seed).shuffle(tasks)
     environment = place.make()
     try:
-        player = Player(
-            cell=Cell(environment=name, backbone="scripted", method="none"),
-            world=place,
-            environment=environment,
-            backbone=reader(name),
-            method=method("none"),
-        )
         for task in tasks:
-            case = from_episode(player.play(task)[0])
+            case = _played(place, environment, task)
             if case is not None:
                 yield case
     finally:
         environment.close()
+
+
+def _played(place: World, environment: Environment, task: str) -> Case | None:
+    answer = reader(place.name).answer
+    start = environment.reset(task)
+    messages = [
+        {"role": "system", "content": place.instructions},
+        {"role": "user", "content": f"{start.task}\n\n{start.observation}"},
+    ]
+    for _ in range(place.most_steps):
+        said = answer(messages).text
+        outcome = environment.step(place.extract(said))
+        if outcome.terminated:
+            break
+        messages += [
+            {"role": "assistant", "content": said},
+            {"role": "user", "content": outcome.observation},
+        ]
+    whole = parse(messages, format="openai", observations="user")
+    key = f"{place.name}/{task}"
+    return from_trajectory(whole, name=key, source=place.name, task=task, world=place.name)
 
 
 def _labels(case: Case, settings: Settings) -> Iterator[Label]:
@@ -101,14 +118,13 @@ def _labels(case: Case, settings: Settings) -> Iterator[Label]:
     anchors = range(1, len(case.steps) + 1)
     pairs = [(a, c) for a in anchors for c in case.candidates(a, k_recent=settings.k_recent)]
     chosen = sorted(chance.sample(pairs, min(len(pairs), settings.pairs_per_trajectory)))
-    answer = reader(case.world).answer
-    canonical = world(case.world).canonical
-    extract = world(case.world).extract
+    answer, compared = reader(case.world).answer, canonical(case.world)
 
-    def action(anchor: int, candidate: int = 0) -> str:
-        return canonical(extract(answer(case.prompt(anchor, candidate)).text))
+    def actions(anchor: int, candidate: int = 0) -> list[str]:
+        # The agent answers the same prompt with the same action, so one answer stands for all.
+        return [compared(answer(case.prompt(anchor, candidate)).text)] * (settings.samples // 2)
 
-    whole = {anchor: action(anchor) for anchor, _ in chosen}
+    whole = {anchor: actions(anchor) for anchor, _ in chosen}
     for anchor, candidate in chosen:
         yield Label(
             trajectory=case.trajectory,
@@ -117,6 +133,6 @@ def _labels(case: Case, settings: Settings) -> Iterator[Label]:
             task=case.task,
             anchor=anchor,
             candidate=candidate,
-            label=float(action(anchor, candidate) != whole[anchor]),
+            label=soft(whole[anchor], actions(anchor, candidate)),
             kind="counterfactual",
         )
