@@ -1,7 +1,6 @@
 """Train the paper's pair classifier on an encoder, and write it as a scorer's folder."""
 
 import json
-import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,12 +19,12 @@ from agora_lab.labels import LabelsError
 from agora_lab.train.export import check_parity, export
 from agora_lab.train.lpft import Examples, Recipe, Trained, probabilities, train
 from agora_lab.train.metrics import Interval, measure
-from agora_lab.train.questions import Question
+from agora_lab.train.questions import Question, held_out
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["CrossEncoder", "Result", "held_out", "train_cross_encoder"]
+__all__ = ["CrossEncoder", "Result", "train_cross_encoder"]
 
 _COMPARED = 100
 """Held-out pairs on which the served scores are compared with the trained ones."""
@@ -117,9 +116,9 @@ def train_cross_encoder(
     """
     recipe = recipe or Recipe()
     asked = list(questions)
-    outside = held_out([one.task for one in asked], recipe.validation, recipe.seed)
-    learnt = _pairs([one for one in asked if one.task not in outside])
-    watched = _pairs([one for one in asked if one.task in outside])
+    outside = held_out(asked, share=recipe.validation, seed=recipe.seed)
+    learnt = _pairs([one for one, out_of in zip(asked, outside, strict=True) if not out_of])
+    watched = _pairs([one for one, out_of in zip(asked, outside, strict=True) if out_of])
     for name, pairs in (("training", learnt), ("validation", watched)):
         if len({pair.label >= _CRITICAL for pair in pairs}) < 2:
             raise LabelsError("labels", f"are all the same in {name} ({len(pairs):,} pairs)")
@@ -143,7 +142,7 @@ def train_cross_encoder(
         **(about or {}),
         "labels": _counts([*learnt, *watched]),
         "trained_on": _counts(learnt),
-        "held_out": _counts(watched),
+        "validated_on": _counts(watched),
         "parameters": sum(weight.numel() for weight in module.parameters()),
         "encoder": f"{config.model_type}, {config.num_hidden_layers} x {config.hidden_size}",
         "tokens": tokens,
@@ -172,23 +171,6 @@ def train_cross_encoder(
     return Result(
         folder=out, auc=metrics.auc, parity=record["parity"], trained=trained, record=record
     )
-
-
-def held_out(tasks: Iterable[str], share: float, seed: int) -> frozenset[str]:
-    """Return the tasks to validate on: a share of each environment's, drawn by the seed.
-
-    >>> len(held_out([f"webshop/{n}" for n in range(10)], 0.2, 42))
-    2
-    """
-    by_environment: dict[str, set[str]] = {}
-    for task in tasks:
-        by_environment.setdefault(task.partition("/")[0], set()).add(task)
-    chosen: set[str] = set()
-    for name, several in sorted(by_environment.items()):
-        drawn = sorted(several)
-        random.Random(f"{seed} {name}").shuffle(drawn)
-        chosen.update(drawn[: round(share * len(drawn))])
-    return frozenset(chosen)
 
 
 @dataclass(frozen=True, slots=True)
