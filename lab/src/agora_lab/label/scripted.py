@@ -12,8 +12,10 @@ from pathlib import Path
 from agora import parse
 from agora_lab.agents.scripted import claims, reader
 from agora_lab.envs import Environment, World, world
+from agora_lab.label.answers import Answered
 from agora_lab.label.cases import Case, from_trajectory
-from agora_lab.label.forms import canonical, soft
+from agora_lab.label.forms import Tally, labels_of
+from agora_lab.label.plan import PlanSettings, Shard
 from agora_lab.labels import Label, Writer
 
 __all__ = ["ENVIRONMENTS", "Count", "Settings", "label_scripted"]
@@ -118,21 +120,19 @@ def _labels(case: Case, settings: Settings) -> Iterator[Label]:
     anchors = range(1, len(case.steps) + 1)
     pairs = [(a, c) for a in anchors for c in case.candidates(a, k_recent=settings.k_recent)]
     chosen = sorted(chance.sample(pairs, min(len(pairs), settings.pairs_per_trajectory)))
-    answer, compared = reader(case.world).answer, canonical(case.world)
-
-    def actions(anchor: int, candidate: int = 0) -> list[str]:
-        # The agent answers the same prompt with the same action, so one answer stands for all.
-        return [compared(answer(case.prompt(anchor, candidate)).text)] * (settings.samples // 2)
-
-    whole = {anchor: actions(anchor) for anchor, _ in chosen}
-    for anchor, candidate in chosen:
-        yield Label(
-            trajectory=case.trajectory,
-            data=case.data,
-            source=case.source,
-            task=case.task,
-            anchor=anchor,
-            candidate=candidate,
-            label=soft(whole[anchor], actions(anchor, candidate)),
-            kind="counterfactual",
+    anchors_of = {a: tuple(c for b, c in chosen if b == a) for a, _ in chosen}
+    shard = Shard(case=case, anchors=anchors_of)
+    # The agent answers the same prompt with the same action, so one answer stands for all.
+    plan = PlanSettings(backbone="scripted", samples=settings.samples, shared=True)
+    answer = reader(case.world).answer
+    answers = {
+        ask.key: Answered(
+            key=ask.key,
+            anchor=ask.anchor,
+            candidate=ask.candidate,
+            whole=ask.whole,
+            texts=(answer(ask.messages).text,) * (settings.samples // 2),
         )
+        for ask in shard.asks(plan)
+    }
+    return labels_of(shard, answers, plan, Tally())
