@@ -16,7 +16,9 @@ from lab.tests.tiny_encoder import THINGS, make_encoder, make_questions
 from agora import Anchor, Compressor, Step, load_scorer
 from agora.paper import pair_texts
 from agora_lab.cli.train import train as command
+from agora_lab.envs.atoms import atoms_of
 from agora_lab.labels import Label, LabelsError, Writer, data_hash
+from agora_lab.methods import MethodSettings, method
 from agora_lab.train.cross_encoder import CrossEncoder, Result, train_cross_encoder
 from agora_lab.train.export import PARITY, ParityError, check_parity
 from agora_lab.train.lpft import Examples, Recipe, train
@@ -72,6 +74,23 @@ def test_the_trained_scorer_serves_the_papers_compressor(result: Result) -> None
     scores = [decision.score for decision in compression.decisions[:-2]]
     assert all(score is not None and 0 < score < 1 for score in scores)
     assert "step(s) elided" in compression.messages
+
+
+def test_the_trained_scorer_and_an_environments_atoms_serve_the_experiments_method(
+    result: Result,
+) -> None:
+    settings = MethodSettings(scorer=str(result.folder), atom=atoms_of("alfworld"))
+    messages = [{"role": "user", "content": "find key 2"}]
+    for thing in THINGS:
+        messages += [
+            {"role": "assistant", "content": f"go to {thing}"},
+            {"role": "user", "content": f"On the {thing}, you see a key 2, and a pen 1."},
+        ]
+
+    sent = method("agora_paper", settings).shorten(messages).messages
+
+    assert len(sent) < len(messages)
+    assert list(sent[-4:]) == messages[-4:]
 
 
 def test_a_score_does_not_depend_on_the_task_or_on_other_steps(result: Result) -> None:
