@@ -87,10 +87,12 @@ def run_plan(
         if report is not None:
             report(summary.present + growing.lines(), summary.planned)
 
+    # Once a shard says stop no other begins. Those that run end by themselves: what they have in
+    # flight is paid for.
     tasks = (
         Work(shard, plan.settings, folder, connection or Connection())
         for shard in plan.shards()
-        if growing.watches(shard)
+        if growing.watches(shard) and not summary.stopped
     )
     with (
         on_ray.connect(address),
@@ -98,12 +100,10 @@ def run_plan(
     ):
         tick()
         for outcome in outcomes:
-            done = outcome.value or Done(failures=[outcome.error], stop=outcome.error)
+            done = outcome.value or Done(failures=[outcome.error])
             summary.failed += len(done.failures)
             summary.reasons = (summary.reasons + done.failures)[:_TOLD]
-            if done.stop:
-                summary.stopped = done.stop
-                break
+            summary.stopped = summary.stopped or done.stop
     summary.answered = growing.lines()
     tick()
     return summary
