@@ -140,7 +140,9 @@ def part(
 ) -> Figures:
     """Return the figures of one part; `processes` are those whose memory counts, by name."""
     load = Load(door)
+    # The next part has the same keys.
     upstream.bills.clear()
+    upstream.caches.clear()
     calls = [bodies(f"long {n}", LONG_STEPS, MORE_STEPS, LONG_BYTES) for n in range(very_long)]
     asyncio.run(run(load, seconds, sessions, calls))
     breaks = sum(bill["breaks"] for bill in upstream.bills.values())
