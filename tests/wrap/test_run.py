@@ -92,6 +92,16 @@ def test_when_the_agent_stops_we_stop_and_continue_with_it() -> None:
         process.returncode = 5
 
 
+def test_stopped_together_we_go_on_together_whoever_is_continued_first() -> None:
+    agent = "import sys, time; print('ready', flush=True); time.sleep(0.2); sys.exit(4)"
+    with running(sys.executable, "-c", agent) as process:
+        assert said(process) == b"ready\n"
+        os.killpg(process.pid, signal.SIGSTOP)
+        time.sleep(0.3)
+        os.kill(process.pid, signal.SIGCONT)
+        assert process.wait(30) == 4
+
+
 def test_what_is_ignored_is_ignored_by_the_agent_too() -> None:
     with running("sh", "-c", "trap '' HUP; echo ready; sleep 0.3; exit 3") as process:
         assert said(process) == b"ready\n"

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -11,6 +12,8 @@ _FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGCONT")
 """Signals that reach this process alone, and are meant for the agent."""
 _OF_TERMINAL = ("SIGINT", "SIGQUIT", "SIGTSTP", "SIGWINCH", "SIGTTIN", "SIGTTOU")
 """Signals that the terminal sends to the agent and to this process alike."""
+_CONTINUED_SECONDS = 0.2
+"""In which an agent is continued that was stopped together with us."""
 KILLED = 128
 """What shells add to the number of the signal that ended a command."""
 
@@ -41,9 +44,16 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
             _, status = os.waitpid(process.pid, os.WUNTRACED)
             if not os.WIFSTOPPED(status):
                 break
-            os.kill(os.getpid(), signal.SIGSTOP)
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGCONT)
+            # Whoever stopped us both may have continued us first. To stop then would be for good.
+            time.sleep(_CONTINUED_SECONDS)
+            changed, later = os.waitpid(process.pid, os.WNOHANG | os.WCONTINUED)
+            if not changed:
+                os.kill(os.getpid(), signal.SIGSTOP)
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGCONT)
+            elif not os.WIFCONTINUED(later):
+                status = later
+                break
     code = os.waitstatus_to_exitcode(status)
     process.returncode = code
     return KILLED - code if code < 0 else code
