@@ -215,6 +215,7 @@ def _ablations(figures: Figures) -> Table:
     for base, (title, printed_name) in ABLATIONS.items():
         printed = paper()["table3"][printed_name]
         method = present.get(base, "")
+        options = method.partition(",")[2]
         values = [
             _reward(figures, *column, method, retention=False, against=AGORA)
             if method
@@ -230,7 +231,7 @@ def _ablations(figures: Figures) -> Table:
         delta = sum(d.value for d in differences) / len(differences) if differences else None
         rows.append(
             (
-                title,
+                f"{title}, {options}" if options else title,
                 *values,
                 mean,
                 f"{delta:+.3f}" if delta is not None and agora else "",
