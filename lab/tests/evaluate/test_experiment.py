@@ -24,7 +24,7 @@ HERE = "lab.tests.evaluate.remembering"
 EXPERIMENT = Experiment(
     environments=(f"{HERE}:WORLD",),
     backbones=(f"{HERE}:rememberer",),
-    methods=("none", "floor", "random_step,keep_ratio=.5"),
+    methods=("none", "floor", "random_step,keep_ratio=.5", "agora_paper,scorer=lexical"),
     tasks=12,
 )
 
@@ -72,7 +72,7 @@ def test_a_run_that_was_stopped_goes_on_and_comes_out_the_same(
     assert rest.done == 7
     last = list(rest.play())[-1]
 
-    assert last.done == last.total == 3 * 12 + 2 * 12
+    assert last.done == last.total == 4 * 12 + 3 * 12
     assert records(tmp_path) == records(folder)
     assert not list(Run(EXPERIMENT, tmp_path).play())
 

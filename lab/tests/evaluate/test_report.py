@@ -61,7 +61,7 @@ def test_the_uncompressed_arm_retains_everything_at_ratio_1(
     assert none.retention is not None
     assert none.ratio is not None
     assert (none.retention.value, none.ratio.value, none.by_call.value) == (1, 1, 1)
-    assert none.differences == {}
+    assert set(none.differences) == {"agora_paper"}
     assert none.dollars_ratio is not None
     assert none.dollars_ratio.value == 1
 
@@ -87,6 +87,20 @@ def test_every_table_has_one_cell_for_each_head_and_names_the_paper_where_it_is_
     for table in tables.values():
         assert all(len(row) == len(table.head) for row in table.rows), table.name
     assert "paper 75 %" in tables["passes"].head
+
+
+def test_ablations_are_compared_with_agora_which_is_named_with_its_scorer(
+    made: tuple[Figures, dict[str, Table]],
+) -> None:
+    figures, tables = made
+    rows = {row[0]: row for row in tables["table3"].rows}
+
+    assert "AGORA, scorer=lexical" in rows
+    assert rows["Hard-CF"][1] == "not played"
+    assert rows["-Scorer (Floor-K2)"][-3:] == ("0.356", "-0.031", "3 of 9")
+    floor = figures.cell(*CELL, "floor")
+    assert floor is not None
+    assert set(floor.differences) == {"none", "agora_paper"}
 
 
 def test_the_papers_numbers_are_those_it_prints() -> None:
