@@ -3,11 +3,11 @@
 In the environment a code is seen once and asked for later. Who forgets it has to look again.
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agora_lab.agents import Answer, Messages, content_text
 from agora_lab.envs import Outcome, Start, World
+from agora_lab.methods import MethodSettings, Shortened
 
 
 class Remembering:
@@ -81,5 +81,12 @@ def rememberer(environment: str = "", **_: Any) -> Rememberer:
     return Rememberer()
 
 
-def shown(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [content_text(message["content"]) for message in messages]
+class KeepNewest:
+    """Sends the instructions, the task and the newest messages."""
+
+    def __init__(self, settings: MethodSettings, *, messages: int = 2) -> None:
+        self._messages = messages
+
+    def shorten(self, messages: Messages) -> Shortened:
+        newest = messages[max(2, len(messages) - self._messages) :]
+        return Shortened(messages=[*messages[:2], *newest])

@@ -145,6 +145,15 @@ def test_a_record_shows_what_the_agent_saw_and_comes_back_as_it_was(folder: Path
         Episode.from_json("{}")
 
 
+def test_a_method_from_outside_is_named_by_its_module_and_takes_options(tmp_path: Path) -> None:
+    method = f"{HERE}:KeepNewest,messages=4"
+
+    play(replace(EXPERIMENT, methods=("none", method), tasks=2), tmp_path)
+
+    moves = [m for e in read_episodes(tmp_path) if e.cell.method == method for m in e.moves]
+    assert max(len(move.sent) for move in moves) == 6
+
+
 def test_a_run_records_its_tasks_splits_seed_and_code(folder: Path) -> None:
     settings = read_settings(folder)
 
