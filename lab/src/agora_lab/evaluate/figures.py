@@ -122,9 +122,14 @@ class Figures:
                     sentences[backbone_kind(backbone)] = None
                     if share:
                         sentences[f"In {environment} `{backbone}` plays {share}."] = None
-            scorer = run["settings"]["experiment"]["scorer"]
-            if scorer:
+            experiment = run["settings"]["experiment"]
+            if experiment["scorer"]:
+                scorer = experiment["scorer"]
                 sentences[f"Unless a method names its own, AGORA's scorer is `{scorer}`."] = None
+            for method in experiment["methods"]:
+                name = method.partition("scorer=")[2].partition(",")[0]
+                if name and "/" not in name:
+                    sentences[f"`{method}` has the scorer `{name}`, not the paper's."] = None
         return tuple(sentences)
 
 
