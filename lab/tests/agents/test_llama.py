@@ -13,6 +13,10 @@ from agora_lab.agents import BackboneError, backbone
 from agora_lab.agents.base import Messages
 from agora_lab.agents.client import ModelClient, Sampling, Score
 from agora_lab.agents.llama import LlamaModel, LlamaServer, fetch_model, find_model
+from agora_lab.envs import world
+from agora_lab.episodes import Cell
+from agora_lab.evaluate.play import Player
+from agora_lab.methods import method
 
 MODEL = "smollm2-135m"
 PROMPT: Messages = [
@@ -39,26 +43,42 @@ def client(server: LlamaServer, **sampling: float) -> ModelClient:
     )
 
 
-def test_it_plays_a_few_steps_and_knows_the_prompt_it_has_read() -> None:
-    try:
-        made = backbone(f"llama:{MODEL}", sampling=Sampling(max_tokens=8))
-    except BackboneError as error:
-        pytest.skip(str(error))
+@pytest.fixture(scope="module")
+def model(server: LlamaServer) -> Iterator[LlamaModel]:
+    path = str(find_model(MODEL))
+    made = backbone(f"llama:{path}", sampling=Sampling(max_tokens=8), context_tokens=2048)
     assert isinstance(made, LlamaModel)
-    messages = list(PROMPT)
-    cached = []
-    for _ in range(3):
-        answer = made.answer(messages)
-        cached.append(answer.cached_tokens)
-        messages.append({"role": "assistant", "content": answer.text})
-        messages.append({"role": "user", "content": "Nothing happens."})
-        assert 0 < answer.output_tokens <= 8
+    yield made
     child = made.server.pid
     made.close()
-
-    assert cached[1] > cached[0]
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
+
+
+def test_it_plays_a_few_steps_of_a_real_environment(model: LlamaModel) -> None:
+    shop = world("webshop")
+    player = Player(
+        cell=Cell(environment="webshop", backbone="llama", method="floor"),
+        world=shop,
+        environment=shop.make(),
+        backbone=model,
+        method=method("floor"),
+        steps=3,
+    )
+    episode, timing = player.play(shop.splits()["test"][0])
+
+    assert 1 <= len(episode.moves) <= 3
+    assert all(0 < move.output_tokens <= 8 for move in episode.moves)
+    assert all(move.input_tokens > 50 for move in episode.moves)
+    assert timing.backbone_s > 0
+
+
+def test_a_prompt_that_grows_is_read_from_the_cache(model: LlamaModel) -> None:
+    first = model.answer(PROMPT)
+    said = [{"role": "assistant", "content": first.text}, {"role": "user", "content": "Nothing."}]
+
+    assert model.answer([*PROMPT, *said]).cached_tokens > first.cached_tokens
+    assert 0 < first.output_tokens <= 8
 
 
 def test_more_samples_than_slots_take_several_requests(server: LlamaServer) -> None:
