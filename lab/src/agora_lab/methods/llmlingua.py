@@ -4,6 +4,7 @@ Their models cannot be downloaded here, so a folder with weights has to be named
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -36,16 +37,16 @@ class LLMLingua2:
         what = f"{what} retrained on agents' prompts" if retrained else what
         self._compressor = _compressor(weights, what, use_llmlingua2=True)
         self._rate = settings.keep_ratio
+        # A step's text comes again at every later call of an episode.
+        self._shorter = lru_cache(maxsize=4096)(self._compressed)
 
     def shorten(self, messages: Messages) -> Shortened:
         """Return the messages with the tokens of past steps dropped."""
-        return cut_tokens(messages, self._cut)
+        return cut_tokens(messages, lambda texts: [self._shorter(text) for text in texts])
 
-    def _cut(self, texts: Sequence[str]) -> Sequence[str]:
-        return [
-            str(self._compressor.compress_prompt([text], rate=self._rate)["compressed_prompt"])
-            for text in texts
-        ]
+    def _compressed(self, text: str) -> str:
+        found = self._compressor.compress_prompt([text], rate=self._rate)
+        return str(found["compressed_prompt"])
 
 
 class LongLLMLingua:

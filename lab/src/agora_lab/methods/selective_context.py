@@ -8,6 +8,7 @@ own code. The package joins words to noun phrases by a spaCy model; here the uni
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -48,18 +49,20 @@ class SelectiveContext:
         self._model.train(False)
         self._keep_ratio = settings.keep_ratio
         self._window = window
+        # A step's text comes again at every later call of an episode.
+        self._words = lru_cache(maxsize=4096)(lambda text: tuple(self._rated(text)))
 
     def shorten(self, messages: Messages) -> Shortened:
         """Return the messages with the predictable words of past steps dropped."""
         return cut_tokens(messages, self._cut)
 
     def _cut(self, texts: Sequence[str]) -> Sequence[str]:
-        rated = [list(self._words(text)) for text in texts]
+        rated = [self._words(text) for text in texts]
         values = sorted(value for words in rated for _, value in words)
         least = values[min(int((1 - self._keep_ratio) * len(values)), len(values) - 1)]
         return ["".join(word for word, value in words if value >= least).strip() for words in rated]
 
-    def _words(self, text: str) -> Iterator[tuple[str, float]]:
+    def _rated(self, text: str) -> Iterator[tuple[str, float]]:
         """Yield each word with its mean self-information."""
         found = self._tokenizer(text, return_offsets_mapping=True, add_special_tokens=False)
         bits = self._self_information(found["input_ids"])
