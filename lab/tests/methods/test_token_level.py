@@ -1,5 +1,7 @@
 """Token-level methods with tiny random weights of the same shape as their models."""
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,10 @@ for _number in range(6):
     _seen = f"On the countertop {_number} you see an apple {_number}, a bread 1 and a knife 1."
     CHAT.append({"role": "assistant", "content": f"go to countertop {_number}"})
     CHAT.append({"role": "user", "content": _seen})
+
+
+def units(message: Mapping[str, Any]) -> list[str]:
+    return re.findall(r"\w+|[^\w\s]", text_of(message))
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +113,6 @@ def test_selective_context_keeps_the_least_predictable_words(weights: dict[str, 
     half = method("selective_context", MethodSettings(keep_ratio=0.5, options=options))
 
     assert everything.shorten(CHAT).messages == CHAT
-    words = [w for m in half.shorten(CHAT).messages[2:-2] for w in text_of(m).split()]
-    total = [w for m in CHAT[2:-2] for w in text_of(m).split()]
+    words = [w for m in half.shorten(CHAT).messages[2:-2] for w in units(m)]
+    total = [w for m in CHAT[2:-2] for w in units(m)]
     assert 0.4 * len(total) <= len(words) <= 0.6 * len(total)

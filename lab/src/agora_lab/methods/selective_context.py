@@ -3,7 +3,8 @@
 A causal language model gives each token its self-information, -log p. A word has the mean of its
 tokens, and the words below a percentile of the whole history are dropped. The released package
 (`selective-context` 0.1.4) pins spacy 3.2.0, which does not install on Python 3.11, so this is our
-own code. The package joins words to noun phrases by a spaCy model; here the unit is the word.
+own code. The package takes spaCy's tokens and joins them to noun phrases by a trained model; here
+the units are words and punctuation marks.
 """
 
 import re
@@ -15,7 +16,7 @@ from typing import Any
 from agora_lab.methods.base import Messages, MethodSettings, Shortened, SkipMethod
 from agora_lab.methods.token_level import cut_tokens
 
-_WORD = re.compile(r"\s*\S+\s*")
+_WORD = re.compile(r"\s*(?:\w+|[^\w\s])")
 
 
 class SelectiveContext:
@@ -63,7 +64,7 @@ class SelectiveContext:
         return ["".join(word for word, value in words if value >= least).strip() for words in rated]
 
     def _rated(self, text: str) -> Iterator[tuple[str, float]]:
-        """Yield each word with its mean self-information."""
+        """Yield each word or punctuation mark with its mean self-information."""
         found = self._tokenizer(text, return_offsets_mapping=True, add_special_tokens=False)
         bits = self._self_information(found["input_ids"])
         offsets = found["offset_mapping"]
