@@ -2,7 +2,7 @@
 
 A causal language model gives each token its self-information, -log p. A word has the mean of its
 tokens, and the words below a percentile of the whole history are dropped. The released package
-(`selective-context` 0.1.4) pins spacy 3.2.0, which does not install on Python 3.11, so this is our
+(`selective-context` 0.1.4) pins spacy 3.2.0, which has no wheel for Python 3.11, so this is our
 own code. The package takes spaCy's tokens and joins them to noun phrases by a trained model; here
 the units are words and punctuation marks.
 """
