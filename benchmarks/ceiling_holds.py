@@ -53,8 +53,6 @@ class Found:
     exceeded: int = 0
     worst: float = 0.0
     """The largest bill up to any call, as a ratio to its ceiling."""
-    worst_plain: float = 0.0
-    """The same without the allowance for blocks."""
 
     def add(self, other: "Found") -> None:
         """Take in what was seen of another run."""
@@ -63,7 +61,6 @@ class Found:
         self.edits += other.edits
         self.exceeded += other.exceeded
         self.worst = max(self.worst, other.worst)
-        self.worst_plain = max(self.worst_plain, other.worst_plain)
 
 
 def drawn(seed: int) -> Sizes:
@@ -164,7 +161,6 @@ def follow(sizes: Sizes, sheet: PriceSheet, ceiling: float, min_tokens: int) -> 
             found.edits += sent.epoch != before.epoch and sent.epoch > 0
             before = sent
             rounding = sheet.dollars(uncached=2.0) * found.calls
-            found.worst_plain = max(found.worst_plain, spent / (ceiling * full))
             over = spent - allowed - rounding
             found.worst = max(found.worst, over / (ceiling * full))
             found.exceeded += over > ceiling * full
