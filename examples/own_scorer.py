@@ -1,4 +1,4 @@
-"""A scorer in ten lines: steps that changed something are worth more than steps that looked."""
+"""A scorer in ten lines: steps that changed something get room before steps that looked."""
 
 import sys
 from collections.abc import Sequence

@@ -14,8 +14,8 @@ from typing import Any
 
 from agora import Compressor
 from agora.adapters import format_named, make_request
-from agora.core.renditions.gone import gone
-from agora.core.renditions.markers import FormMarkers
+from agora.core.forms import omitted
+from agora.core.markers import Markers
 from agora.core.tokens import EstimatedTokens
 from agora.paper import PaperCompressor
 from agora.scorers.recency import RecencyScorer
@@ -232,5 +232,5 @@ def ratio_to_json(raw: bytes, times: int = 3) -> RatioToJson:
 def _stages(messages: list[Message]) -> object:
     adapter = format_named("openai").adapter
     parsed = adapter.parse(make_request(messages, format="openai"), EstimatedTokens())
-    elided = {step.number: gone(step.number) for step in parsed.trajectory.steps[:-2]}
-    return adapter.render(parsed, elided, FormMarkers())
+    elided = {step.number: omitted(step.number) for step in parsed.trajectory.steps[:-2]}
+    return adapter.render(parsed, elided, Markers())

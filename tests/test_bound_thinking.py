@@ -16,7 +16,7 @@ from agora import bound_thinking
 from agora.adapters.thoughts import thinks
 from agora.compressor import Compressor
 from agora.core.budget import Budget
-from agora.core.compression import Reason, Rung, Thinking
+from agora.core.compression import FallbackLevel, Reason, Thinking
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.schedule import (
     PATIENCE_CALLS,
@@ -168,7 +168,7 @@ def test_a_scorer_that_fails_once_costs_the_thinking_made_until_then_and_no_more
     later = works.compress(conversation(10), model=MODEL)
 
     assert blocks_in(first.messages) == ["signature 007"]
-    assert by_rule.rung is Rung.RULE
+    assert by_rule.fallback_level is FallbackLevel.PARTIAL
     assert blocks_in(by_rule.messages) == []
     assert blocks_in(again.messages) == []
     assert blocks_in(later.messages) == ["signature 010"]

@@ -16,7 +16,7 @@ from agora import Budget, Compressor, PriceSheet
 from agora.adapters import FORMATS
 from agora.core.schedule import RentOrBuy, Sizes
 from agora.core.scorer import Scorer
-from agora.scorers.lexical import LexicalScorer
+from agora.scorers.bm25 import BM25Scorer
 from agora.scorers.recency import RecencyScorer
 from harness.histories import History, RandomScorer
 from harness.histories.strategies import histories
@@ -38,7 +38,7 @@ sheets = st.builds(
     block=st.sampled_from([1, 16]),
     window=st.sampled_from([None, None, 400, 1_500]),
 )
-scorers = st.sampled_from((LexicalScorer(), RecencyScorer(), RandomScorer(7)))
+scorers = st.sampled_from((BM25Scorer(), RecencyScorer(), RandomScorer(7)))
 
 
 def prompts(history: History, sheet: PriceSheet, scorer: Scorer) -> Iterator[tuple[Any, Any]]:
@@ -80,11 +80,11 @@ _PROMPTS = """
 import json, sys
 from agora import PriceSheet
 from harness.histories import sample
-from agora.scorers.lexical import LexicalScorer
+from agora.scorers.bm25 import BM25Scorer
 from tests.test_by_price import prompts
 sheet = PriceSheet(name="s", input=1.0, read=0.5, write=1.0, output=1.0)
 for history in sample(sys.argv[1], 40, seed=3):
-    print(json.dumps(list(prompts(history, sheet, LexicalScorer()))))
+    print(json.dumps(list(prompts(history, sheet, BM25Scorer()))))
 """
 
 

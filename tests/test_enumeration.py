@@ -12,13 +12,13 @@ from itertools import product
 
 import pytest
 
-from agora import Budget, Compression, Compressor, Forms, Reason
+from agora import Budget, Compression, Compressor, Reason
 from agora.adapters import format_named, make_request, parse
-from agora.core.renditions.markers import FormMarkers
+from agora.core.markers import Markers
 from agora.core.scorer import Scorer
 from agora.core.trajectory import Anchor, Step
 from agora.scorers.recency import RecencyScorer
-from harness.renditions import renditions
+from harness.shortened import forms as forms_of
 from tests.histories_exhaustive import SPELLINGS, History, Spelling, histories
 
 _CI_LONGEST = 4
@@ -26,7 +26,6 @@ _LONGEST = 7
 _EVERY_LIMIT_LONGEST = 5
 """Up to this length the budget takes every value there is, one by one."""
 _K_RECENT = (0, 1, 2)
-_FORMS = (Forms(), Forms(lines=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +159,6 @@ def _compressions(history: History) -> Iterator[Compression]:
     for limit, k_recent in product(limits, ks_recent):
         for scorer in scorers if len(costs) > 2 else scorers[:1]:
             yield _compress(history, limit=limit, k_recent=k_recent, scorer=scorer)
-    # In every form: the notes and lines of so short a history cost more than it has, so the
-    # budget alone would show few of them.
-    for limit, forms in product(limits, _FORMS):
-        yield _compress(history, limit=limit, scorer=OldestFirst(), forms=forms)
     yield from _every_form(history, whole)
     for chosen in product((False, True), repeat=len(costs)):
         pins = [number for number, pinned in enumerate(chosen, start=1) if pinned]
@@ -178,13 +173,15 @@ def _every_form(history: History, whole: Compression) -> Iterator[Compression]:
     request = make_request(history.messages, format=history.format, system=history.system)
     parsed = parse(request)
     steps = parsed.trajectory.steps[:-1]
-    ways = [("whole",) if step.fixed else ("whole", "action", "line") for step in steps]
+    ways = [("whole",) if step.fixed else ("whole", "note", "line") for step in steps]
     for chosen in product(*ways):
-        forms = {step.number: form for step, form in zip(steps, chosen, strict=True)}
-        elided = {number: f"look -> ok {number}" for number, f in forms.items() if f != "whole"}
-        noted = [number for number, form in forms.items() if form == "action"]
+        kinds = {step.number: kind for step, kind in zip(steps, chosen, strict=True)}
+        elided = {
+            number: f"look -> ok {number}" for number, kind in kinds.items() if kind != "whole"
+        }
+        noted = [number for number, kind in kinds.items() if kind == "note"]
         rendered = format_named(history.format).adapter.render(
-            parsed, renditions(parsed, elided, noted), FormMarkers()
+            parsed, forms_of(parsed, elided, noted), Markers()
         )
         yield replace(whole, messages=rendered.messages if elided else history.messages)
 
@@ -197,14 +194,12 @@ def _compress(
     scorer: Scorer | None = None,
     pins: Sequence[int] = (),
     thinking: bool | None = None,
-    forms: Forms = _FORMS[0],
 ) -> Compression:
     compressor = Compressor(
         scorer=scorer or RecencyScorer(),
         budget=Budget(limit=limit),
         k_recent=k_recent,
         schedule="every_call",
-        forms=forms,
         # The guard would hide an illegal output behind the caller's own messages.
         strict=True,
     )

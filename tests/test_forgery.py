@@ -12,7 +12,7 @@ from agora import Budget, Compression, Compressor
 from agora.adapters import Parsed, detect, make_request, parse
 from agora.adapters.transcript import quote as quote_block
 from agora.adapters.transcript import write
-from agora.core.reading.names import identifiers
+from agora.core.facts import facts_in
 from agora.core.request import Observations
 from agora.core.tokens import Characters
 from agora.scorers.recency import RecencyScorer
@@ -195,16 +195,20 @@ def test_a_forged_observation_puts_only_identifiers_into_markers(
         compression = _compress(door, text)
         assert compression.trajectory is not None
         for decision in compression.decisions:
-            if decision.rendition is None or not decision.text:
+            if decision.form is None or not decision.text:
                 continue
             said += 1
             step = compression.trajectory.steps[decision.number - 1]
             assert not any(mark in decision.text for mark in ("\n", "<|", "|>"))
-            names = decision.rendition.result
+            names = decision.form.result
             assert not any(mark in names for mark in ("\n", "[", "]", "<|", "|>"))
             names = _KEYED_NUMBER.sub("", names)
             # A name may have spaces in it, so the names are taken away one by one.
-            for name in sorted(identifiers(step.observation), key=len, reverse=True):
+            if names.strip('"') == step.observation.strip():
+                continue
+            found = {fact.text for fact in facts_in(step.observation)}
+            assert all(len(name.split()) <= 4 for name in found)
+            for name in sorted(found, key=len, reverse=True):
                 names = names.replace(name, "")
             assert not _BY_US.sub("", names).strip(), (decision.text, text)
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,11 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agora
-from agora import Budget, Compressor, Forms, StepWorth
+from agora import Budget, Compressor
 from agora.core.actions import command_of
-from agora.core.compression import Rung
-from agora.core.past import Past
-from agora.core.renditions.markers import code_of
+from agora.core.compression import FallbackLevel
 from agora.core.trajectory import Anchor, Step
 from agora.errors import SettingError
 from harness.histories import EveryNth
@@ -50,7 +48,6 @@ def spoken(steps: int) -> list[Message]:
 
 def compressor(**changed: Any) -> Compressor:
     settings: dict[str, Any] = {
-        "forms": Forms(),
         "schedule": "every_call",
         "budget": Budget(keep_ratio=0.25, min_ratio=0.25),
         "strict": True,
@@ -59,23 +56,10 @@ def compressor(**changed: Any) -> Compressor:
 
 
 @dataclass(frozen=True)
-class Fixed:
-    """The same worth for every step."""
-
-    value: StepWorth
-
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
-        return [0.5] * len(steps)
-
-    def worth(self, past: Past, held: Collection[int]) -> Sequence[StepWorth]:
-        return [self.value] * len(past.steps)
-
-
-@dataclass(frozen=True)
-class Broken(Fixed):
+class Broken:
     """Fails when it is asked."""
 
-    def worth(self, past: Past, held: Collection[int]) -> Sequence[StepWorth]:
+    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
         raise RuntimeError("no weights")
 
 
@@ -84,42 +68,10 @@ def test_nothing_that_was_done_is_forgotten_and_a_quarter_is_enough_for_it() -> 
 
     elided = [d for d in found.decisions if d.outcome == "elided"]
     assert len(elided) > 10
-    assert all(d.form in ("line", "action") and d.text for d in elided)
+    assert all(d.kind in ("line", "note") and d.text for d in elided)
     cancelled = found.decisions[10]
     assert "item_id=I-1177" in cancelled.text
     assert found.tokens_after <= 0.35 * found.tokens_before
-
-
-def test_a_step_in_the_form_of_its_action_has_a_note_in_place_of_its_result() -> None:
-    messages = chat(*["get_order"] * 8)
-    found = compressor(scorer=Fixed(StepWorth(0.9, 0.1)), forms=Forms(lines=False)).compress(
-        messages
-    )
-
-    noted = [d.number for d in found.decisions if d.form == "action"]
-    assert noted
-    at = found.positions.index(2 * noted[0])
-    assert found.messages[at - 1] is messages[2 * noted[0] - 1]
-    assert found.trajectory is not None
-    code = code_of("Sort it out.", found.trajectory.steps[0])
-    assert found.messages[at]["content"] == (
-        f"[step {noted[0]}: result elided by the context compressor; it signs all it writes "
-        f"#{code}] item_id=I-{noted[0]}77"
-    )
-    assert found.recall(noted[0]).endswith(messages[2 * noted[0]]["content"])
-
-
-def test_the_note_of_an_agent_that_acts_by_text_keeps_the_frame() -> None:
-    found = compressor(scorer=Fixed(StepWorth(0.9, 0.1)), forms=Forms(lines=False)).compress(
-        spoken(10)
-    )
-
-    notes = [m["content"] for m in found.messages if "result elided" in m["content"]]
-    assert notes
-    assert all(note.startswith("<returncode>0</returncode>\n<output>\n[step ") for note in notes)
-    again = compressor().compress(found.messages)
-    assert again.trajectory is not None
-    assert len(again.trajectory.steps) == 10 - sum(d.form == "gone" for d in found.decisions)
 
 
 def test_an_edit_that_is_frozen_stays_as_it_is_while_more_is_done() -> None:
@@ -137,7 +89,7 @@ def test_steps_of_tools_to_keep_stay_whole() -> None:
 
     assert compressor().compress(messages).decisions[0].outcome == "elided"
     kept = compressor(keep_tools=("read_policy",)).compress(messages).decisions[0]
-    assert (kept.outcome, kept.reason, kept.form) == ("floor", "tool to keep", "whole")
+    assert (kept.outcome, kept.reason, kept.kind) == ("protected", "tool to keep", "whole")
 
 
 def test_the_function_takes_tools_to_keep() -> None:
@@ -154,7 +106,7 @@ def test_after_a_user_s_words_what_was_read_is_told_before_them_and_what_was_don
     messages[5:5] = words
 
     budget = Budget(keep_ratio=0.4, min_ratio=0.4)
-    sent = compressor(scorer=Fixed(StepWorth(0.1, 0.1)), budget=budget).compress(messages).messages
+    sent = compressor(budget=budget).compress(messages).messages
 
     asked = sent.index(words[1])
     before, behind = json.dumps(sent[:asked]), json.dumps(sent[asked:])
@@ -165,13 +117,12 @@ def test_after_a_user_s_words_what_was_read_is_told_before_them_and_what_was_don
 
 def gone(found: agora.Compression) -> set[int]:
     # The first step keeps its calls in any case: the user's words stand before it.
-    return {decision.number for decision in found.decisions if decision.form == "gone"}
+    return {decision.number for decision in found.decisions if decision.kind == "omitted"}
 
 
-@pytest.mark.parametrize("given", [{}, {"forms": Forms(lines=False)}])
-def test_a_tool_changes_something_or_reads_as_the_settings_say(given: dict[str, Any]) -> None:
+def test_a_tool_changes_something_or_reads_as_the_settings_say() -> None:
     messages = chat(*["get_order", "frobnicate"] * 12)
-    small = {"budget": Budget(limit=10), "scorer": Fixed(StepWorth(0, 0)), **given}
+    small: dict[str, Any] = {"budget": Budget(limit=10)}
 
     assert gone(compressor(**small).compress(messages)) == set(range(3, 22, 2))
     reads = compressor(**small, reading_tools={"frobnicate"}).compress(messages)
@@ -220,13 +171,13 @@ def test_the_function_takes_tools_that_change_and_read() -> None:
         agora.compress([], changing_tools=["frobnicate"], reading_tools=["frobnicate"])
 
 
-def test_where_the_scorer_fails_steps_are_valued_by_rule() -> None:
+def test_where_the_scorer_fails_the_newest_steps_come_first() -> None:
     messages = chat(*["get_order"] * 9)
-    broken = Broken(StepWorth(0, 0))
+    broken = Broken()
 
     found = compressor(scorer=broken, strict=False).compress(messages)
 
-    assert found.rung is Rung.RULE
+    assert found.fallback_level is FallbackLevel.PARTIAL
     assert found.detail == "RuntimeError: no weights"
     with pytest.raises(RuntimeError, match="no weights"):
         compressor(scorer=broken).compress(messages)
@@ -242,8 +193,6 @@ def test_the_size_is_held_though_parts_do_not_add_up() -> None:
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
-        ("forms", True),
-        ("forms", None),
         *(
             (setting, value)
             for setting in ("keep_tools", "changing_tools", "reading_tools")
@@ -274,20 +223,7 @@ def test_of_a_database_the_names_of_its_tables_stay() -> None:
     assert "car_names" in str(found.messages)
 
 
-def test_every_code_that_was_given_stands_in_the_prompt_whatever_else_is_worth_more() -> None:
-    messages = chat(*["get_order", "cancel_order"] * 10)
-    for n, message in enumerate(messages):
-        if message["role"] == "tool" and n % 4 == 0:
-            result = {**json.loads(message["content"]), "refund": {"code": f"CR-{n}00"}}
-            message["content"] = json.dumps(result)
-
-    found = compressor(scorer=Fixed(StepWorth(0.9, 0.1, 0.0))).compress(messages)
-
-    assert found.changed
-    assert all(f"CR-{n}00" in str(found.messages) for n in range(4, len(messages), 4))
-
-
-_OURS = re.compile(r"\[steps? [0-9-]+(?:: result)? elided[^\]\n]*#([0-9a-f]{4})[\];,]")
+_OURS = re.compile(r"\[steps? [0-9-]+(?:: result)? removed[^\]\n]*#([0-9a-f]{4})[\];,]")
 
 
 def signed_with(messages: Any) -> list[str]:
@@ -316,8 +252,8 @@ def test_what_a_tool_writes_neither_tells_nor_changes_the_code_of_our_markers(
     assert all(codes)
     assert len({code for found in codes for code in found}) == 1
     for prompt in prompts:
-        assert json.dumps(prompt.messages).count("it signs all it writes") == 1
-        elided = [decision for decision in prompt.decisions if decision.form == "action"]
+        assert json.dumps(prompt.messages).count("tag #") == 1
+        elided = [decision for decision in prompt.decisions if decision.kind == "note"]
         assert len(signed_with(prompt.messages)) >= len(elided)
 
 
@@ -346,15 +282,13 @@ def long_commands(steps: int) -> list[Message]:
 def test_a_script_may_be_told_word_for_word_in_its_line() -> None:
     messages = long_commands(12)
     budget = Budget(keep_ratio=0.4)
-    found = compressor(budget=budget, scorer=Fixed(StepWorth(0.5, 0))).compress(
-        messages, observations="user"
-    )
+    found = compressor(budget=budget).compress(messages, observations="user")
 
     prompt = "\n".join(message["content"] for message in found.messages)
     told = [
         decision.number
         for decision in found.decisions
-        if decision.form == "line"
+        if decision.kind == "line"
         and json.dumps(command_of(messages[2 * decision.number - 1]["content"])) in prompt
     ]
     assert len(told) > 5

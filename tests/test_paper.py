@@ -294,7 +294,7 @@ def test_a_scorer_that_fails_leaves_the_prompt_alone_or_with_strict_raises(
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"scorer": None}, {"scorer": "lexical"}, {"rho": 1.5}, {"theta_hi": "x"}, {"k_recent": -1}],
+    [{"scorer": None}, {"scorer": "bm25"}, {"rho": 1.5}, {"theta_hi": "x"}, {"k_recent": -1}],
 )
 def test_a_setting_out_of_its_range_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
@@ -318,7 +318,7 @@ def run(*arguments: str) -> Answer:
 
 @pytest.mark.parametrize("options", [(), ("--keep-ratio", "0.5", "--k-recent", "3")])
 def test_the_command_writes_what_the_library_writes(tmp_path: Path, options: tuple[str]) -> None:
-    scorer: Scorer = agora.load_scorer("lexical")
+    scorer: Scorer = agora.load_scorer("bm25")
     library = PaperCompressor(scorer, rho=0.5, k_recent=3) if options else Compressor.paper(scorer)
     path = tmp_path / "prompt.txt"
     changed = 0
@@ -326,7 +326,7 @@ def test_the_command_writes_what_the_library_writes(tmp_path: Path, options: tup
         prompt = transcript(random.Random(seed))
         path.write_text(prompt)
 
-        answer = run("--paper", "--scorer", "lexical", *options, str(path))
+        answer = run("--paper", "--scorer", "bm25", *options, str(path))
 
         assert answer.stdout == library.compress(prompt).messages, seed
         changed += answer.stdout != prompt

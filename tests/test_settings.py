@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 import agora
 from agora import Budget, Compressor
 from agora.core.schedule import MIN_TOKENS, EveryCall, Never
+from agora.core.scorer import NAMES
 from agora.errors import AgoraError, BundleError, SettingError
-from agora.scorers.built_in import DEFAULT, NAMES
-from agora.scorers.load import load_scorer
+from agora.scorers.load import DEFAULT, load_scorer
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"schedule": "banana"}, "schedule is 'banana'; it must be by_price, every_call or never"),
     ({"schedule": "every_cal"}, "did you mean every_call?"),
     ({"schedule": None}, "schedule is None"),
-    ({"scorer": "lexical"}, r"agora.load_scorer\(name\) returns one \(did you mean lexical"),
+    ({"scorer": "bm25"}, r"agora.load_scorer\(name\) returns one \(did you mean bm25"),
     ({"scorer": None}, "scorer is None"),
     ({"budget": 0.25}, r"budget is 0.25; it must be a Budget"),
     ({"k_recent": -1}, "k_recent is -1; it must be a whole number, 0 or more"),
@@ -80,15 +80,15 @@ def test_every_setting_within_its_range_is_taken(k_recent: int, min_tokens: int)
 
 
 def test_one_scorer_is_the_default_of_the_library_and_of_its_name() -> None:
-    assert NAMES[0] == "default"
+    assert NAMES[0] == DEFAULT
     assert DEFAULT in NAMES
-    assert type(load_scorer()) is type(load_scorer("default")) is type(load_scorer(DEFAULT))
+    assert type(load_scorer()) is type(load_scorer(DEFAULT))
     assert type(Compressor().scorer) is type(load_scorer())
 
 
 def test_a_scorer_that_is_not_there_is_told_with_the_nearest_one() -> None:
-    with pytest.raises(BundleError, match="did you mean lexical"):
-        load_scorer("lexcal")
+    with pytest.raises(BundleError, match="did you mean bm25"):
+        load_scorer("bn25")
 
 
 def test_the_threshold_can_be_set_for_one_call() -> None:

@@ -5,14 +5,14 @@ import pytest
 
 from agora.core.trajectory import Anchor, Step
 from agora.errors import ScoreError
-from agora.scorers.lexical import LexicalScorer
+from agora.scorers.bm25 import BM25Scorer
 from agora.scorers.recency import RecencyScorer
 from agora.testing import FailingScorer, FixedScorer, check_scorer
 
 
-@pytest.mark.parametrize("scorer", [LexicalScorer(), RecencyScorer(), FixedScorer((0.2, 1.0))])
+@pytest.mark.parametrize("scorer", [BM25Scorer(), RecencyScorer(), FixedScorer((0.2, 1.0))])
 def test_every_scorer_passes_its_check(
-    scorer: LexicalScorer | RecencyScorer | FixedScorer,
+    scorer: BM25Scorer | RecencyScorer | FixedScorer,
 ) -> None:
     check_scorer(scorer)
 

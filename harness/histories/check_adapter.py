@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from agora.adapters import Adapter, Parsed, validate
-from agora.core.renditions.gone import gone
-from agora.core.renditions.markers import FormMarkers
-from agora.core.renditions.rendition import Place, Rendition
+from agora.core.forms import Form, Place, omitted
+from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
 from agora.core.trajectory import Step
@@ -51,7 +50,7 @@ def _check_adapter_on(adapter: Adapter, history: History) -> None:
         history,
     )
     _check_closed(parsed, history)
-    markers = FormMarkers()
+    markers = Markers()
     rendered = adapter.render(parsed, {}, markers)
     _hold(
         rendered.messages == history.messages and type(rendered.messages) is type(messages),
@@ -61,8 +60,8 @@ def _check_adapter_on(adapter: Adapter, history: History) -> None:
     _hold(not rendered.added, "rendering with nothing elided added a text", history)
     candidates = [step.number for step in steps[:-1] if not step.fixed]
     for elided in _subsets(candidates):
-        renditions = {n: _shorter(steps[n - 1]) for n in elided}
-        rendered = adapter.render(parsed, renditions, markers)
+        forms = {n: _shorter(steps[n - 1]) for n in elided}
+        rendered = adapter.render(parsed, forms, markers)
         _hold(messages == history.messages, "rendering changed the caller's messages", history)
         _hold(
             _legal(rendered.messages, history),
@@ -76,13 +75,13 @@ def _check_adapter_on(adapter: Adapter, history: History) -> None:
         )
 
 
-def _shorter(step: Step) -> Rendition:
+def _shorter(step: Step) -> Form:
     """Return a step as a line, as nothing, or where it cannot be removed with notes."""
     if not step.removable:
-        return Rendition(step.number, "action", (Place(None, f"ok {step.number}"),), 0, 0.0)
+        return Form(step.number, "note", (Place(None, f"ok {step.number}"),), 0)
     if step.number % 2:
-        return Rendition(step.number, "line", (Place("look", f"ok {step.number}"),), 0, 0.0)
-    return gone(step.number)
+        return Form(step.number, "line", (Place("look", f"ok {step.number}"),), 0)
+    return omitted(step.number)
 
 
 def _check_closed(parsed: Parsed, history: History) -> None:

@@ -6,12 +6,11 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import agora
-from agora import Forms
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import Compression
 from agora.core.scorer import Scorer
-from agora.scorers.lexical import LexicalScorer
+from agora.scorers.bm25 import BM25Scorer
 from agora.scorers.recency import RecencyScorer
 from agora.testing import FailingScorer, FixedScorer
 from harness.histories import EveryNth, History, RandomScorer
@@ -105,12 +104,8 @@ def make_setup(tape: bytes, *, epochs: bool = False) -> Setup:
         budget=_budget(choices),
         k_recent=k_recent,
         schedule=schedule,
-        forms=choices.pick(_FORMS),
     )
     return Setup(compressor, pins)
-
-
-_FORMS = (Forms(), Forms(), Forms(), Forms(lines=False))
 
 
 def fields_of(compressor: Compressor) -> dict[str, Any]:
@@ -124,7 +119,7 @@ def _scorer(choices: Choices) -> Scorer:
     if how == 0:
         return RecencyScorer()
     if how == 1:
-        return LexicalScorer()
+        return BM25Scorer()
     if how == 2:
         return FailingScorer(RuntimeError("no weights"))
     if how == 3:

@@ -133,7 +133,7 @@ def check_floor(case: Case) -> None:
     said = [u for u in trajectory.utterances if edits_always or u.after < epoch]
     fixed = trajectory.preamble_tokens + sum(utterance.tokens for utterance in said)
     total = fixed + sum(step.tokens for step in steps)
-    floor = {d.number for d in compression.decisions if d.outcome == "floor"}
+    floor = {d.number for d in compression.decisions if d.outcome == "protected"}
     least = fixed + sum(s.tokens if s.number in floor else s.residue_tokens for s in steps)
     budget = compressor.budget.of(total, floor=least)
     # Only lines of steps that changed something, and notes where no step can be removed, may cost

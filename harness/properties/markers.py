@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from agora.core.compression import Compression
+from agora.core.markers import NOT_THE_USER
 from agora.core.recall import TOOL_NAME
-from agora.core.renditions.markers import NOT_THE_USER
 from harness.histories import History
 
 TEXT_FORMATS = ("transcript",)
 
 _HINT = rf"(?:; {TOOL_NAME} shows one by its number)?"
 _LINE = r"\n\d+ [^\n]+"
-_CODE = r"(?:; it signs all it writes #[0-9a-f]{4}| #[0-9a-f]{4})?"
-_BY = rf"(?: by the context compressor(?:{NOT_THE_USER})?)?{_CODE}"
-_RUN = re.compile(rf"\[(?:step (\d+)|steps (\d+)-(\d+)) elided{_BY}{_HINT}\]((?:{_LINE})*)")
+_TAG = r"(?:,? tag #[0-9a-f]{4}| #[0-9a-f]{4})?"
+_BY = rf"(?: by the context compressor(?:{NOT_THE_USER})?)?{_TAG}"
+_RUN = re.compile(rf"\[(?:step (\d+)|steps (\d+)-(\d+)) removed{_BY}{_HINT}\]((?:{_LINE})*)")
 _NOTE = re.compile(
-    rf"\[step (\d+): result elided(?: by the context compressor)?"
-    rf"{_CODE}{_HINT}\](?: ([^\n]+))?"
+    rf"\[step (\d+): result removed(?: by the context compressor)?"
+    rf"{_TAG}{_HINT}\](?: ([^\n]+))?"
 )
 
 
@@ -28,7 +28,7 @@ def with_observations(history: History, compression: Compression) -> tuple[str, 
     text: str = compression.messages
     noted: set[int] = set()
     for decision in compression.decisions:
-        if decision.form != "action":
+        if decision.kind != "note":
             continue
         start, end = history.closed[decision.number - 1]
         note = next(n for n in _NOTE.finditer(text) if int(n[1]) == decision.number)
@@ -289,7 +289,7 @@ def _decoded(text: str) -> Any:
         return None
 
 
-_SAID_OF_A_STEP = re.compile(r"(?:^|; )\+\d+$|^(?:ok|error|exit -?\d+)(?= |$)")
+_SAID_OF_A_STEP = re.compile(r"(?:^|; )\+\d+$|^(?:error|exit -?\d+)(?= |$)")
 
 
 _LEFT_OUT = "…"

@@ -71,9 +71,10 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainin
 from rich.table import Table
 
 import agora
-from agora.logs import Recording, Tally, read_logs
+from agora.logs import Recording, Tally
 from agora_lab.envs.data import data_file
 from agora_lab.halves import group_of, half_of
+from agora_lab.recorded import read_logs
 
 DEFINITIONS = 1
 RECENT_STEPS = 2

@@ -14,7 +14,6 @@ EXCEPTIONS = (
     "cli/fidelity",
     # Labels and scorers of the trained trees, and the commands that make them.
     "label/hindsight.py",
-    "label/worth.py",
     "labels.py",
     "train/",
     "cli/label",

@@ -9,15 +9,13 @@ from agora.adapters import Broken, make_request, recall_tool, validate
 from agora.adapters.objects import plain
 from agora.compressor import Compressor
 from agora.core.budget import Budget
-from agora.core.compression import Compression, Decision, Reason, Rung
+from agora.core.compression import Compression, Decision, FallbackLevel, Reason
 from agora.core.prices import PriceSheet, sheet_for
-from agora.core.renditions.draft import Forms
 from agora.core.request import Observations
 from agora.core.schedule import MIN_TOKENS, Schedule
 from agora.core.scorer import Scorer
 from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.core.trajectory import Anchor, Step, Trajectory
-from agora.core.worth import StepWorth, Worth
 from agora.errors import AgoraError, MissingExtraError
 from agora.savings import Saved, saved
 from agora.scorers import load_scorer
@@ -156,19 +154,16 @@ __all__ = [
     "Compressor",
     "Decision",
     "EstimatedTokens",
-    "Forms",
+    "FallbackLevel",
     "MissingExtraError",
     "PriceSheet",
     "Reason",
-    "Rung",
     "Saved",
     "Schedule",
     "Scorer",
     "Step",
-    "StepWorth",
     "TokenCounter",
     "Trajectory",
-    "Worth",
     "__version__",
     "compress",
     "load_scorer",

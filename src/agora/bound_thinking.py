@@ -20,7 +20,7 @@ from agora.adapters.thoughts import (
     signatures,
     without_thinking,
 )
-from agora.core.compression import NO_THINKING, Compression, Reason, Rung, Thinking
+from agora.core.compression import NO_THINKING, Compression, FallbackLevel, Reason, Thinking
 from agora.core.request import Request
 from agora.core.schedule import Edit
 from agora.sent_thinking import SentThinking, Unknown, mark
@@ -94,7 +94,9 @@ def remove_until(compression: Compression, until: int, sizes: Sequence[int] = ()
     why = (
         f"{compression.reason}: {compression.detail}" if compression.detail else compression.reason
     )
-    return replace(found, reason=Reason.THINKING_REMOVED, rung=Rung.RULE, detail=str(why))
+    return replace(
+        found, reason=Reason.THINKING_REMOVED, fallback_level=FallbackLevel.PARTIAL, detail=str(why)
+    )
 
 
 def remove_unheld(
@@ -138,4 +140,4 @@ def refused_thinking(messages: Any, compression: Compression) -> None:
 
 def _key(compression: Compression) -> tuple[int, int] | None:
     """Return what tells an edit from others of the same conversation; None if there is none."""
-    return (compression.epoch, int(compression.rung)) if compression.changed else None
+    return (compression.epoch, int(compression.fallback_level)) if compression.changed else None

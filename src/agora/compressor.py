@@ -1,9 +1,9 @@
-"""The compressor, top to bottom: parse a request, choose an edit, select steps, write messages."""
+"""The compressor, top to bottom: parse, protect, schedule, choose, render, check."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from agora.adapters import (
     Parsed,
@@ -28,21 +28,23 @@ from agora.bound_thinking import (
 )
 from agora.core.actions import Tools
 from agora.core.budget import Budget
+from agora.core.choose import Choices, choices_of
 from agora.core.compression import (
     Compression,
     Decision,
+    FallbackLevel,
     Reason,
-    Rung,
     all_kept,
     in_shadow,
     untouched,
 )
-from agora.core.floor import floor, kept_by_tool
+from agora.core.forms import Form
+from agora.core.markers import Markers, tag_of
+from agora.core.memo import Memo
 from agora.core.past import Past
 from agora.core.prices import PriceSheet, sheet_for
+from agora.core.protected import kept_by_tool, protected_steps
 from agora.core.recall import recalled
-from agora.core.renditions.draft import Forms
-from agora.core.renditions.markers import FormMarkers, Markers, code_of
 from agora.core.request import Observations, Request
 from agora.core.schedule import (
     CEILING,
@@ -55,108 +57,71 @@ from agora.core.schedule import (
     Sizes,
     why_not,
 )
-from agora.core.scorer import Scorer
-from agora.core.selection.chosen import Selection
-from agora.core.selection.plan import Plan, plan
-from agora.core.selection.remembered import Remembered
-from agora.core.settings import (
-    check_apart,
-    check_count,
-    check_schedule,
-    step_numbers,
-    tool_names,
-)
+from agora.core.scorer import NAMES, Scorer, scores_of
+from agora.core.settings import check_settings, step_numbers, tool_names
 from agora.core.tokens import Characters, EstimatedTokens, TokenCounter
 from agora.core.trajectory import Step, Trajectory
-from agora.core.worth import StepWorth, worth_of
-from agora.errors import (
-    AgoraError,
-    IllegalMessagesError,
-    SettingError,
-    UnknownFormatError,
-)
+from agora.errors import AgoraError, IllegalMessagesError, UnknownFormatError
 from agora.paper import Atom, PaperCompressor
-from agora.scorers.built_in import NAMES, default_scorer
-from agora.scorers.rule import RuleWorth
+from agora.scorers.recency import RecencyScorer
 
 _log = logging.getLogger(__name__)
 ScheduleName = Literal["by_price", "every_call", "never"]
+_SELECTIONS = 64
+_ATTEMPTS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compressor:
     """Compresses prompts by whole steps. Stateless: the same messages give the same bytes.
 
-    Settings are checked on creation: one that is out of range or misspelt raises
-    `SettingError`, which is a `ValueError`.
+    A setting that is out of range or misspelt raises `SettingError`, which is a `ValueError`.
 
     >>> compression = Compressor().compress([{"role": "user", "content": "Find the key."}])
     >>> compression.summary()
     'unchanged: 9 tokens, nothing to elide'
     """
 
-    scorer: Scorer = field(default_factory=default_scorer)
-    """Scores the steps; `agora.load_scorer` returns one by name."""
+    scorer: Scorer = field(default_factory=RecencyScorer)
+    """Puts steps in the order in which they get room; by default the newest come first."""
     budget: Budget = field(default_factory=Budget)
     k_recent: int = 2
-    """How many of the newest steps are always kept."""
+    """How many of the newest steps always stay whole."""
     schedule: Schedule | ScheduleName = "by_price"
     """When to edit. By price: when an edit pays for itself by the price sheet."""
     min_tokens: int = MIN_TOKENS
     """By price, a smaller prompt is left alone: the extra steps of an agent that forgets cost more
     there than the edit saves. In the budget's unit; docs/decisions has the figures."""
     ceiling: float = CEILING
-    """By price, the most that the bill may be at any call, as a ratio to never editing, if the
-    trajectory ended there: 1.05 risks five per cent for edits that pay later. `math.inf`: no limit.
-    """
+    """By price, the highest bill at any call, as a ratio to never editing, if the trajectory ended
+    there: 1.05 risks five per cent for edits that pay later. `math.inf`: no limit."""
     sheet: PriceSheet | None = None
     """The price sheet to use instead of the model's own."""
-    forms: Forms = field(default_factory=Forms)
-    """How steps may be shortened."""
     keep_tools: Collection[str] = ()
-    """Tools whose steps belong to the floor. So do instruction files that were read and the newest
-    plan, whatever read or wrote them."""
+    """Tools whose steps always stay whole. So do instruction files that were read, and the newest
+    plan, whatever tool read or wrote them."""
     changing_tools: Collection[str] = ()
-    """Tools that change something, whatever they are called: their steps are never gone. What a
+    """Tools that change something, whatever their names: their steps are never omitted. What a
     request's own tools say of themselves (`readOnlyHint`) comes first."""
     reading_tools: Collection[str] = ()
-    """Tools that only read, whatever they are called: their steps may be gone."""
+    """Tools that only read, whatever their names: their steps may be omitted."""
     counter: TokenCounter | None = None
     """Counts tokens; by default an estimate that depends on the script of the text."""
     binds_thinking: bool | None = None
-    """Whether the model checks its thinking against all that precedes it, so that an edit has to
-    take out what is older; None: as the model's name says."""
-    _selections: Remembered[Selection | Reason] = field(
-        default_factory=Remembered, init=False, repr=False, compare=False
-    )
+    """True if the model checks its thinking against all that precedes it, so that an edit removes
+    older thinking. None: by the model's name."""
     shadow: bool = False
-    """Decide and say what would be elided, but return the caller's own messages."""
+    """Decide and report what would be elided, but return the caller's own messages."""
     strict: bool = False
     """Raise instead of returning the caller's own messages when something goes wrong."""
+    _selections: Memo["_Selection | Reason"] = field(
+        default_factory=lambda: Memo(_SELECTIONS), init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
-        check_schedule(self.schedule)
-        if not callable(getattr(self.scorer, "score", None)):
-            needed = "an object with a score method; agora.load_scorer(name) returns one"
-            raise SettingError("scorer", repr(self.scorer), needed, NAMES)
-        if not isinstance(self.budget, Budget):
-            needed = "a Budget, such as Budget(keep_ratio=0.25) or Budget(limit=6_000)"
-            raise SettingError("budget", repr(self.budget), needed)
-        check_count("k_recent", self.k_recent)
-        check_count("min_tokens", self.min_tokens)
-        if not isinstance(self.ceiling, int | float) or not self.ceiling >= 1:
-            needed = "a ratio to never editing, 1 or more, such as 1.05"
-            raise SettingError("ceiling", repr(self.ceiling), needed)
-        if not isinstance(self.forms, Forms):
-            raise SettingError("forms", repr(self.forms), "a Forms, such as agora.Forms()")
         for setting in ("keep_tools", "changing_tools", "reading_tools"):
             object.__setattr__(self, setting, tool_names(setting, getattr(self, setting)))
-        check_apart(Tools(self.reading_tools, self.changing_tools))
-        if self.sheet is not None and not isinstance(self.sheet, PriceSheet):
-            needed = "a PriceSheet; agora.core.prices.sheet_for(model) returns one"
-            raise SettingError("sheet", repr(self.sheet), needed)
-        if self.counter is not None and not callable(getattr(self.counter, "count", None)):
-            raise SettingError("counter", repr(self.counter), "an object with a count method")
+        check_settings(self, NAMES)
 
     @classmethod
     def paper(cls, scorer: Scorer, atom: Callable[[Step], Atom] | None = None) -> PaperCompressor:
@@ -184,29 +149,28 @@ class Compressor:
         """Return the messages to send instead, and what was elided and why.
 
         Args:
-            messages: a prompt in one of the six formats. It is never changed.
-            model: the model they go to, for its prices. Without it edits are assumed expensive.
-            format: their format; detected when not given.
-            system: the system text, where the format keeps it outside the messages.
-            tools: the request's tools; they are counted, and searched for the recall tool.
-            thinking: whether extended thinking is on (Anthropic, also on Bedrock); detected when
-                not given.
-            pins: numbers of the steps that must stay.
-            observations: `"user"` when an agent acts by text and user messages after the first
-                are what it observes, `"none"` when none of them is. When not given, those in a
-                frame that only programs write are.
-            sized: returns the trajectory in other sizes, where more is sent than the messages
-                show: of a log without system text and tools.
+            messages: A prompt in one of the six formats. It is never changed.
+            model: The model it goes to, for its prices. Without it edits are assumed expensive.
+            format: The format; detected by default.
+            system: The system text, where the format keeps it outside the messages.
+            tools: The request's tools. They are counted, and searched for the recall tool.
+            thinking: True if extended thinking is on (Anthropic, also on Bedrock); detected by
+                default.
+            pins: The numbers of steps that must stay.
+            observations: `"user"` if an agent acts by text and user messages after the first are
+                its observations, `"none"` if none of them is. By default those in a frame that
+                only programs write are observations.
+            sized: Returns the trajectory in other sizes, if more is sent than the messages show,
+                such as the system text and tools that a log leaves out.
 
         Raises:
-            SettingError: `pins` are no numbers of steps.
-            UnknownFormatError: there is no format of the name given as `format`.
-            AgoraError: any other only if `strict`.
-
+            SettingError: A pin is not a valid step number.
+            UnknownFormatError: There is no format of the name given as `format`.
+            AgoraError: Any other error, only if `strict`.
         """
         pinned = step_numbers(pins)
         if format:
-            # A name that is misspelt is the caller's mistake; what messages hold may be anybody's.
+            # A misspelt name is the caller's mistake; messages may be anybody's.
             known_format(format)
         request: Request | None = None
         try:
@@ -230,15 +194,15 @@ class Compressor:
                 raise
             reason = Reason.UNREADABLE if isinstance(error, UnknownFormatError) else Reason.FAILED
             if reason is Reason.FAILED:
-                _log.warning("messages handed on unchanged: %s", _say(error))
-            handed_on = untouched(messages, reason, format=format or "", detail=_say(error))
+                _log.warning("messages handed on unchanged: %s", _sentence(error))
+            unchanged = untouched(messages, reason, format=format or "", detail=_sentence(error))
             if request is None:
-                return handed_on
-            handed_on = replace(handed_on, messages=request.messages)
-            return handed_back(fail_open(request, handed_on), request, messages)
+                return unchanged
+            unchanged = replace(unchanged, messages=request.messages)
+            return handed_back(fail_open(request, unchanged), request, messages)
 
     def schedule_for(self, model: str | None = None, ttl: str | None = None) -> Schedule:
-        """Return when prompts to a model are edited: by its prices, or by the setting.
+        """Return the schedule for a model: by its prices, or by the setting.
 
         `ttl` is the time to live that the request asks of the cache, as it spells it.
         """
@@ -263,8 +227,7 @@ class Compressor:
     def sizes(self, trajectory: Trajectory, *, pins: Collection[int] = ()) -> Sizes:
         """Return what the schedule is asked about a trajectory.
 
-        The only place that makes it: whoever asks when an edit is due asks this, so that
-        compressor, replay, explain and gateway name the same edits.
+        Compressor, replay, explain and service all ask this, so that they name the same edits.
         """
         kept = self._kept(trajectory, plans=False).keys()
         return Sizes.of(trajectory, pinned=step_numbers(pins) | kept)
@@ -279,7 +242,7 @@ class Compressor:
         selection = self._select(trajectory, edit, step_numbers(pins))
         if isinstance(selection, Reason):
             return all_kept(trajectory, selection)
-        return selection.decisions
+        return selection.decide()
 
     def _compressed(
         self,
@@ -288,18 +251,14 @@ class Compressor:
         pins: frozenset[int],
         sized: Callable[[Trajectory], Trajectory] | None,
     ) -> Compression:
-        broken = broken_rules(request, strict=True)
-        illegal = [rule for rule in broken if not rule.strict]
+        violations = broken_rules(request, strict=True)
+        illegal = [rule for rule in violations if not rule.strict]
         if illegal:
             if self.strict:
                 raise IllegalMessagesError("the messages", [str(rule) for rule in illegal])
-            handed_on = untouched(
-                request.messages,
-                Reason.ILLEGAL_INPUT,
-                format=request.format,
-                detail=str(illegal[0]),
-            )
-            return replace(handed_on, rule=illegal[0].code)
+            reason, detail = Reason.ILLEGAL_INPUT, str(illegal[0])
+            unchanged = untouched(request.messages, reason, format=request.format, detail=detail)
+            return replace(unchanged, rule=illegal[0].code)
         parsed = parse(request, self._counter())
         if sized is not None:
             parsed = replace(parsed, trajectory=sized(parsed.trajectory))
@@ -315,8 +274,8 @@ class Compressor:
             if isinstance(selection, Reason):
                 compression = _unchanged(request, parsed, selection)
             else:
-                illegal_before = {rule.code for rule in broken}
-                compression = self._written(request, parsed, selection, illegal_before)
+                codes = {rule.code for rule in violations}
+                compression = self._rendered(request, parsed, selection, codes)
         else:
             detail = why_not(edit, schedule, sizes)
             compression = _unchanged(request, parsed, Reason.NOT_WORTH_IT_YET, detail)
@@ -327,114 +286,106 @@ class Compressor:
 
     def _select(
         self, trajectory: Trajectory, edit: Edit, pins: frozenset[int]
-    ) -> Selection | Reason:
-        """Select among the steps up to the epoch, or say why there is nothing to select."""
+    ) -> "_Selection | Reason":
+        """Work out the choices among the steps of an edit, or why there are none."""
         past = Past.of(trajectory, edit.epoch, newest=edit.sees_newest)
         # All that a choice depends on besides the settings, compared by content.
         key = (past, edit.room, pins)
-        chosen = self._selections.get(key)
-        if chosen is None:
-            chosen = self._choose(past, edit.room, pins)
-            # What a failing scorer left to the rule is tried again.
-            if isinstance(chosen, Reason) or chosen.rung is not Rung.RULE:
-                self._selections.put(key, chosen)
-        if isinstance(chosen, Reason):
-            return chosen
-        later = tuple(
-            Decision(step.number, "kept", "after the epoch", step.tokens)
-            for step in trajectory.steps[edit.epoch :]
-        )
+        selection = self._selections.get(key)
+        if selection is None:
+            selection = self._choices(past, edit.room, pins)
+            # A failing scorer is asked again.
+            if isinstance(selection, Reason) or not selection.detail:
+                self._selections.put(key, selection)
+        if isinstance(selection, Reason):
+            return selection
         before = past.tokens
         if trajectory.bound:
             before += sum(step.thinking_tokens for step in trajectory.steps[: edit.epoch])
-        return replace(
-            chosen,
-            decisions=chosen.decisions + later,
-            most_tokens=chosen.budget + trajectory.tokens - before,
-        )
+        most = selection.budget + trajectory.tokens - before
+        return selection._replace(trajectory=trajectory, most_tokens=most)
 
-    def _choose(self, past: Past, room: int | None, pins: frozenset[int]) -> Selection | Reason:
-        """Select among the steps of a past."""
-        held = dict(
-            floor(
-                past.steps,
-                k_recent=self.k_recent,
-                pins=pins,
-                recalled=recalled(past.steps),
-                kept=self._kept(past),
-            )
+    def _choices(self, past: Past, room: int | None, pins: frozenset[int]) -> "_Selection | Reason":
+        protected = protected_steps(
+            past.steps,
+            k_recent=self.k_recent,
+            pins=pins,
+            recalled=recalled(past.steps),
+            kept=self._kept(past),
         )
         budget = room
         if budget is None:
-            budget = self.budget.of(past.tokens, floor=past.floor_tokens(held))
-        if len(held) == len(past.steps):
+            budget = self.budget.of(past.tokens, floor=past.least_tokens(protected))
+        if len(protected) == len(past.steps):
             return Reason.NOTHING_TO_ELIDE
         if past.tokens <= budget:
             return Reason.WITHIN_BUDGET
-        worths, rung, detail = _worth(self, past, held)
-        planned = self._planned(past, worths, held)
-        decisions = planned.decide(budget)
-        if all(decision.outcome != "elided" for decision in decisions):
-            return Reason.NOTHING_TO_ELIDE
-        return Selection(decisions, len(past.steps), budget, rung, detail, planned, budget)
-
-    def _planned(self, past: Past, worths: Sequence[StepWorth], held: Mapping[int, str]) -> Plan:
-        return plan(
+        scores, detail = self._scores(past)
+        choices = choices_of(
             past,
-            worths,
-            held=held,
-            forms=self.forms,
+            scores,
+            protected=protected,
             tools=self._tools(past),
-            markers=self.markers(code=code_of(past.anchor.task, past.steps[0])),
+            markers=self.markers(tag=tag_of(past.anchor.task, past.steps[0])),
             counter=self._counter(),
         )
+        if all(decision.outcome != "elided" for decision in choices.decide(budget)):
+            return Reason.NOTHING_TO_ELIDE
+        return _Selection(choices, budget, detail)
+
+    def _scores(self, past: Past) -> tuple[Sequence[float], str]:
+        """Return a score for each step, by recency if the scorer fails, and why it failed."""
+        try:
+            return scores_of(self.scorer, past.anchor, past.steps), ""
+        except Exception as error:
+            if self.strict:
+                raise
+            detail = _sentence(error)
+        _log.warning("newest steps first instead: %s", detail)
+        return RecencyScorer().score(past.anchor, past.steps), detail
 
     def _kept(self, seen: Trajectory | Past, *, plans: bool = True) -> Mapping[int, str]:
-        """Return the steps that their tool puts into the floor, with the reason."""
         return kept_by_tool(seen.steps, self.keep_tools, plans=plans, tools=self._tools(seen))
 
     def _tools(self, seen: Trajectory | Past) -> Tools:
-        """Return which tools read and which change something, by the settings and the request."""
         tools = Tools(self.reading_tools, self.changing_tools)
         return tools.with_declared(seen.reading_tools, seen.changing_tools)
 
-    def markers(self, *, recall: bool = False, code: str = "", first: int = 0) -> Markers:
-        """Return what writes the markers of an edit whose first shortened step has that number.
+    def markers(self, *, recall: bool = False, tag: str = "", first: int = 0) -> Markers:
+        """Return the markers of an edit whose first shortened step has the number `first`.
 
-        With `recall` they mention the recall tool; with `code` they can be told from a tool's text.
+        With `recall` they mention the recall tool; with `tag` they differ from a tool's text.
         """
-        return FormMarkers(recall=recall, code=code, first=first)
+        return Markers(recall=recall, tag=tag, first=first)
 
-    def _written(
-        self, request: Request, parsed: Parsed, selection: Selection, broken: set[str]
+    def _rendered(
+        self, request: Request, parsed: Parsed, selection: "_Selection", violations: set[str]
     ) -> Compression:
         """Write the messages with each step as it was decided, if shorter and still legal."""
         counter = self._counter()
         trajectory = parsed.trajectory
-        code = code_of(trajectory.task, trajectory.steps[0])
+        tag = tag_of(trajectory.task, trajectory.steps[0])
         recall = offers_recall(request.tools)
         adapter = format_named(request.format).adapter
-        before = trajectory.tokens
-        while True:
-            renditions = selection.renditions()
-            markers = self.markers(recall=recall, code=code, first=min(renditions, default=0))
-            rendered = adapter.render(parsed, renditions, markers)
+        # Counts of parts do not add up exactly: the budget shrinks until the whole fits.
+        for attempt in range(_ATTEMPTS):
+            decisions = selection.decide()
+            forms: dict[int, Form] = {d.number: d.form for d in decisions if d.form is not None}
+            markers = self.markers(recall=recall, tag=tag, first=min(forms, default=0))
+            rendered = adapter.render(parsed, forms, markers)
             rendered, older, thinking = remove_older(rendered, request, parsed.thinking_tokens)
-            after = tokens_after(trajectory, renditions, rendered, counter) - older
-            if after <= selection.most_tokens:
+            after = tokens_after(trajectory, forms, rendered, counter) - older
+            excess = after - selection.most_tokens
+            if excess <= 0 or selection.budget <= selection.choices.past.fixed_tokens:
                 break
-            # Counts of parts do not add up exactly: something gives way until the whole fits.
-            fitting = selection.smaller(after - selection.most_tokens)
-            if fitting is None:
-                break
-            selection = fitting
-        if after >= before:
+            selection = selection._replace(budget=selection.budget - excess * 2**attempt)
+        if after >= trajectory.tokens:
             return _unchanged(request, parsed, Reason.NOTHING_GAINED)
         edited = replace(request, messages=rendered.messages)
         new = [
             rule
             for rule in broken_rules(edited, strict=True, before=request.messages)
-            if rule.code not in broken
+            if rule.code not in violations
         ]
         if new:
             error = IllegalMessagesError("the compressed messages", [str(rule) for rule in new])
@@ -445,12 +396,12 @@ class Compressor:
         return Compression(
             messages=rendered.messages,
             reason=Reason.COMPRESSED,
-            rung=selection.rung,
-            tokens_before=before,
+            fallback_level=FallbackLevel.PARTIAL if selection.detail else FallbackLevel.NONE,
+            tokens_before=trajectory.tokens,
             tokens_after=after,
-            decisions=selection.decisions,
+            decisions=decisions,
             format=request.format,
-            epoch=selection.epoch,
+            epoch=len(selection.choices.past.steps),
             detail=selection.detail,
             positions=rendered.positions,
             trajectory=trajectory,
@@ -466,18 +417,22 @@ class Compressor:
         return Characters() if self.budget.unit == "characters" else EstimatedTokens()
 
 
-def _worth(
-    compressor: Compressor, past: Past, held: Mapping[int, str]
-) -> tuple[Sequence[StepWorth], Rung, str]:
-    """Return what the parts of steps are worth, by rule if the scorer fails."""
-    try:
-        return worth_of(compressor.scorer, past, held.keys()), Rung.SCORED, ""
-    except Exception as error:
-        if compressor.strict:
-            raise
-        detail = _say(error)
-    _log.warning("valued by rule instead: %s", detail)
-    return worth_of(RuleWorth(), past, held.keys()), Rung.RULE, detail
+class _Selection(NamedTuple):
+    """The choices of an edit, and what the past and the whole prompt may cost."""
+
+    choices: Choices
+    budget: int
+    detail: str
+    """Why the scorer failed; empty if it did not."""
+    trajectory: Trajectory | None = None
+    most_tokens: int = 0
+
+    def decide(self) -> tuple[Decision, ...]:
+        """Return the decision for each step; those after the edit stay whole."""
+        chosen = self.choices.decide(self.budget)
+        later = self.trajectory.steps[len(chosen) :] if self.trajectory else ()
+        kept = (Decision(step.number, "kept", "after the edit", step.tokens) for step in later)
+        return (*chosen, *kept)
 
 
 def _unchanged(request: Request, parsed: Parsed, reason: Reason, detail: str = "") -> Compression:
@@ -494,5 +449,5 @@ def _unchanged(request: Request, parsed: Parsed, reason: Reason, detail: str = "
     )
 
 
-def _say(error: Exception) -> str:
+def _sentence(error: Exception) -> str:
     return str(error) if isinstance(error, AgoraError) else f"{type(error).__name__}: {error}"

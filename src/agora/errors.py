@@ -68,8 +68,8 @@ class SettingError(AgoraError, ValueError):
 def nearest(word: object, known: Iterable[str]) -> str:
     """Return a question with what was probably meant, or an empty text.
 
-    >>> nearest("lexcal", ("lexical", "recency"))
-    ' (did you mean lexical?)'
+    >>> nearest("bn25", ("bm25", "recency"))
+    ' (did you mean bm25?)'
     """
     near = difflib.get_close_matches(str(word), list(known), n=3, cutoff=0.6)
     return f" (did you mean {' or '.join(near)}?)" if near else ""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agora.adapters import Parsed, make_request, parse, validate
-from agora.core.compression import Compression, Decision, Reason, Rung, all_kept, untouched
+from agora.core.compression import Compression, Decision, FallbackLevel, Reason, all_kept, untouched
 from agora.core.request import Observations, Request
 from agora.core.scorer import Scorer, scores_of
 from agora.core.settings import check_count, check_share
@@ -142,7 +142,7 @@ class PaperCompressor:
         account = Compression(
             messages=request.messages,
             reason=Reason.NOTHING_TO_ELIDE,
-            rung=Rung.UNTOUCHED,
+            fallback_level=FallbackLevel.UNTOUCHED,
             tokens_before=trajectory.tokens,
             tokens_after=trajectory.tokens,
             decisions=all_kept(trajectory, Reason.NOTHING_TO_ELIDE),
@@ -160,7 +160,7 @@ class PaperCompressor:
             account,
             messages=shorter,
             reason=Reason.COMPRESSED,
-            rung=Rung.SCORED,
+            fallback_level=FallbackLevel.NONE,
             tokens_after=after,
             decisions=decisions,
         )
@@ -188,7 +188,7 @@ class PaperCompressor:
         def decision(step: Step) -> Decision:
             number, score = step.number, scores.get(step.number)
             if number in floor:
-                return Decision(number, "floor", floor[number], step.tokens, score)
+                return Decision(number, "protected", floor[number], step.tokens, score)
             if number in filled:
                 return Decision(number, "kept", "score", step.tokens, score)
             return Decision(number, "elided", "no room left", step.tokens, score)

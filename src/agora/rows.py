@@ -14,8 +14,8 @@ from typing import Any
 from agora.adapters.thoughts import REMOVED, thinks, without_thinking
 from agora.compressor import Compressor
 from agora.core.binding import binds
-from agora.core.compression import Compression, Reason, Rung
-from agora.core.renditions.markers import code_of
+from agora.core.compression import Compression, FallbackLevel, Reason
+from agora.core.markers import tag_of
 from agora.core.tokens import EstimatedTokens, TokenCounter
 
 Row = Mapping[str, Any]
@@ -76,17 +76,15 @@ def compress_rows(
     trajectory = compression.trajectory
     if compression.changed and trajectory is not None:
         thinking = _take_thinking(new, places, compression)
-        code, first = code_of(trajectory.task, trajectory.steps[0]), 0
-        elided = {d.number: d.rendition for d in compression.decisions if d.rendition}
+        tag, first = tag_of(trajectory.task, trajectory.steps[0]), 0
+        elided = {d.number: d.form for d in compression.decisions if d.form}
         for at, row in enumerate(rows):
             number = abs(compression.owners[places[at]])
-            rendition = elided.get(number) if _is_result(row) else None
+            form = elided.get(number) if _is_result(row) else None
             text = row.get("content")
-            if rendition is None or not isinstance(text, str):
+            if form is None or not isinstance(text, str):
                 continue
-            mark = compressor.markers(code=code, first=first or number).note(
-                number, rendition.result
-            )
+            mark = compressor.markers(tag=tag, first=first or number).note(number, form.result)
             saved = counter.count(text) - counter.count(mark)
             if saved > 0:
                 new[at] = {**row, "content": mark}
@@ -119,7 +117,7 @@ def _left_alone(compressor: Compressor, rows: Sequence[Any]) -> CompressedRows:
     compression = Compression(
         messages=rows,
         reason=Reason.NOTHING_TO_ELIDE,
-        rung=Rung.UNTOUCHED,
+        fallback_level=FallbackLevel.UNTOUCHED,
         tokens_before=tokens,
         tokens_after=tokens,
         format="openai",

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agora
-from agora import Budget, Compressor, StepWorth
+from agora import Budget, Compressor
 from agora.adapters import annotated_tools
 from agora.adapters.annotations import TOOL_LIST, tools_of
 from agora.core.past import Past
@@ -126,16 +126,6 @@ def test_whatever_stands_among_the_tools_is_no_error(tools: Any) -> None:
     assert not set(found.reading) & set(found.changing)
 
 
-class Worthless:
-    """The same worth for every step: none."""
-
-    def worth(self, past: Past, held: Any) -> list[StepWorth]:
-        return [StepWorth(0, 0)] * len(past.steps)
-
-    def score(self, anchor: Any, steps: Any) -> list[float]:
-        return [0.0] * len(steps)
-
-
 def chat(tool: str) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Sort it out."}]
     for n in range(12):
@@ -164,13 +154,11 @@ def chat(tool: str) -> list[dict[str, Any]]:
 def test_annotations_come_first_then_the_users_lists_then_the_name(
     tool: str, hints: dict[str, Any], lists: dict[str, Any], gone: bool
 ) -> None:
-    compressor = Compressor(
-        scorer=Worthless(), budget=Budget(limit=10), schedule="every_call", strict=True, **lists
-    )
+    compressor = Compressor(budget=Budget(limit=10), schedule="every_call", strict=True, **lists)
 
     found = compressor.compress(chat(tool), tools=declared("openai", tool, annotations=hints))
 
-    assert (found.decisions[1].form == "gone") is gone
+    assert (found.decisions[1].kind == "omitted") is gone
 
 
 def test_a_list_of_tools_among_messages_counts_only_where_servers_may_send_one() -> None:

@@ -5,11 +5,11 @@ import pytest
 from agora.adapters import validate
 from agora.adapters.anthropic_messages import AnthropicMessages
 from agora.adapters.base import Parsed
-from agora.core.renditions.markers import FormMarkers
+from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS, Characters
 from agora.core.trajectory import Result
-from harness.renditions import renditions
+from harness.shortened import forms
 
 SIGNED = " by the context compressor, not the user"
 
@@ -46,7 +46,7 @@ def parse(*messages: dict[str, Any], **options: Any) -> Parsed:
 def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
     parsed = parse(*messages)
-    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), FormMarkers()).messages
+    rendered: list[Any] = ADAPTER.render(parsed, forms(parsed, elided), Markers()).messages
     return rendered
 
 

@@ -5,10 +5,10 @@ import pytest
 
 from agora.adapters.base import Parsed
 from agora.adapters.bedrock_converse import BedrockConverse
-from agora.core.renditions.markers import FormMarkers
+from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
-from harness.renditions import renditions
+from harness.shortened import forms
 
 SIGNED = " by the context compressor, not the user"
 
@@ -48,7 +48,7 @@ def parse(*messages: dict[str, Any], **options: Any) -> Parsed:
 def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
     parsed = parse(*messages)
-    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), FormMarkers()).messages
+    rendered: list[Any] = ADAPTER.render(parsed, forms(parsed, elided), Markers()).messages
     return rendered
 
 
@@ -207,7 +207,7 @@ def test_a_masked_observation_of_text_keeps_its_cache_point() -> None:
     messages = (USER, says, seen, says, seen)
     parsed = parse(*messages, thinking=True)
 
-    out = ADAPTER.render(parsed, renditions(parsed, {1: "open -> key 1"}), FormMarkers()).messages
+    out = ADAPTER.render(parsed, forms(parsed, {1: "open -> key 1"}), Markers()).messages
 
     assert out[2] == user(text("Observation: [step 1: result elided] key 1"), POINT)
 

@@ -27,8 +27,8 @@ from agora.adapters.registry import body_formats, thinking_signed
 from agora.adapters.rendering import render_messages
 from agora.adapters.rules.catalogue import CATALOGUE
 from agora.compressor import Compressor
-from agora.core.renditions.markers import Markers
-from agora.core.renditions.rendition import Rendition
+from agora.core.forms import Form
+from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Call
@@ -50,11 +50,9 @@ class Minutes:
             assembly.add(_read(line, counter))
         return assembly.parsed(request)
 
-    def render(
-        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
-    ) -> Rendered:
+    def render(self, parsed: Parsed, forms: Mapping[int, Form], markers: Markers) -> Rendered:
         """Return the minutes with their steps shortened."""
-        return render_messages(parsed, renditions, markers, self)
+        return render_messages(parsed, forms, markers, self)
 
     def holds(self, message: Line) -> bool:
         """Tell whether a marker can be attached to this line."""

@@ -2,10 +2,10 @@ from typing import Any
 
 from agora.adapters.base import Parsed
 from agora.adapters.gemini_contents import GeminiContents
-from agora.core.renditions.markers import FormMarkers
+from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
-from harness.renditions import renditions
+from harness.shortened import forms
 
 SIGNED = " by the context compressor, not the user"
 
@@ -39,7 +39,7 @@ def parse(*contents: dict[str, Any], **options: Any) -> Parsed:
 def elide(*contents: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
     parsed = parse(*contents)
-    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), FormMarkers()).messages
+    rendered: list[Any] = ADAPTER.render(parsed, forms(parsed, elided), Markers()).messages
     return rendered
 
 

@@ -3,10 +3,10 @@ from typing import Any
 from agora.adapters import validate
 from agora.adapters.base import Parsed
 from agora.adapters.openai_chat import OpenAIChat
-from agora.core.renditions.markers import FormMarkers
+from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
-from harness.renditions import renditions
+from harness.shortened import forms
 
 SIGNED = " by the context compressor, not the user"
 
@@ -43,7 +43,7 @@ def steps_of(*messages: dict[str, Any]) -> list[tuple[str, str, bool]]:
 def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
     parsed = read(list(messages))
     elided = {int(name[1:]): line for name, line in numbers.items()}
-    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), FormMarkers()).messages
+    rendered: list[Any] = ADAPTER.render(parsed, forms(parsed, elided), Markers()).messages
     return rendered
 
 
@@ -206,7 +206,7 @@ def test_a_masked_result_of_parts_stays_a_list_of_parts() -> None:
 def test_a_message_that_is_not_touched_is_the_callers_own_object() -> None:
     messages = [USER, acts("a"), saw("a"), acts("b"), saw("b")]
     parsed = read(messages)
-    out = ADAPTER.render(parsed, renditions(parsed, {1: ""}), FormMarkers())
+    out = ADAPTER.render(parsed, forms(parsed, {1: ""}), Markers())
 
     assert out.messages[1] is messages[3]
     assert out.positions == (0, 3, 4)

@@ -5,11 +5,11 @@ import pytest
 from agora.adapters import validate
 from agora.adapters.base import Parsed
 from agora.adapters.openai_responses import OpenAIResponses
-from agora.core.renditions.markers import FormMarkers
+from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
 from agora.errors import ParseError
-from harness.renditions import renditions
+from harness.shortened import forms
 
 SIGNED = " by the context compressor, not the user"
 
@@ -41,7 +41,7 @@ def parse(*items: dict[str, Any]) -> Any:
 def elide(*items: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
     parsed = parse(*items)
-    rendered: list[Any] = ADAPTER.render(parsed, renditions(parsed, elided), FormMarkers()).messages
+    rendered: list[Any] = ADAPTER.render(parsed, forms(parsed, elided), Markers()).messages
     return rendered
 
 
@@ -157,7 +157,7 @@ def test_a_plain_string_is_the_task_and_comes_back_as_it_is() -> None:
     parsed = read("Find it.")
 
     assert parsed.trajectory.task == "Find it."
-    assert ADAPTER.render(parsed, {}, FormMarkers()).messages == "Find it."
+    assert ADAPTER.render(parsed, {}, Markers()).messages == "Find it."
 
 
 def test_instructions_and_tools_are_counted() -> None:

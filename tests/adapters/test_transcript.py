@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from agora.adapters.base import Adapter, Parsed
 from agora.adapters.transcript import RoleTranscript, write
-from agora.core.renditions.markers import FormMarkers
+from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
-from harness.renditions import renditions
+from harness.shortened import forms
 
 SIGNED = " by the context compressor, not the user"
 
@@ -31,9 +31,7 @@ def read(adapter: Adapter, text: str, system: object = None) -> Parsed:
 
 def elide(adapter: Adapter, text: str, *numbers: int) -> Any:
     parsed = read(adapter, text)
-    return adapter.render(
-        parsed, renditions(parsed, dict.fromkeys(numbers, "")), FormMarkers()
-    ).messages
+    return adapter.render(parsed, forms(parsed, dict.fromkeys(numbers, "")), Markers()).messages
 
 
 def steps_of(adapter: Adapter, text: str) -> list[tuple[str, str, str]]:
@@ -104,13 +102,13 @@ def test_text_without_any_mark_is_all_preamble() -> None:
 
 
 def test_a_note_takes_the_place_of_what_was_observed_and_the_action_stays() -> None:
-    markers = FormMarkers()
+    markers = Markers()
     note = "[step 2: result elided] ok"
 
     transcript = read(RoleTranscript(), TRANSCRIPT)
     text = (
         RoleTranscript()
-        .render(transcript, renditions(transcript, {1: "", 2: "go -> ok"}, [2]), markers)
+        .render(transcript, forms(transcript, {1: "", 2: "go -> ok"}, [2]), markers)
         .messages
     )
     assert f"[ASSISTANT] go north\n[USER] {note}\n[ASSISTANT] go south" in text

@@ -70,22 +70,19 @@ def test_what_is_said_of_tools_is_what_the_library_is_told(run: Run, write: Writ
     assert "--changing-tool and --reading-tool both name" in both.stderr
 
 
-@pytest.mark.parametrize("scorer", ["default", "lexical", "recency", "features", "bundle"])
-def test_every_name_and_every_bundle_is_a_scorer(run: Run, write: Write, scorer: str) -> None:
-    from agora.scorers.features import SHIPPED
+@pytest.mark.parametrize("scorer", ["bm25", "recency"])
+def test_every_name_is_a_scorer(run: Run, write: Write, scorer: str) -> None:
+    result = run("compress", *EVERY_CALL, write(chat(12)), "--scorer", scorer)
 
-    name = str(SHIPPED) if scorer == "bundle" else scorer
-    result = run("compress", *EVERY_CALL, write(chat(12)), "--scorer", name)
-
-    compressor = agora.Compressor(schedule="every_call", scorer=agora.load_scorer(name))
+    compressor = agora.Compressor(schedule="every_call", scorer=agora.load_scorer(scorer))
     assert json.loads(result.stdout) == compressor.compress(chat(12)).messages
 
 
 def test_a_scorer_that_is_not_there_is_a_usage_error(run: Run, write: Write) -> None:
-    result = run("compress", write(chat(12)), "--scorer", "lexcal")
+    result = run("compress", write(chat(12)), "--scorer", "bn25")
 
     assert result.exit_code == 2
-    assert "did you mean lexical" in result.stderr
+    assert "did you mean bm25" in result.stderr
 
 
 def test_the_threshold_is_an_option(run: Run, write: Write) -> None:

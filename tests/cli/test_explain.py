@@ -13,7 +13,7 @@ from rich.console import Console
 from agora.cli.picture import in_short, show
 from agora.compressor import Compressor
 from agora.core.budget import Budget
-from agora.core.compression import Compression, Reason, Rung
+from agora.core.compression import Compression, FallbackLevel, Reason
 from agora.core.trajectory import Anchor, Call, Step
 from tests.cli.conftest import EVERY_CALL, Run, Write, chat
 from tests.logs.test_claude_code import Session
@@ -40,7 +40,7 @@ def test_every_step_has_a_row_with_its_size_outcome_and_reason(run: Run, write: 
     result = run("explain", *EVERY_CALL, write(chat(12)))
 
     rows = re.findall(
-        r"^ +(\d+) +#+ +([\d,]+) +[\d.]+ +(floor|kept|elided) ", result.stdout, re.MULTILINE
+        r"^ +(\d+) +#+ +([\d,]+) +[\d.]+ +(protected|kept|elided) ", result.stdout, re.MULTILINE
     )
     assert [int(number) for number, _, _ in rows] == list(range(1, 13))
     decisions = every_call().compress(chat(12)).decisions
@@ -64,7 +64,7 @@ def test_the_head_has_the_totals_of_the_compression(run: Run, write: Write) -> N
     compression = every_call().compress(chat(12))
     head = run("explain", *EVERY_CALL, write(chat(12))).stdout.split("\n\n")[0]
 
-    assert head.startswith("request.json | openai\n12 steps: 2 floor, ")
+    assert head.startswith("request.json | openai\n12 steps: 2 protected, ")
     assert f"{compression.tokens_before:,} -> {compression.tokens_after:,} tokens" in head
     assert "fixed: preamble" in head
     assert "(25%)" in head
@@ -100,7 +100,7 @@ def test_a_step_elided_in_place_says_that_its_calls_stay() -> None:
             {"role": "user", "content": [result]},
         ]
 
-    assert any("action stays" in line for line in picture(messages))
+    assert any("its call stays" in line for line in picture(messages))
 
 
 def test_a_pending_block_is_part_of_what_is_fixed() -> None:
@@ -158,14 +158,18 @@ def test_a_scorer_that_fails_is_named_in_the_foot() -> None:
 
     lines = picture(chat(12), every_call(scorer=Broken()))
 
-    assert any(line.startswith("Scored by the fallback rule: ") for line in lines)
+    assert any(line.startswith("The scorer failed, so newer steps came first: ") for line in lines)
 
 
 def test_every_reason_has_a_sentence() -> None:
     for reason in Reason:
         if reason is not Reason.COMPRESSED:
             compression = Compression(
-                messages=[], reason=reason, rung=Rung.UNTOUCHED, tokens_before=0, tokens_after=0
+                messages=[],
+                reason=reason,
+                fallback_level=FallbackLevel.UNTOUCHED,
+                tokens_before=0,
+                tokens_after=0,
             )
             assert drawn(compression, Budget())[-2]
 

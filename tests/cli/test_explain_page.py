@@ -89,7 +89,7 @@ def test_every_message_knows_its_step_and_every_step_its_decision() -> None:
     assert [step[0] for step in data["steps"]] == list(range(1, 13))
     gone = {row["step"] for row in data["rows"] if row.get("gone")}
     elided = {step[0] for step in data["steps"] if step[1] == "elided"}
-    noted = {step[0] for step in data["steps"] if "its action stays" in step[2]}
+    noted = {step[0] for step in data["steps"] if "its call stays" in step[2]}
     assert gone == elided - noted
 
 
@@ -122,8 +122,8 @@ def test_a_masked_step_keeps_its_messages_and_shows_its_marker() -> None:
 
     assert [row["who"] for row in data["rows"][:2]] == ["system", "tools"]
     assert not any(row.get("gone") for row in data["rows"])
-    assert any("result elided" in row["after"][1] for row in data["rows"] if "after" in row)
-    assert "its action stays, its results are gone" in {step[2] for step in data["steps"]}
+    assert any("result removed" in row["after"][1] for row in data["rows"] if "after" in row)
+    assert "its call stays" in {step[2] for step in data["steps"]}
 
 
 def test_by_price_every_edit_so_far_is_marked_and_the_last_is_in_force() -> None:

@@ -41,10 +41,10 @@ def test_the_threshold_and_the_scorer_are_those_of_the_library(run: Run, write: 
     path = write(log(40), "log.jsonl")
     plain = run("replay", path).stdout
 
-    assert run("replay", path, "--min-tokens", "4096", "--scorer", "default").stdout == plain
+    assert run("replay", path, "--min-tokens", "4096", "--scorer", "recency").stdout == plain
     left = run("replay", path, "--min-tokens", "9000000").stdout
     assert "Left alone: no prompt reached 9,000,000 tokens" in left
-    assert run("replay", path, "--scorer", "features").exit_code == 0
+    assert run("replay", path, "--scorer", "bm25").exit_code == 0
     assert run("replay", path, "--scorer", "featurs").exit_code == 2
 
 

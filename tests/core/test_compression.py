@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from agora.core.compression import Compression, Decision, Reason, Rung
+from agora.core.compression import Compression, Decision, FallbackLevel, Reason
 from agora.core.trajectory import Step, Trajectory
 from agora.errors import RecallError
 
@@ -14,18 +14,18 @@ def make_steps(*texts: tuple[str, str]) -> tuple[Step, ...]:
     )
 
 
-def make_compression(rung: Rung = Rung.SCORED, detail: str = "") -> Compression:
+def make_compression(rung: FallbackLevel = FallbackLevel.NONE, detail: str = "") -> Compression:
     steps = make_steps(("look", "a key"), ("take key", "taken"))
     return Compression(
         messages=[],
         reason=Reason.COMPRESSED,
-        rung=rung,
+        fallback_level=rung,
         tokens_before=2_000,
         tokens_after=500,
         detail=detail,
         decisions=(
             Decision(1, "elided", "no room left", 9),
-            Decision(2, "floor", "current observation", 9),
+            Decision(2, "protected", "current observation", 9),
         ),
         trajectory=Trajectory(task="t", preamble="t", preamble_tokens=1, steps=steps),
     )
@@ -51,16 +51,16 @@ def test_printed_it_is_one_short_line_without_the_prompt(reason: Reason) -> None
 
 
 def test_the_summary_says_when_the_rule_stood_in_for_the_scorer() -> None:
-    summary = make_compression(Rung.RULE, "the model file is missing").summary()
+    summary = make_compression(FallbackLevel.PARTIAL, "the model file is missing").summary()
 
-    assert summary.endswith("75% less, by rule: the model file is missing")
+    assert summary.endswith("75% less, newest first: the model file is missing")
 
 
 def test_the_summary_of_an_unchanged_prompt_says_why() -> None:
     compression = Compression(
         messages=[],
         reason=Reason.ILLEGAL_INPUT,
-        rung=Rung.UNTOUCHED,
+        fallback_level=FallbackLevel.UNTOUCHED,
         tokens_before=0,
         tokens_after=0,
         detail="O1 at message 3",

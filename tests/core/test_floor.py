@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.floor import floor, kept_by_tool
+from agora.core.protected import kept_by_tool, protected_steps
 from agora.core.trajectory import Call, Step
 
 
@@ -15,14 +15,14 @@ def test_the_floor_holds_the_newest_steps_and_every_pin(
 ) -> None:
     steps = [make_step(n + 1) for n in range(count)]
 
-    held = floor(steps, k_recent=k_recent, pins=pins)
+    held = protected_steps(steps, k_recent=k_recent, pins=pins)
 
     newest = {n for n in range(count - k_recent + 1, count + 1) if n > 0}
     assert set(held) == newest | (pins & {s.number for s in steps}) | ({count} - {0})
 
 
 def test_the_current_observation_is_held_even_without_a_window() -> None:
-    assert floor([make_step(1), make_step(2)], k_recent=0) == {2: "current observation"}
+    assert protected_steps([make_step(1), make_step(2)], k_recent=0) == {2: "current observation"}
 
 
 def test_each_step_of_the_floor_says_why_it_is_there() -> None:
@@ -36,7 +36,7 @@ def test_each_step_of_the_floor_says_why_it_is_there() -> None:
         make_step(7),
     ]
 
-    assert floor(steps, k_recent=2, pins=[1], recalled=[2]) == {
+    assert protected_steps(steps, k_recent=2, pins=[1], recalled=[2]) == {
         1: "pinned",
         2: "recalled",
         3: "holds an odd block",
@@ -56,7 +56,10 @@ def test_steps_of_a_tool_to_keep_belong_to_the_floor() -> None:
     kept = kept_by_tool(steps, ["read_policy"])
 
     assert kept == {1: "tool to keep"}
-    assert floor(steps, k_recent=0, kept=kept) == {1: "tool to keep", 3: "current observation"}
+    assert protected_steps(steps, k_recent=0, kept=kept) == {
+        1: "tool to keep",
+        3: "current observation",
+    }
 
 
 def test_instruction_files_that_were_read_belong_to_the_floor() -> None:

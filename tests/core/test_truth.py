@@ -9,27 +9,21 @@ import json
 import os
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from agora import Budget, Compressor
-from agora.core.past import Past
-from agora.core.reading.observation import outcome
-from agora.core.renditions.brief import brief
-from agora.core.renditions.draft import Draft, Forms
-from agora.core.renditions.markers import FormMarkers
-from agora.core.renditions.rendition import Rendition
-from agora.core.renditions.short_action import full_action, short_action
-from agora.core.renditions.table import TABLE
-from agora.core.selection.plan import plan
+from agora.core.action_lines import action_lines
+from agora.core.actions import NO_TOOLS
+from agora.core.facts import names_in, words_in
+from agora.core.forms import options_of
+from agora.core.outcome import outcome_of
 from agora.core.tokens import Characters
-from agora.core.trajectory import Call, Result, Step, Trajectory
-from agora.core.worth import StepWorth
+from agora.core.trajectory import Call, Result, Step
 
 EXAMPLES = int(os.environ.get("AGORA_EXAMPLES", "300"))
 CUT = "…"
@@ -149,17 +143,6 @@ LOOK = Call("look", "{}")
 # What is said.
 
 
-class Spy:
-    """A form that is never chosen, and sees everything that could be said of a step."""
-
-    def __init__(self) -> None:
-        self.texts: list[tuple[str, ...]] = []
-
-    def renditions(self, draft: Draft) -> Iterable[Rendition]:
-        self.texts += [tell.texts for tell in draft.tells]
-        return ()
-
-
 def step_of(*came: Result, calls: Sequence[Call] = (), number: int = 1) -> Step:
     return Step(
         number=number,
@@ -173,38 +156,33 @@ def step_of(*came: Result, calls: Sequence[Call] = (), number: int = 1) -> Step:
     )
 
 
-def planned(step: Step, task: str, spy: Spy) -> Sequence[Rendition]:
-    newest = step_of(Result("done"), number=2)
-    trajectory = Trajectory(task=task, preamble=task, preamble_tokens=2, steps=(step, newest))
-    with patch("agora.core.selection.plan.TABLE", (*TABLE, spy)):
-        found = plan(
-            Past.of(trajectory, 2, newest=True),
-            [StepWorth(0.5, 0.5, 1.0)] * 2,
-            held={2: "current observation"},
-            forms=Forms(),
-            markers=FormMarkers(code="a7f3"),
-            counter=Characters(),
-        )
-    return found.options[0]
-
-
 def said_of(*came: Result, task: str = "go") -> list[tuple[str, ...]]:
     """Return all that could be said of a step's results: for each way, a text for each of them."""
-    spy = Spy()
-    planned(step_of(*came), task, spy)
-    return spy.texts
+    options = options_of(
+        step_of(*came),
+        names_in(task),
+        words_in(task),
+        keeps_place=True,
+        tools=NO_TOOLS,
+        counter=Characters(),
+    )
+    return [tuple(place.result or "" for place in form.places) for form in options.short]
+
+
+def brief(text: str) -> str:
+    """Return a short result as it is quoted whole."""
+    text = text.strip()
+    return f'"{text}"' if any(map(str.isalpha, text)) else text
 
 
 def short_of(call: Call) -> str:
-    """Return what was done in a call, in short."""
-    return short_action(step_of(Result("x"), calls=(call,))).text
+    """Return what was done in a call, on a line."""
+    return " ".join(action_lines(step_of(Result("x"), calls=(call,))))
 
 
 def lines_of(call: Call) -> set[str]:
     """Return every line that could be written of what was done in a call."""
-    step = step_of(Result("x"), calls=(call,))
-    short = short_action(step)
-    return {short.text, full_action(step, short).text}
+    return {short_of(call)}
 
 
 # (a) Verbatim.
@@ -241,7 +219,7 @@ def spans_of(said: str, result: Result) -> Iterator[str]:
     if not said or said in (brief(result.text), "(empty)"):
         yield said.removeprefix("(empty)").removeprefix('"').removesuffix('"')
         return
-    went = outcome(result)
+    went = outcome_of(result)
     assert said.startswith(went.status)
     rest = said[len(went.status) :].removesuffix("(empty)").strip()
     if went.reason:
@@ -324,7 +302,7 @@ def stands_together(group: str, value: Any) -> bool:
 
 def check_joined(value: Any) -> None:
     result = Result(json.dumps(value, ensure_ascii=False))
-    went = outcome(result)
+    went = outcome_of(result)
     for (said,) in said_of(result):
         if said == brief(result.text):
             continue
@@ -420,7 +398,6 @@ def test_in_messages_each_note_stands_where_its_result_stood(one: str, other: st
     notes: list[list[str]] = []
     for first, second in ((one, other), (other, one)):
         found = Compressor(
-            forms=Forms(lines=False),
             schedule="every_call",
             budget=Budget(limit=1),
             min_tokens=0,
@@ -491,7 +468,7 @@ def permuted(value: Any, chance: random.Random) -> Any:
 def check_order(value: Any, seed: int) -> None:
     other = permuted(value, random.Random(seed))
 
-    said, again = [outcome(Result(json.dumps(one))) for one in (value, other)]
+    said, again = [outcome_of(Result(json.dumps(one))) for one in (value, other)]
     assert said == again
 
 
@@ -510,7 +487,7 @@ def test_the_order_of_keys_that_say_the_same_changes_no_outcome(value: Any, seed
 
 @pytest.mark.parametrize("after", ["[Command finished with exit code 1]", "fatal: no repository"])
 def test_what_follows_an_object_is_read_for_the_outcome_too(after: str) -> None:
-    assert outcome(Result(f'{{"exit_code": 0}}\n{after}')).status != "exit 0"
+    assert outcome_of(Result(f'{{"exit_code": 0}}\n{after}')).status != "exit 0"
 
 
 # (g) Different calls.

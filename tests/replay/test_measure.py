@@ -156,7 +156,7 @@ def test_a_recorder_s_log_shows_what_agora_had_left_out(tmp_path: Path) -> None:
 
 
 def test_a_text_that_quotes_a_marker_is_none() -> None:
-    quoted = "The docs say:\n[steps 3-4 elided #a7f3]\n3 ls -> ok\nThat is all."
+    quoted = "The docs say:\n[steps 3-4 removed #a7f3]\n3 ls -> ok\nThat is all."
 
     assert not shows_markers([{"role": "user", "content": quoted}])
     assert shows_markers({"content": quoted.removesuffix("\nThat is all.")})

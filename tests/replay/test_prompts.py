@@ -4,8 +4,8 @@ import pytest
 
 import agora
 from agora.adapters.recall import offers_recall
-from agora.core.renditions.markers import code_of
-from agora.core.renditions.rendition import Rendition
+from agora.core.forms import Form
+from agora.core.markers import tag_of
 from agora.logs.moments import Moment
 from agora.replay.prompts import Writer
 from harness.properties.case import Case
@@ -28,9 +28,9 @@ def test_a_prompt_of_a_replay_is_as_long_as_the_one_that_is_sent(format_name: st
     assert len(differ) <= _ODD * len(shortened)
 
 
-def _elided(case: Case) -> list[Rendition]:
+def _elided(case: Case) -> list[Form]:
     decisions = case.compression.decisions if case.compression.changed else ()
-    return [one.rendition for one in decisions if one.rendition is not None]
+    return [one.form for one in decisions if one.form is not None]
 
 
 def _replayed(case: Case) -> int:
@@ -38,10 +38,10 @@ def _replayed(case: Case) -> int:
     compressor = case.setup.compressor
     counter = compressor._counter()
     trajectory = agora.parse(case.history.messages, counter=counter, **case.history.request)
-    recall, code = offers_recall(case.history.tools), code_of(trajectory.task, trajectory.steps[0])
+    recall, tag = offers_recall(case.history.tools), tag_of(trajectory.task, trajectory.steps[0])
     writer = Writer(
         trajectory,
-        lambda first: compressor.markers(recall=recall, code=code, first=first),
+        lambda first: compressor.markers(recall=recall, tag=tag, first=first),
         counter,
     )
     newest = Moment(len(trajectory.steps), len(trajectory.utterances))

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agora.core.forms import Form, Place, omitted
+from agora.core.markers import Markers
 from agora.core.prices import sheet_for, shipped_sheets
-from agora.core.renditions.gone import gone
-from agora.core.renditions.markers import FormMarkers
-from agora.core.renditions.rendition import Place, Rendition
 from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Call, Step, Trajectory, Utterance
 from agora.errors import AgoraError
@@ -191,10 +190,10 @@ def test_every_result_of_a_step_has_a_note_in_its_place() -> None:
             ),
         ),
     )
-    markers, counter = FormMarkers(), EstimatedTokens()
+    markers, counter = Markers(), EstimatedTokens()
     writer = Writer(trajectory, lambda _: markers, counter)
 
-    told = Rendition(1, "action", (Place(None, "ok"), Place(None, "gone")), 0, 0.0)
+    told = Form(1, "note", (Place(None, "ok"), Place(None, "gone")), 0)
     [*_, step] = writer.prompt(Moment(1, 0), [told], 1)
 
     notes = [markers.note(1, said) for said in ("ok", "gone", "")]
@@ -214,9 +213,9 @@ def test_a_marker_stands_behind_the_last_result_though_the_user_spoke_since() ->
         steps=tuple(map(step, (1, 2, 3, 4))),
         utterances=tuple(said),
     )
-    markers = FormMarkers()
+    markers = Markers()
     writer = Writer(trajectory, lambda _: markers, EstimatedTokens())
-    elided = [gone(2), gone(3)]
+    elided = [omitted(2), omitted(3)]
 
     keys = [segment.key for segment in writer.prompt(Moment(4, 2), elided, 3)]
     early = [segment.key for segment in writer.prompt(Moment(3, 2), elided[:], 3)]

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("onnxruntime", reason="serving needs the extra `onnx`")
 
-from agora import Compressor, Rung, load_scorer
+from agora import Compressor, FallbackLevel, load_scorer
 from agora.core.trajectory import Anchor, Step
 from agora.scorers import encoder
 from agora.scorers.atoms import pair_texts
@@ -70,7 +70,7 @@ def test_a_compressor_scores_with_it(made: Bundle) -> None:
     compression = compressed_with(made.folder)
 
     assert compression.changed
-    assert compression.rung is Rung.SCORED
+    assert compression.fallback_level is FallbackLevel.NONE
 
 
 def test_a_pair_is_scored_the_same_alone_and_among_others(made: Bundle) -> None:
@@ -120,7 +120,7 @@ def test_a_flipped_byte_in_any_file_ends_on_the_next_rung(
     compression = compressed_with(folder)
 
     assert compression.changed
-    assert compression.rung is Rung.RULE
+    assert compression.fallback_level is FallbackLevel.PARTIAL
     assert "SHA-256" in compression.detail
 
 
@@ -133,7 +133,7 @@ def test_settings_that_were_changed_end_on_the_next_rung(made: Bundle, tmp_path:
 
     compression = compressed_with(folder)
 
-    assert compression.rung is Rung.RULE
+    assert compression.fallback_level is FallbackLevel.PARTIAL
     assert "settings" in compression.detail
 
 

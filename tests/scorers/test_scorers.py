@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora.core.trajectory import Anchor, Step
-from agora.scorers.lexical import LexicalScorer
+from agora.scorers.bm25 import BM25Scorer
 from agora.scorers.recency import RecencyScorer
 
 
@@ -22,8 +22,8 @@ def test_newer_steps_score_higher_by_recency(texts: list[str]) -> None:
 
 
 @given(st.lists(st.text()), st.text(), st.text())
-def test_lexical_scores_lie_between_0_and_1(texts: list[str], task: str, now: str) -> None:
-    scores = LexicalScorer().score(Anchor(task, now), make_steps(*texts))
+def test_bm25_scores_lie_between_0_and_1(texts: list[str], task: str, now: str) -> None:
+    scores = BM25Scorer().score(Anchor(task, now), make_steps(*texts))
 
     assert len(scores) == len(texts)
     assert all(0 <= score <= 1 for score in scores)
@@ -32,10 +32,10 @@ def test_lexical_scores_lie_between_0_and_1(texts: list[str], task: str, now: st
 def test_the_step_that_shares_a_rare_word_with_the_anchor_scores_highest() -> None:
     steps = make_steps("the red door", "the blue door", "the green window")
 
-    scores = LexicalScorer().score(Anchor("open it", "a blue door is here"), steps)
+    scores = BM25Scorer().score(Anchor("open it", "a blue door is here"), steps)
 
     assert scores[1] == max(scores) == 1.0
 
 
 def test_steps_that_share_nothing_score_nothing() -> None:
-    assert LexicalScorer().score(Anchor("x", "y"), make_steps("a", "b")) == [0.0, 0.0]
+    assert BM25Scorer().score(Anchor("x", "y"), make_steps("a", "b")) == [0.0, 0.0]

@@ -9,8 +9,8 @@ from agora.adapters.assembly import Kind, Reading, is_text, texts_of
 from agora.adapters.base import Message, Parsed, Rendered
 from agora.adapters.rendering import append_text, render_messages
 from agora.adapters.thinking import assembled
-from agora.core.renditions.markers import Markers
-from agora.core.renditions.rendition import Rendition
+from agora.core.forms import Form
+from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import (
     CALL_TOKENS,
@@ -46,12 +46,10 @@ class AnthropicMessages:
         readings = [_read(message, counter) for message in request.messages]
         return assembled(request, readings, fixed_tokens=fixed)
 
-    def render(
-        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
-    ) -> Rendered:
+    def render(self, parsed: Parsed, forms: Mapping[int, Form], markers: Markers) -> Rendered:
         """Return the messages without the elided steps, the caller's cache breakpoints moved up."""
-        rendered = render_messages(parsed, renditions, markers, self)
-        return _move_breakpoints(rendered, _lost_breakpoints(parsed, renditions))
+        rendered = render_messages(parsed, forms, markers, self)
+        return _move_breakpoints(rendered, _lost_breakpoints(parsed, forms))
 
     def holds(self, message: Message) -> bool:
         """Tell whether a marker can be attached to this message."""
@@ -236,12 +234,12 @@ def _is_result(block: Message) -> bool:
     return block.get("type") == "tool_result"
 
 
-def _lost_breakpoints(parsed: Parsed, renditions: Mapping[int, Rendition]) -> dict[int, object]:
+def _lost_breakpoints(parsed: Parsed, forms: Mapping[int, Form]) -> dict[int, object]:
     """Return `cache_control` of removed messages, by the position of the message."""
     lost: dict[int, object] = {}
     for position, owner in enumerate(parsed.owners):
-        rendition = renditions.get(abs(owner))
-        if rendition is not None and not rendition.in_place:
+        form = forms.get(abs(owner))
+        if form is not None and not form.in_place:
             for block in parsed.messages[position]["content"]:
                 if isinstance(block, dict) and "cache_control" in block:
                     lost[position] = block["cache_control"]

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agora.core.renditions.markers import Markers
-from agora.core.renditions.rendition import Rendition
+from agora.core.forms import Form
+from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Trajectory
@@ -52,15 +52,13 @@ class Adapter(Protocol):
         """Return the trajectory in the request's messages, which stay as they are."""
         ...
 
-    def render(
-        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
-    ) -> Rendered:
-        """Return the messages with each step in `renditions`, by its number, as that says.
+    def render(self, parsed: Parsed, forms: Mapping[int, Form], markers: Markers) -> Rendered:
+        """Return the messages with each step in `forms`, by its number, as that says.
 
         One that is in place keeps its messages, with a note for each of its results; of the
         others a marker tells, in a message before them. A step that is not removable comes with
-        a rendition in place.
-        What is not touched is the caller's own object. Without renditions the messages come
+        a form in place.
+        What is not touched is the caller's own object. Without forms the messages come
         back equal, value for value.
         """
         ...

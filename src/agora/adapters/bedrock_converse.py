@@ -9,8 +9,8 @@ from agora.adapters.assembly import Kind, Reading, is_text, texts_of
 from agora.adapters.base import Message, Parsed, Rendered
 from agora.adapters.rendering import render_messages
 from agora.adapters.thinking import assembled
-from agora.core.renditions.markers import Markers
-from agora.core.renditions.rendition import Rendition
+from agora.core.forms import Form
+from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import (
     CALL_TOKENS,
@@ -50,12 +50,10 @@ class BedrockConverse:
         readings = [_read(message, counter) for message in request.messages]
         return assembled(request, readings, fixed_tokens=fixed)
 
-    def render(
-        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
-    ) -> Rendered:
+    def render(self, parsed: Parsed, forms: Mapping[int, Form], markers: Markers) -> Rendered:
         """Return the messages without the elided steps, the caller's cache points moved up."""
-        rendered = render_messages(parsed, renditions, markers, self)
-        return _move_points(rendered, _lost_points(parsed, renditions))
+        rendered = render_messages(parsed, forms, markers, self)
+        return _move_points(rendered, _lost_points(parsed, forms))
 
     def holds(self, message: Message) -> bool:
         """Tell whether a marker can be attached to this message."""
@@ -232,12 +230,12 @@ def _count_system(system: object, counter: TokenCounter) -> int:
     return counter.count(texts_of(system)) if isinstance(system, list) else 0
 
 
-def _lost_points(parsed: Parsed, renditions: Mapping[int, Rendition]) -> dict[int, Message]:
+def _lost_points(parsed: Parsed, forms: Mapping[int, Form]) -> dict[int, Message]:
     """Return the last cache point of each removed message, by the message's position."""
     lost: dict[int, Message] = {}
     for position, owner in enumerate(parsed.owners):
-        rendition = renditions.get(abs(owner))
-        if rendition is not None and not rendition.in_place:
+        form = forms.get(abs(owner))
+        if form is not None and not form.in_place:
             for block in parsed.messages[position]["content"]:
                 if "cachePoint" in block:
                     lost[position] = block

@@ -7,8 +7,8 @@ from agora.adapters.assembly import Assembly, Kind, Reading, is_text, texts_of
 from agora.adapters.base import Message, Parsed, Rendered
 from agora.adapters.rendering import append_text, render_messages
 from agora.adapters.spoken import mark_observations
-from agora.core.renditions.markers import Markers
-from agora.core.renditions.rendition import Rendition
+from agora.core.forms import Form
+from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import (
     CALL_TOKENS,
@@ -41,11 +41,9 @@ class OpenAIChat:
             assembly.add(reading)
         return assembly.parsed(request)
 
-    def render(
-        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
-    ) -> Rendered:
+    def render(self, parsed: Parsed, forms: Mapping[int, Form], markers: Markers) -> Rendered:
         """Return the messages without the elided steps."""
-        return render_messages(parsed, renditions, markers, self)
+        return render_messages(parsed, forms, markers, self)
 
     def holds(self, message: Message) -> bool:
         """Tell whether a marker can be attached to this message."""

@@ -1,4 +1,4 @@
-"""Messages written back with each step as its rendition says, markers inside those that stay."""
+"""Messages written back with each step as its form says, markers inside those that stay."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -6,8 +6,8 @@ from typing import Protocol
 
 from agora.adapters.base import Message, Parsed, Rendered
 from agora.adapters.frames import framed
-from agora.core.renditions.markers import Markers
-from agora.core.renditions.rendition import Rendition
+from agora.core.forms import Form
+from agora.core.markers import Markers
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Step, Trajectory
 from agora.errors import ParseError
@@ -42,7 +42,7 @@ class Wire(Protocol):
 
 def render_messages(
     parsed: Parsed,
-    renditions: Mapping[int, Rendition],
+    forms: Mapping[int, Form],
     markers: Markers,
     wire: Wire,
 ) -> Rendered:
@@ -60,13 +60,13 @@ def render_messages(
     for position, message in enumerate(parsed.messages):
         owner = parsed.owners[position]
         number = abs(owner)
-        rendition = renditions.get(number)
-        if rendition is not None and not rendition.in_place:
-            written.leave_out(rendition)
+        form = forms.get(number)
+        if form is not None and not form.in_place:
+            written.leave_out(form)
             continue
-        if rendition is not None and owner < 0:
+        if form is not None and owner < 0:
             if number not in notes:
-                notes[number] = _notes(steps[number - 1], rendition, markers)
+                notes[number] = _notes(steps[number - 1], form, markers)
             own = list(islice(notes[number], wire.results(message)))
             message = wire.note(message, own)
             added += own
@@ -83,13 +83,13 @@ class _Written:
         self._markers = markers
         self._wire = wire
         self._messages: list[Message] = []
-        self._run: dict[int, Rendition] = {}
+        self._run: dict[int, Form] = {}
         self._attached: dict[int, list[str]] = {}
         self._holder = -1
 
-    def leave_out(self, rendition: Rendition) -> None:
+    def leave_out(self, form: Form) -> None:
         """Count a step as removed, once for all of its messages."""
-        self._run.setdefault(rendition.number, rendition)
+        self._run.setdefault(form.number, form)
 
     def write(self, message: Message, owner: int) -> None:
         """Add a message that stays."""
@@ -122,15 +122,15 @@ class _Written:
                 0, f"leaves no message before step {min(self._run)} that could hold its marker"
             )
         # Once for each message is enough: the sentence costs tokens in every prompt.
-        signed = self._holder not in self._attached and self._spoken
-        marker = self._markers.run(tuple(self._run.values()), signed=signed)
+        in_user_text = self._holder not in self._attached and self._spoken
+        marker = self._markers.run(tuple(self._run.values()), in_user_text=in_user_text)
         self._attached.setdefault(self._holder, []).append(marker)
         self._run.clear()
 
 
-def _notes(step: Step, rendition: Rendition, markers: Markers) -> Iterator[str]:
+def _notes(step: Step, form: Form, markers: Markers) -> Iterator[str]:
     """Yield the notes of a step, in the order of its results; a bare one where it has no more."""
-    first, *others = [place.result or "" for place in rendition.places]
+    first, *others = [place.result or "" for place in form.places]
     note = markers.note(step.number, first)
     yield note if step.calls else framed(note, step.observation)
     for said in others:
@@ -141,15 +141,15 @@ def _notes(step: Step, rendition: Rendition, markers: Markers) -> Iterator[str]:
 
 def tokens_after(
     trajectory: Trajectory,
-    renditions: Mapping[int, Rendition],
+    forms: Mapping[int, Form],
     rendered: Rendered,
     counter: TokenCounter,
 ) -> int:
-    """Return what a prompt costs once its steps stand as their renditions say."""
+    """Return what a prompt costs once its steps stand as their forms say."""
     removed = 0
-    for number, rendition in renditions.items():
+    for number, form in forms.items():
         step = trajectory.steps[number - 1]
-        removed += step.tokens - (step.action_tokens if rendition.in_place else 0)
+        removed += step.tokens - (step.action_tokens if form.in_place else 0)
     # One token more for each text that was added, for the gap before it.
     added = sum(counter.count(text) + 1 for text in rendered.added)
     return trajectory.tokens - removed + added

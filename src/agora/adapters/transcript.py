@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from agora.adapters.base import Parsed, Rendered
 from agora.adapters.spoken import split_thought
-from agora.core.renditions.markers import Markers
-from agora.core.renditions.rendition import Rendition
+from agora.core.forms import Form
+from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Step, Trajectory
@@ -56,32 +56,30 @@ class RoleTranscript:
         ]
         return _parsed(text, preamble_end, task, blocks, request.system, counter)
 
-    def render(
-        self, parsed: Parsed, renditions: Mapping[int, Rendition], markers: Markers
-    ) -> Rendered:
-        """Return the transcript with each step as its rendition says.
+    def render(self, parsed: Parsed, forms: Mapping[int, Form], markers: Markers) -> Rendered:
+        """Return the transcript with each step as its form says.
 
         A run's marker stands after the block before it, a note in the place of what was observed.
         """
         text: str = parsed.messages
         pieces: list[str] = []
         added: list[str] = []
-        run: list[Rendition] = []
+        run: list[Form] = []
         before = 0
         blocks = zip(parsed.owners, parsed.spans, parsed.observed, strict=True)
         for number, (start, end), observed in blocks:
-            rendition = renditions.get(number)
-            if rendition is not None and not rendition.in_place:
-                run.append(rendition)
+            form = forms.get(number)
+            if form is not None and not form.in_place:
+                run.append(form)
                 continue
             if run:
                 # Behind the preamble it follows the task; elsewhere an observation.
-                pieces.append(markers.run(run, signed=not before) + _gap(pieces[-1]))
+                pieces.append(markers.run(run, in_user_text=not before) + _gap(pieces[-1]))
                 added.append(pieces[-1])
                 run = []
-            if rendition is not None:
+            if form is not None:
                 gap = "" if text[observed - 1].isspace() else " "
-                note = gap + markers.note(number, rendition.text) + _gap(text[observed:end])
+                note = gap + markers.note(number, form.text) + _gap(text[observed:end])
                 added.append(note)
                 pieces += [text[start:observed], note]
             else:

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from agora.core.reading.cutting import printable
+from agora.core.action_lines import printable
 from agora.replay.report import Unit
 from agora.replay.run import OWN
 from agora.replay.simulate import Policy

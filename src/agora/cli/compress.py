@@ -7,7 +7,7 @@ import click
 from agora.cli.figures import account_of, json_option, write_json
 from agora.cli.options import Setup, compressor_options, source_options
 from agora.cli.source import read_source
-from agora.core.reading.cutting import printable
+from agora.core.action_lines import printable
 
 
 @click.command()

@@ -12,7 +12,7 @@ from agora.cli.options import Setup
 from agora.cli.picture import budget_of, in_short, why_unchanged
 from agora.cli.source import Source
 from agora.compressor import Compressor
-from agora.core.compression import Compression, Decision, Rung
+from agora.core.compression import Compression, Decision, FallbackLevel
 from agora.core.trajectory import Trajectory
 from agora.pages import write_page
 
@@ -44,7 +44,7 @@ def account(compression: Compression, source: Source, setup: Setup) -> Json:
         "reason": str(compression.reason),
         "why": "" if compression.changed else why_unchanged(compression),
         "detail": compression.detail,
-        "by_rule": compression.rung is Rung.RULE,
+        "by_rule": compression.fallback_level is FallbackLevel.PARTIAL,
         "before": compression.tokens_before,
         "after": compression.tokens_after,
         "epoch": compression.epoch,
@@ -71,7 +71,7 @@ def account(compression: Compression, source: Source, setup: Setup) -> Json:
                     None if decision.score is None else round(decision.score, 3),
                     in_short(step)[:_SHOWN_OF_AN_ACTION],
                     decision.text,
-                    decision.form,
+                    decision.kind,
                 ]
                 for decision, step in zip(compression.decisions, trajectory.steps, strict=True)
             ],
@@ -84,12 +84,6 @@ def account(compression: Compression, source: Source, setup: Setup) -> Json:
 
 
 def _reason(decision: Decision) -> str:
-    if decision.form == "command":
-        return "its command stays, its thought and its results are gone"
-    if decision.form == "action":
-        return "its action stays, its results are gone"
-    if decision.reason == "score":
-        return "chosen by its score"
     return decision.reason.replace("_", " ")
 
 
@@ -97,9 +91,9 @@ def _sizes(compression: Compression, trajectory: Trajectory) -> Json:
     sizes = Counter({"fixed": trajectory.fixed_tokens})
     for decision in compression.decisions:
         sizes[decision.outcome] += decision.tokens
-    stays = sum(sizes[kind] for kind in ("fixed", "floor", "kept"))
+    stays = sum(sizes[kind] for kind in ("fixed", "protected", "kept"))
     return {
-        **{kind: sizes[kind] for kind in ("fixed", "floor", "kept", "elided")},
+        **{kind: sizes[kind] for kind in ("fixed", "protected", "kept", "elided")},
         "markers": max(0, compression.tokens_after - stays),
         "preamble": trajectory.preamble_tokens,
         "said": sum(utterance.tokens for utterance in trajectory.utterances),
@@ -207,7 +201,7 @@ def _blocks(
         block = text[start:end]
         who = f"step {owner}" if owner else "pending" if rows else "preamble"
         decision = elided.get(owner)
-        if decision is not None and decision.form != "action":
+        if decision is not None and decision.kind != "note":
             rows.append(_Row(owner, who, block, None))
             continue
         # What stays is there to the letter; what stands before it is a marker.

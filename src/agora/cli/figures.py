@@ -48,7 +48,7 @@ def account_of(compression: Compression, name: str) -> dict[str, Any]:
         "reason": str(compression.reason),
         "detail": compression.detail,
         "rule": compression.rule,
-        "rung": int(compression.rung),
+        "fallback_level": int(compression.fallback_level),
         "tokens_before": compression.tokens_before,
         "tokens_after": compression.tokens_after,
         "epoch": compression.epoch,

@@ -11,16 +11,16 @@ from click.shell_completion import CompletionItem
 from agora.adapters import FORMATS
 from agora.cli.source import Source
 from agora.compressor import Compressor
-from agora.core.compression import Compression, Reason, Rung
+from agora.core.action_lines import printable
+from agora.core.compression import Compression, FallbackLevel, Reason
 from agora.core.prices import FAMILIES, UNKNOWN, sheet_for, shipped_sheets
-from agora.core.reading.cutting import printable
 from agora.core.request import Observations
 from agora.core.schedule import CEILING, MIN_TOKENS
+from agora.core.scorer import NAMES
 from agora.errors import AgoraError, BundleError
 from agora.paper import PaperCompressor
-from agora.scorers.built_in import DEFAULT, NAMES
 from agora.scorers.cross_encoder import CrossEncoderScorer
-from agora.scorers.load import load_scorer
+from agora.scorers.load import DEFAULT, load_scorer
 
 if TYPE_CHECKING:
     from agora.cli.logged import Logged
@@ -80,7 +80,7 @@ class Setup:
             return Compression(
                 messages=request.messages,
                 reason=Reason.SERVER_SIDE_HISTORY,
-                rung=Rung.UNTOUCHED,
+                fallback_level=FallbackLevel.UNTOUCHED,
                 tokens_before=0,
                 tokens_after=0,
                 format=request.format,

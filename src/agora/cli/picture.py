@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agora.core.action_lines import printable
 from agora.core.budget import Budget
-from agora.core.compression import Compression, Decision, Reason, Rung
-from agora.core.reading.cutting import printable
+from agora.core.compression import Compression, Decision, FallbackLevel, Reason
 from agora.core.trajectory import Call, Step, Trajectory
 
-_STYLES = {"floor": "cyan", "kept": "green", "elided": "yellow"}
+_STYLES = {"protected": "cyan", "kept": "green", "elided": "yellow"}
 _BAR = 8
 """Columns of the largest step's bar."""
 _SHOWN_OF_A_TEXT = 400
@@ -127,10 +127,8 @@ def _steps(
 
 
 def _why(decision: Decision) -> str:
-    if decision.form == "action":
-        return "action stays"
     reason = decision.reason.replace("_", " ")
-    return f"one line: {reason}" if decision.form == "line" else reason
+    return reason if decision.form is None else f"{decision.kind}: {reason}"
 
 
 def _remarks(compression: Compression, budget: Budget) -> Iterator[str]:
@@ -149,13 +147,13 @@ def _remarks(compression: Compression, budget: Budget) -> Iterator[str]:
     if trajectory is None or not any(one.outcome == "elided" for one in compression.decisions):
         yield f"{compression.summary()}."
         return
-    if compression.rung is Rung.RULE:
-        yield f"Scored by the fallback rule: {compression.detail}"
-    floor = sum(one.tokens for one in compression.decisions if one.outcome == "floor")
-    stays = trajectory.fixed_tokens - trajectory.pending_tokens + floor
+    if compression.fallback_level is FallbackLevel.PARTIAL:
+        yield f"The scorer failed, so newer steps came first: {compression.detail}"
+    protected = sum(one.tokens for one in compression.decisions if one.outcome == "protected")
+    stays = trajectory.fixed_tokens - trajectory.pending_tokens + protected
     if stays > budget_of(budget, trajectory, compression.epoch):
         yield (
-            f"Above the budget: what always stays (fixed and floor) takes {stays:,}, "
+            f"Above the budget: what always stays (fixed and protected) takes {stays:,}, "
             "so nothing else had room"
         )
 

@@ -13,7 +13,7 @@ import click
 
 from agora.adapters import BodyFields, format_named, read_request
 from agora.adapters.rules.shape import kind_of
-from agora.core.reading.cutting import printable
+from agora.core.action_lines import printable
 from agora.core.request import Request
 from agora.errors import AgoraError
 from agora.logs import Recording, Tally, detect_kind, read_one

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Any, Literal, NamedTuple
 
-from agora.core.renditions.rendition import Rendition
+from agora.core.forms import Form
 from agora.core.trajectory import Trajectory
 from agora.errors import RecallError
 
@@ -17,7 +17,7 @@ class Reason(StrEnum):
     WITHIN_BUDGET = "within_budget"
     """The prompt already fits."""
     NOTHING_TO_ELIDE = "nothing_to_elide"
-    """Every step belongs to the floor."""
+    """Every step is protected."""
     NOTHING_GAINED = "nothing_gained"
     """With its markers the edited prompt would not be shorter."""
     NOT_WORTH_IT_YET = "not_worth_it_yet"
@@ -39,44 +39,44 @@ class Reason(StrEnum):
     `detail` has the reason why nothing was."""
 
 
-class Rung(IntEnum):
-    """How far down the ladder this compression went."""
+class FallbackLevel(IntEnum):
+    """How much of the configured method was used."""
 
-    SCORED = 0
-    """The configured scorer."""
-    RULE = 1
-    """The fallback rule, because the scorer failed; or nothing but thinking was taken out."""
+    NONE = 0
+    """All of it."""
+    PARTIAL = 1
+    """The scorer failed and newer steps came first; or only thinking was taken out."""
     UNTOUCHED = 2
-    """The caller's own messages."""
+    """None: the caller's own messages came back."""
 
 
 class Decision(NamedTuple):
     """What happened to one step."""
 
     number: int
-    outcome: Literal["kept", "floor", "elided"]
+    outcome: Literal["kept", "protected", "elided"]
     reason: str
     tokens: int
     """What the step costs when it is kept."""
     score: float | None = None
     """Its score, if the scorer was asked."""
-    rendition: Rendition | None = None
-    """How an elided step stands in the prompt; None for one that stays whole."""
+    form: Form | None = None
+    """What stands in the prompt for an elided step; None for a step that stays whole."""
 
     @property
-    def form(self) -> str:
-        """What stays of it: `whole`, `action`, `line`, `gone`, or a form of your own.
+    def kind(self) -> str:
+        """What stays of it: `whole`, `note`, `line` or `omitted`.
 
-        Of an action with notes in place of its results; a line stands in a marker.
+        A note keeps the call and replaces each result. A line stands in a marker.
         """
-        if self.rendition is None:
-            return "gone" if self.outcome == "elided" else "whole"
-        return self.rendition.form
+        if self.form is None:
+            return "omitted" if self.outcome == "elided" else "whole"
+        return self.form.kind
 
     @property
     def text(self) -> str:
-        """What its line in a marker says, or the note in place of its results."""
-        return "" if self.rendition is None else self.rendition.text
+        """The text of its notes, or its lines in a marker."""
+        return "" if self.form is None else self.form.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Compression:
     messages: Any
     """The same shape as the input; the caller's own object when nothing was changed."""
     reason: Reason
-    rung: Rung
+    fallback_level: FallbackLevel
     tokens_before: int
     tokens_after: int
     """In shadow mode what would be left, though nothing was elided."""
@@ -120,7 +120,7 @@ class Compression:
     """The position of each of `messages` among the caller's own, in message formats."""
     trajectory: Trajectory | None = None
     owners: Sequence[int] = ()
-    """Which step each of the caller's messages belongs to, as the adapter found: see `Parsed`."""
+    """The step that each of the caller's messages belongs to: see `Parsed`."""
     spans: Sequence[tuple[int, int]] = ()
     """In text formats: where each block of the caller's text begins and ends."""
     observed: Sequence[int] = ()
@@ -142,12 +142,11 @@ class Compression:
     def summary(self) -> str:
         """Return one line for people.
 
-        >>> Compression(messages=[], reason=Reason.WITHIN_BUDGET, rung=Rung.UNTOUCHED,
-        ...     tokens_before=900, tokens_after=900).summary()
-        'unchanged: 900 tokens, within budget'
+        >>> untouched([], Reason.WITHIN_BUDGET, format="openai").summary()
+        'unchanged: 0 tokens, within budget'
         """
         if self.reason is Reason.SHADOW:
-            return f"unchanged (shadow): would be {self._told()}"
+            return f"unchanged (shadow): would be {self._figures()}"
         if self.reason is Reason.THINKING_REMOVED:
             count = self.thinking.blocks
             return (
@@ -158,18 +157,20 @@ class Compression:
             why = str(self.reason).replace("_", " ")
             detail = f" ({self.detail})" if self.detail else ""
             return f"unchanged: {self.tokens_before:,} {self.unit}, {why}{detail}"
-        return self._told()
+        return self._figures()
 
-    def _told(self) -> str:
+    def _figures(self) -> str:
         kept = sum(decision.outcome != "elided" for decision in self.decisions)
         saved = 1 - self.tokens_after / (self.tokens_before or 1)
-        by_rule = f", by rule: {self.detail}" if self.rung is Rung.RULE else ""
+        fallback = (
+            f", newest first: {self.detail}" if self.fallback_level is FallbackLevel.PARTIAL else ""
+        )
         blocks = self.thinking.blocks
         without = f", {blocks} thinking block{'' if blocks == 1 else 's'} taken out"
         return (
             f"{kept} of {len(self.decisions)} steps kept, "
             f"{self.tokens_before:,} -> {self.tokens_after:,} {self.unit}, "
-            f"{saved:.0%} less{without if blocks else ''}{by_rule}"
+            f"{saved:.0%} less{without if blocks else ''}{fallback}"
         )
 
     def recall(self, number: int) -> str:
@@ -196,7 +197,7 @@ def untouched(messages: Any, reason: Reason, *, format: str, detail: str = "") -
     return Compression(
         messages=messages,
         reason=reason,
-        rung=Rung.UNTOUCHED,
+        fallback_level=FallbackLevel.UNTOUCHED,
         tokens_before=0,
         tokens_after=0,
         format=format,

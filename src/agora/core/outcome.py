@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from agora.core.reading.names import reads_as_orders
+from agora.core.facts import reads_as_orders
 from agora.core.trajectory import Result
 
 _ENDS = 2_000

@@ -1,4 +1,4 @@
-"""What an edit may see of a trajectory: nothing that came later."""
+"""What an edit may see of a trajectory: nothing that comes later."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ class Past:
 
     preamble: str
     steps: tuple[Step, ...]
-    said: tuple[Utterance, ...]
+    utterances: tuple[Utterance, ...]
     anchor: Anchor
     fixed_tokens: int
     reading_tools: tuple[str, ...] = ()
-    """As the trajectory has them, and those that change something."""
+    """Tools that only read, and tools that change something, by their own annotations."""
     changing_tools: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, trajectory: Trajectory, epoch: int, *, newest: bool) -> "Past":
         """Return the past of the edit after `epoch` steps.
 
-        What was said after the last of these steps is left out, so that the
-        edit stays the same while more is said. With `newest` it is looked at:
-        right where every call is an edit of its own.
+        Utterances after the last of these steps are left out, so that the edit stays
+        the same while the conversation goes on. With `newest` they count, which is
+        right if every call is an edit of its own.
         """
-        said = trajectory.utterances if newest else trajectory.said_before(epoch)
+        utterances = trajectory.utterances if newest else trajectory.said_before(epoch)
         steps = trajectory.steps[:epoch]
         if trajectory.bound:
             # An edit takes out all thinking before it, of the steps that it keeps too.
@@ -35,9 +35,9 @@ class Past:
         return cls(
             preamble=trajectory.preamble,
             steps=steps,
-            said=said,
+            utterances=utterances,
             anchor=trajectory.anchor(epoch, newest=newest),
-            fixed_tokens=trajectory.preamble_tokens + sum(u.tokens for u in said),
+            fixed_tokens=trajectory.preamble_tokens + sum(u.tokens for u in utterances),
             reading_tools=trajectory.reading_tools,
             changing_tools=trajectory.changing_tools,
         )
@@ -47,8 +47,8 @@ class Past:
         """What it costs unedited."""
         return self.fixed_tokens + sum(step.tokens for step in self.steps)
 
-    def floor_tokens(self, held: Collection[int]) -> int:
-        """Return what it costs when only the steps in `held` are kept."""
+    def least_tokens(self, protected: Collection[int]) -> int:
+        """Return what it costs when only the protected steps are kept."""
         return self.fixed_tokens + sum(
-            s.tokens if s.number in held else s.residue_tokens for s in self.steps
+            s.tokens if s.number in protected else s.residue_tokens for s in self.steps
         )

@@ -6,6 +6,9 @@ from typing import Protocol
 from agora.core.trajectory import Anchor, Step
 from agora.errors import ScoreError
 
+NAMES = ("recency", "bm25")
+"""The scorers that need no training; `agora.load_scorer` returns one by its name."""
+
 
 class Scorer(Protocol):
     """Estimates how much the next action would miss each step."""

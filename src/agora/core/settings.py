@@ -1,9 +1,11 @@
-"""What the settings of a compressor may be, and what is said of one that may not."""
+"""Checks of a compressor's settings."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
 
 from agora.core.actions import Tools
+from agora.core.budget import Budget
+from agora.core.prices import PriceSheet
 from agora.errors import SettingError
 
 SCHEDULES = ("by_price", "every_call", "never")
@@ -44,8 +46,30 @@ def step_numbers(pins: Any) -> frozenset[int]:
     return frozenset(pinned)
 
 
+def check_settings(settings: Any, scorers: Collection[str]) -> None:
+    """Raise `SettingError` for a setting of a compressor that is out of range or misspelt."""
+    check_schedule(settings.schedule)
+    if not callable(getattr(settings.scorer, "score", None)):
+        needed = "an object with a score method; agora.load_scorer(name) returns one"
+        raise SettingError("scorer", repr(settings.scorer), needed, tuple(scorers))
+    if not isinstance(settings.budget, Budget):
+        needed = "a Budget, such as Budget(keep_ratio=0.25) or Budget(limit=6_000)"
+        raise SettingError("budget", repr(settings.budget), needed)
+    check_count("k_recent", settings.k_recent)
+    check_count("min_tokens", settings.min_tokens)
+    if not isinstance(settings.ceiling, int | float) or not settings.ceiling >= 1:
+        needed = "a ratio to never editing, 1 or more, such as 1.05"
+        raise SettingError("ceiling", repr(settings.ceiling), needed)
+    check_apart(Tools(settings.reading_tools, settings.changing_tools))
+    if settings.sheet is not None and not isinstance(settings.sheet, PriceSheet):
+        needed = "a PriceSheet; agora.core.prices.sheet_for(model) returns one"
+        raise SettingError("sheet", repr(settings.sheet), needed)
+    if settings.counter is not None and not callable(getattr(settings.counter, "count", None)):
+        raise SettingError("counter", repr(settings.counter), "an object with a count method")
+
+
 def check_apart(tools: Tools) -> None:
-    """Refuse a tool that is said both to change something and to read."""
+    """Refuse a tool that is given both as changing something and as only reading."""
     both = [name for name in tools.changing if name in tools.reading]
     if both:
         needed = (

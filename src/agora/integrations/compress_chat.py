@@ -16,7 +16,7 @@ from agora.adapters.thoughts import is_thinking, thinks
 from agora.bound_thinking import refused_thinking
 from agora.compressor import Compressor
 from agora.core.binding import binds
-from agora.core.compression import Compression, Reason, Rung
+from agora.core.compression import Compression, FallbackLevel, Reason
 from agora.integrations.wire import Message, Wire, text_part, wire_of
 
 T = TypeVar("T")
@@ -204,7 +204,7 @@ def _unedited(messages: list[Message]) -> Compression:
         tokens_before=0,
         tokens_after=0,
         reason=Reason.FAILED,
-        rung=Rung.UNTOUCHED,
+        fallback_level=FallbackLevel.UNTOUCHED,
     )
 
 

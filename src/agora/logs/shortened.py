@@ -4,10 +4,10 @@ import re
 from typing import Any
 
 _HEAD = re.compile(
-    r"\[steps? \d{1,9}(?:-\d{1,9})?(?:: (?:thought and )?result)? elided"
-    r"(?: by the context compressor\b| #[0-9a-f]{4}\b|\. The context compressor wrote this)"
+    r"\[steps? \d{1,9}(?:-\d{1,9})?(?:: result)? removed"
+    r"(?: by the context compressor\b| #[0-9a-f]{4}\b)"
 )
-"""How the markers and notes of `core.renditions` begin that say who wrote them."""
+"""How the markers and notes of `core.forms` begin that say who wrote them."""
 _LINE = re.compile(r"\d{1,9} ")
 _OPEN = "[step"
 
@@ -17,7 +17,7 @@ def shows_markers(messages: Any) -> bool:
 
     A text that merely quotes a marker, such as a page of documentation, has more text after it.
 
-    >>> note = "[step 3: result elided by the context compressor] ok date=2024-05-20"
+    >>> note = "[step 3: result removed by the context compressor] date=2024-05-20"
     >>> shows_markers([{"role": "tool", "tool_call_id": "a", "content": note}])
     True
     >>> shows_markers([{"role": "user", "content": f"What does {note!r} mean?"}])

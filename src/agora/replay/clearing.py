@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from agora.core.forms import Form, Place
+from agora.core.markers import Markers
 from agora.core.prices import PriceSheet
-from agora.core.renditions.rendition import Place, Rendition
 from agora.core.tokens import TokenCounter
 from agora.logs.moments import prompt_tokens
 from agora.replay.measure import Measured
@@ -29,14 +30,14 @@ _CLEARED = (Place(None, ""),)
 
 
 @dataclass(frozen=True, slots=True)
-class Placeholders:
+class Placeholders(Markers):
     """The text that replaces a result that the provider has cleared."""
 
-    def run(self, steps: Sequence[Rendition], *, signed: bool = False) -> str:  # noqa: ARG002
+    def run(self, forms: Sequence[Form], *, in_user_text: bool = False) -> str:  # noqa: ARG002
         """Return the placeholder; no step is removed whole."""
         return PLACEHOLDER
 
-    def note(self, number: int, said: str) -> str:  # noqa: ARG002
+    def note(self, number: int, text: str) -> str:  # noqa: ARG002
         """Return the placeholder."""
         return PLACEHOLDER
 
@@ -57,14 +58,14 @@ def cleared(measured: Measured, counter: TokenCounter) -> Iterator[Prompt]:
     writer = Writer(measured.trajectory, lambda _: Placeholders(), counter, measured.held.values())
     steps, scale = measured.trajectory.steps, measured.unseen.scale
     uses = [0, *accumulate(len(step.calls) for step in steps)]
-    elided: Sequence[Rendition] = ()
+    elided: Sequence[Form] = ()
     for moment in measured.moments:
         before, segments = elided, writer.prompt(moment, elided)
         if sum(segment.tokens for segment in segments) * scale > TRIGGER_TOKENS:
             # A step with several calls is cleared when all of them have become old.
             old = uses[moment.steps] - KEPT_USES
             found = tuple(
-                Rendition(step.number, "cleared", _CLEARED, 0, 0.0)
+                Form(step.number, "note", _CLEARED, 0)
                 for step in steps[: moment.steps]
                 if step.calls and uses[step.number] <= old
             )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from agora.core.reading.names import names_in
+from agora.core.facts import names_in
 from agora.core.trajectory import Step, Trajectory
 
 _SIGNS = str.maketrans('=;"', "   ")

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from agora.adapters.frames import framed
 from agora.adapters.rendering import GAP
+from agora.core.forms import Form
+from agora.core.markers import Markers
 from agora.core.prefix_cache import Segment
-from agora.core.renditions.markers import Markers
-from agora.core.renditions.rendition import Rendition
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Step, Trajectory
 from agora.logs.moments import Moment
@@ -22,7 +22,7 @@ class Prompt(NamedTuple):
     """What one call sends."""
 
     segments: list[Segment]
-    elided: Sequence[Rendition]
+    elided: Sequence[Form]
     edited: bool
     """Whether it is not the prompt before with something added."""
 
@@ -30,7 +30,7 @@ class Prompt(NamedTuple):
 class _Edited(NamedTuple):
     """The prompt that was written last: the segments of so many, without the elided steps."""
 
-    elided: Sequence[Rendition]
+    elided: Sequence[Form]
     size: int
     segments: list[Segment]
 
@@ -74,7 +74,7 @@ class Writer:
                 self._speaks.append(trajectory.utterances[said].by_user or None)
                 said += 1
 
-    def prompt(self, moment: Moment, elided: Sequence[Rendition], epoch: int = 0) -> list[Segment]:
+    def prompt(self, moment: Moment, elided: Sequence[Form], epoch: int = 0) -> list[Segment]:
         """Return the prompt of a call without the steps elided by the edit after `epoch` steps.
 
         A marker stands at the end of the message before it, so it is a segment
@@ -88,7 +88,7 @@ class Writer:
         segments[-1] = Segment(newest.key, newest.tokens, breakpoint=True)
         return segments
 
-    def gains(self, elided: Sequence[Rendition], epoch: int) -> bool:
+    def gains(self, elided: Sequence[Form], epoch: int) -> bool:
         """Return True if eliding these steps after `epoch` steps makes the prompt shorter.
 
         As the compressor counts it: one token more for each text that is put in, for the gap.
@@ -109,7 +109,7 @@ class Writer:
             case _:
                 return 0
 
-    def _edited(self, size: int, elided: Sequence[Rendition], epoch: int) -> list[Segment]:
+    def _edited(self, size: int, elided: Sequence[Form], epoch: int) -> list[Segment]:
         """Return the first so many segments without the elided steps.
 
         Between two edits the prompt only grows at its end, so only that is written again.
@@ -124,9 +124,9 @@ class Writer:
         self._last = last
         return last.segments[:]
 
-    def _without(self, size: int, elided: Mapping[int, Rendition], epoch: int) -> list[Segment]:
+    def _without(self, size: int, elided: Mapping[int, Form], epoch: int) -> list[Segment]:
         segments: list[Segment] = []
-        run: list[Rendition] = []
+        run: list[Form] = []
         markers = self._markers(min(elided, default=0))
         # Where a marker would stand, whether that is among the user's words, and whether it would
         # say so: once for each message.
@@ -143,7 +143,7 @@ class Writer:
                 continue
             takes = speaks is not None and (step is not None or spoken)
             if run and takes:
-                segments.insert(held, self._marker(f"{GAP}{markers.run(run, signed=signs)}"))
+                segments.insert(held, self._marker(f"{GAP}{markers.run(run, in_user_text=signs)}"))
                 held, run, signs = held + 1, [], False
             if step is None or rest is None:
                 segments.append(segment)
@@ -155,10 +155,10 @@ class Writer:
                 held = len(segments)
                 spoken = signs = bool(speaks)
         if run:
-            segments.insert(held, self._marker(f"{GAP}{markers.run(run, signed=signs)}"))
+            segments.insert(held, self._marker(f"{GAP}{markers.run(run, in_user_text=signs)}"))
         return segments
 
-    def _notes(self, step: Step, rest: Rendition, markers: Markers) -> list[str]:
+    def _notes(self, step: Step, rest: Form, markers: Markers) -> list[str]:
         """Return the notes of a step, one for each of its results, as adapters write them."""
         said = [place.result or "" for place in rest.places]
         said += [""] * (self._results[step.number] - len(said))

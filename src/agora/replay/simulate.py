@@ -9,10 +9,10 @@ from agora.adapters import broken_rules
 from agora.adapters.spoken import may_act_by_text
 from agora.compressor import Compressor
 from agora.core.compression import Decision
+from agora.core.forms import Form
+from agora.core.markers import Markers, tag_of
 from agora.core.prefix_cache import PrefixCache
 from agora.core.prices import PriceSheet
-from agora.core.renditions.markers import Markers, code_of
-from agora.core.renditions.rendition import Rendition
 from agora.core.schedule import Change, Edit
 from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Trajectory
@@ -248,7 +248,7 @@ class Agora:
     def prompts(self) -> Iterator[Prompt]:
         """Yield each call's prompt; between two edits it only grows at its end."""
         epoch = 0
-        elided: Sequence[Rendition] = ()
+        elided: Sequence[Form] = ()
         for moment in self.measured.moments:
             before = elided
             edit, decisions = self.at(moment)
@@ -283,8 +283,8 @@ class Agora:
         return decisions if not elided or self.writer.gains(elided, edit.epoch) else ()
 
     def _markers(self, first: int) -> Markers:
-        code = code_of(self.trajectory.task, self.trajectory.steps[0])
-        return self.compressor.markers(recall=self.measured.recall, code=code, first=first)
+        tag = tag_of(self.trajectory.task, self.trajectory.steps[0])
+        return self.compressor.markers(recall=self.measured.recall, tag=tag, first=first)
 
 
 def _until(trajectory: Trajectory, moment: Moment) -> Trajectory:
@@ -297,8 +297,8 @@ def _until(trajectory: Trajectory, moment: Moment) -> Trajectory:
     )
 
 
-def _elided(decisions: Sequence[Decision]) -> tuple[Rendition, ...]:
-    return tuple(d.rendition for d in decisions if d.rendition is not None)
+def _elided(decisions: Sequence[Decision]) -> tuple[Form, ...]:
+    return tuple(d.form for d in decisions if d.form is not None)
 
 
 def _elided_by_the_end(agora: Agora) -> tuple[ElidedStep, ...]:

@@ -1,4 +1,4 @@
-"""Steps scored by what is at hand: position, words, structure, encoders."""
+"""Scorers of steps: recency, BM25, and the paper's cross-encoder on ONNX."""
 
 from agora.scorers.load import load_scorer
 

@@ -1,4 +1,4 @@
-"""Newer steps score higher: no model, no text."""
+"""Newer steps score higher: the default scorer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from agora.core.trajectory import Anchor, Step
 
 @dataclass(frozen=True, slots=True)
 class RecencyScorer:
-    """Scores a step by its place alone. The rung below every other scorer."""
+    """Scores a step by its place alone. It also stands in for a scorer that fails."""
 
     def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
         """Return scores that rise from the oldest step to the newest."""

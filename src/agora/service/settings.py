@@ -3,7 +3,7 @@
 mode = "edit"                    # or "shadow", "experiment", "off"
 
 [compression]                    # as in agora.Compressor
-scorer = "default"
+scorer = "recency"
 keep_ratio = 0.25
 k_recent = 2
 min_tokens = 4096
@@ -89,7 +89,7 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class CompressionSettings(_Table, frozen=True):
     """What `agora.Compressor` is made with; what is not set is left to its defaults."""
 
-    scorer: str = "default"
+    scorer: str = "recency"
     """A name or folder that `agora.load_scorer` takes."""
     keep_ratio: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     k_recent: Annotated[int, msgspec.Meta(ge=0, le=1_000)] | None = None

@@ -8,11 +8,11 @@ import pytest
 
 from agora.adapters import format_named, validate
 from agora.adapters.rules.refusals import names_history_rule
-from agora.core.renditions.markers import FormMarkers
+from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
 from harness.histories import History, sample
-from harness.renditions import renditions
+from harness.shortened import forms
 
 Message = dict[str, Any]
 USER = {"role": "user", "content": "Find it."}
@@ -208,7 +208,7 @@ def edits(history: History, messages: list[Message]) -> Iterator[list[Message]]:
     for elided in (numbers, numbers[::2], numbers[1::2], numbers[:1], numbers[-1:]):
         lines = dict.fromkeys(elided, "look -> a key")
         for noted in ((), elided, elided[::2]):
-            yield adapter.render(parsed, renditions(parsed, lines, noted), FormMarkers()).messages
+            yield adapter.render(parsed, forms(parsed, lines, noted), Markers()).messages
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ import click
 from agora.cli.figures import json_option, write_json
 from agora.errors import AgoraError
 from agora_lab.cli.label_llm import make, plan, run
-from agora_lab.cli.label_logs import TOO_SHORT, Labelled, by_hindsight, by_worth, label_logs
+from agora_lab.cli.label_logs import TOO_SHORT, Labelled, by_hindsight, label_logs
 from agora_lab.cli.label_sources import index_option, log_kind_option
-from agora_lab.halves import HALVES, Half
 
 
 @click.group()
@@ -68,70 +67,3 @@ def _account(done: Labelled, json_out: str | None) -> None:
         click.echo(f"{done.unread:,} records could not be read", err=True)
     if not done.pairs:
         raise click.ClickException(TOO_SHORT)
-
-
-@label.command()
-@click.argument(
-    "paths",
-    nargs=-1,
-    required=True,
-    metavar="LOGS...",
-    type=click.Path(exists=True, path_type=Path),
-)
-@_out
-@click.option(
-    "--anchors",
-    type=click.IntRange(1),
-    default=12,
-    show_default=True,
-    help="Most edits per trajectory, spread evenly.",
-)
-@click.option(
-    "--calls",
-    type=click.IntRange(1),
-    default=30,
-    show_default=True,
-    help="How many actions after an edit are looked at.",
-)
-@click.option(
-    "--half",
-    type=click.Choice(HALVES),
-    help="Only tasks of this half, so that figures on the other are of unseen tasks.",
-)
-@log_kind_option
-@index_option
-@click.option("--source", metavar="NAME", help="Name of the source.  [default: the log's name]")
-@json_option("the counts")
-def worth(
-    paths: tuple[Path, ...],
-    out: Path,
-    anchors: int,
-    calls: int,
-    half: Half | None,
-    log_kind: str | None,
-    index: int | None,
-    source: str | None,
-    json_out: str | None,
-) -> None:
-    """Label both parts of a step by what actions until the next edit take from them.
-
-    A part is needed if one of the next actions uses a name that this part has for
-    the fewest tokens, copies eight tokens or more from it, or asks for it again.
-    The later that is, the lower the label. LOGS are what `agora replay` reads. No
-    model is called. The labels and trajectories contain your log data and stay
-    where you write them.
-    """
-    try:
-        from agora_lab.label.worth import WorthSettings
-
-        done = label_logs(
-            paths,
-            out,
-            by_worth(WorthSettings(anchors=anchors, calls=calls), half=half),
-            log_kind=log_kind,
-            source=source,
-            index=index,
-        )
-    except (AgoraError, OSError) as error:
-        raise click.ClickException(str(error)) from error
-    _account(done, json_out)

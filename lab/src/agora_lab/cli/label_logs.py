@@ -1,4 +1,4 @@
-"""Logs labelled without a model, by hindsight or for worth, into a file of labels."""
+"""Logs labelled without a model, by hindsight, into a file of labels."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 from agora.errors import AgoraError
 from agora.logs import Recording, Tally
 from agora_lab.cli.label_sources import name_of, recordings_in, task_of, trajectory_of
-from agora_lab.halves import Half, group_of, half_of
 
 if TYPE_CHECKING:
     from agora.core.trajectory import Trajectory
-    from agora_lab.label.worth import WorthSettings
     from agora_lab.labels import Label
 
     Labeller = Callable[[Recording, Trajectory, str], Iterable[Label] | None]
@@ -115,45 +113,3 @@ def by_hindsight(recording: Recording, trajectory: "Trajectory", source: str) ->
             label=need.label,
             kind="hindsight",
         )
-
-
-def by_worth(settings: "WorthSettings | None" = None, *, half: Half | None = None) -> "Labeller":
-    """Return a labeller of both parts of a step; with `half` only of tasks of that half."""
-
-    def labelled(
-        recording: Recording, trajectory: "Trajectory", source: str
-    ) -> "Iterator[Label] | None":
-        group = group_of(source, task_of(recording, trajectory), recording.id)
-        if half is not None and half_of(source, group) != half:
-            return None
-        return _worth(recording, trajectory, source, group, settings)
-
-    return labelled
-
-
-def _worth(
-    recording: Recording,
-    trajectory: "Trajectory",
-    source: str,
-    task: str,
-    settings: "WorthSettings | None",
-) -> "Iterator[Label]":
-    from agora_lab.label.worth import label_parts
-    from agora_lab.labels import OF_WORTH, Label, data_hash
-
-    data = data_hash(trajectory)
-    for needed in label_parts(trajectory, settings):
-        found = {"action": needed.action, "observation": needed.observation}
-        if needed.observation:
-            found["named"] = needed.named
-        for model, label in found.items():
-            yield Label(
-                trajectory=recording.id,
-                data=data,
-                source=source,
-                task=task,
-                anchor=needed.epoch + 1,
-                candidate=needed.candidate,
-                label=label,
-                kind=OF_WORTH[model],
-            )

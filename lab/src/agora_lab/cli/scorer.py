@@ -11,10 +11,8 @@ import click
 from agora.cli.figures import json_option, write_json
 from agora.cli.options import scorer_option
 from agora.errors import AgoraError
-from agora.scorers.built_in import BUILT_IN
 from agora.scorers.bundle import MANIFEST, Bundle, read_bundle
-from agora.scorers.features import SHIPPED
-from agora.scorers.load import load_scorer
+from agora.scorers.load import BUILT_IN, load_scorer
 from agora_lab.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -86,7 +84,7 @@ def _unseen(
     unseen = [True] * len(questions)
     remarks = []
     for name in names:
-        folder = _folder(name)
+        folder = Path(name)
         if not (folder / MANIFEST).is_file():
             continue
         bundle = read_bundle(folder)
@@ -108,10 +106,6 @@ def _unseen(
             f"{_short(name)} was trained"
         )
     return [one for one, kept in zip(questions, unseen, strict=True) if kept], remarks
-
-
-def _folder(name: str) -> Path:
-    return SHIPPED if name == "features" else Path(name)
 
 
 def _training_record(bundle: Bundle) -> dict[str, Any]:

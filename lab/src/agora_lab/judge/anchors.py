@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from agora.adapters import Parsed, broken_rules, parse
-from agora.core.floor import floor
-from agora.core.reading.names import identifiers
+from agora.core.protected import protected_steps
 from agora.core.recall import recalled
 from agora.core.request import Observations, Request
 from agora.core.trajectory import Step, Trajectory
 from agora.scorers.atoms import act
 from agora_lab.chats import K_RECENT
 from agora_lab.label.hindsight import stands_in
+from agora_lab.names import identifiers
 
 Half = Literal["validation", "test"]
 Message = Mapping[str, Any]
@@ -105,7 +105,7 @@ def anchors_of(recorded: Recorded, *, k_recent: int = K_RECENT) -> Iterator[Anch
     trajectory = parsed.trajectory
     for step in trajectory.steps:
         past = trajectory.steps[: step.number - 1]
-        held = floor(past, k_recent=k_recent, recalled=recalled(past))
+        held = protected_steps(past, k_recent=k_recent, recalled=recalled(past))
         if len(past) - len(held) < LEAST_OUTSIDE:
             continue
         needed = _needed(trajectory, step, past, held)

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agora.core.floor import floor
-from agora.core.reading.names import identifiers
+from agora.core.protected import protected_steps
 from agora.core.recall import recalled
 from agora.core.trajectory import Step, Trajectory
 from agora.scorers.atoms import act
+from agora_lab.names import identifiers
 
 K_RECENT = 2
 
@@ -53,7 +53,7 @@ def hindsight(trajectory: Trajectory, *, k_recent: int = K_RECENT) -> Iterator[N
     places = _Places(trajectory)
     for step in trajectory.steps:
         past = trajectory.steps[: step.number - 1]
-        held = floor(past, k_recent=k_recent, recalled=recalled(past))
+        held = protected_steps(past, k_recent=k_recent, recalled=recalled(past))
         candidates = [one.number for one in past if one.number not in held]
         if not candidates:
             continue

@@ -93,7 +93,9 @@ _RECEPTACLES = frozenset(kind for places in _WEIGHTS.values() for kind in places
 )
 
 _NAME = re.compile(r"\b([a-z]{2,20}) ([0-9]{1,3})\b")
-_ELIDED = re.compile(r"^\[(?:steps? |\.\.\. )[^\]\n]{0,80}elided[^\]\n]{0,80}\]", re.MULTILINE)
+_ELIDED = re.compile(
+    r"^\[(?:steps? |\.\.\. )[^\]\n]{0,80}(?:elided|removed)[^\]\n]{0,80}\]", re.MULTILINE
+)
 _SKELETON = re.compile(r"[0-9]{1,6} ([^\n>]{1,200}?)(?: -> (.+))?")
 _THING = r"([a-z]{2,20} [0-9]{1,3})"
 _ACTIONS = {

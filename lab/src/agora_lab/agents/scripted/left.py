@@ -1,7 +1,7 @@
 """What is left of steps in a prompt: markers, the lines under them, notes in place of results.
 
 A language model reads these without being taught; a reader is a program, so their grammar is
-written down here once, for all readers. It is that of `core/renditions`, a line for each call:
+written down here once, for all readers. It is that of `core/forms`, a line for each call:
 
     [steps 3-4 elided by the context compressor]
     3 get_card id=card_6276 -> balance=113; id=card_7480,card_7481; +2
@@ -19,7 +19,7 @@ from functools import lru_cache
 
 _ARROW = " -> "
 _COUNTED = re.compile(
-    r"\[(?:steps? (?P<first>\d{1,7})(?:-(?P<last>\d{1,7}))? elided"
+    r"\[(?:steps? (?P<first>\d{1,7})(?:-(?P<last>\d{1,7}))? (?:elided|removed)"
     r"|\.\.\. (?P<count>\d{1,7}) step\(s\) elided)[^\]\n]{0,200}\]"
 )
 _NOTE = re.compile(r"\[[^\]\n]{1,200}\](?: ([^\n]*))?")
@@ -139,7 +139,7 @@ def apart(text: str, *, result: bool = False) -> Apart:
     In the message of a `result` the first line is its own in any case: a note in its place looks
     like a marker.
 
-    >>> found = apart("Book it.\n\n[steps 1-2 elided]\n2 get_card id=card_1 -> ok balance=113")
+    >>> found = apart("Book it.\n\n[steps 1-2 removed]\n2 get_card id=card_1 -> ok balance=113")
     >>> found.own, found.unseen, found.lines[0].told.values("balance")
     ('Book it.', 1, ('113',))
     """
@@ -171,7 +171,7 @@ def _count(found: re.Match[str]) -> int:
 def note(text: str) -> Told | None:
     """Return what a note says that stands in place of a result; None if the result is there.
 
-    >>> note("[step 3: result elided by the context compressor] ok balance=113").values("balance")
+    >>> note("[step 3: result removed by the context compressor] ok balance=113").values("balance")
     ('113',)
     """
     found = _NOTE.fullmatch(text.partition("\n")[0])

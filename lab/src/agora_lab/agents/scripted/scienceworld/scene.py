@@ -232,7 +232,7 @@ def _assume(scene: Scene) -> None:
 
 def _note(scene: Scene, line: str, mode: str) -> str:
     """Note what a line says; return what the lines after it are about."""
-    if line.startswith(_GAPS) and "elided" in line:
+    if line.startswith(_GAPS) and ("elided" in line or "removed" in line):
         _lose(scene)
         return "gap"
     name = ""

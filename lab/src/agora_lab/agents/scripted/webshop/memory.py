@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from agora_lab.agents.scripted.webshop.pages import Page, read_page
 
 _ROLES = {"[SYSTEM]": "system", "[USER]": "user", "[ASSISTANT]": "assistant"}
-_NUMBERED = re.compile(r"\[steps? ([0-9]{1,6})(?:-([0-9]{1,6}))? elided")
+_NUMBERED = re.compile(r"\[steps? ([0-9]{1,6})(?:-([0-9]{1,6}))? (?:elided|removed)")
 _COUNTED = re.compile(r"\[\.\.\. ([0-9]{1,6}) step\(s\) elided")
 _STEPS = re.compile(r"at most ([0-9]{1,4}) steps")
 _ASIN = re.compile(r"[A-Z0-9]{10}")

@@ -6,14 +6,14 @@ letter per piece. Nothing here backtracks, and time is linear in the text.
 """
 
 import re
+import tomllib
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import resources
 from unicodedata import category, normalize
 
-from agora.core.memo import Memo
-from agora.core.reading import READ_CHARACTERS
-from agora.core.reading.vocabulary import word_set
-
+READ_CHARACTERS = 32_768
+"""How much of a text is read."""
 MAX_IDENTIFIER = 80
 """The longest identifier in characters; a longer token is a blob."""
 MAX_PATH = 120
@@ -35,17 +35,24 @@ _BLOCK_CHARACTERS = 2_048
 _MIN_ORDER = len("DoNotAll")
 
 
+@cache
+def _words(name: str) -> frozenset[str]:
+    """Return a list of words from `names.toml`."""
+    file = resources.files("agora_lab").joinpath("names.toml")
+    return frozenset(tomllib.loads(file.read_text(encoding="utf-8"))["names"][name].split())
+
+
 # Words that build sentences or give orders. A name never has one of them in it, so that a tool
 # result cannot spell an instruction out of capitalised words.
-_SENTENCE = word_set("names", "sentence")
+_SENTENCE = _words("sentence")
 # Further words too common, or too much a part of every schema, to be an identifier alone.
-_COMMON = _SENTENCE | word_set("names", "common")
+_COMMON = _SENTENCE | _words("common")
 # Three of these inside one token, and it is an order in disguise rather than a symbol.
-_ORDERS = word_set("names", "orders")
+_ORDERS = _words("orders")
 # What a number stands after without being a part of its name.
-_COUNTED_BY = _SENTENCE | word_set("names", "counted_by")
-_DEFINES = word_set("names", "defines")
-_EXTENSIONS = word_set("names", "extensions")
+_COUNTED_BY = _SENTENCE | _words("counted_by")
+_DEFINES = _words("defines")
+_EXTENSIONS = _words("extensions")
 
 _QUOTES = "\"'`“”„‘’‚«»‹›「」『』《》〈〉"
 _BLANK = "\t\r\v\f"
@@ -152,7 +159,7 @@ def identifiers(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-listed = Memo(identifiers, 8_000_000, name="identifiers")
+listed = lru_cache(maxsize=8_192)(identifiers)
 """`identifiers`, remembered for a while: many ask for the names in the same texts."""
 
 
@@ -196,7 +203,7 @@ def _read_long(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for end in ends for name in listed(end)))
 
 
-_long_names = Memo(_read_long, 4_000_000, name="long_identifiers")
+_long_names = lru_cache(maxsize=2_048)(_read_long)
 
 
 def names_in(text: str, *, characters: int = READ_CHARACTERS) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agora.core.reading.names import (
+from agora_lab.names import (
     MAX_IDENTIFIER,
     MAX_NAME_WORDS,
     MAX_PATH,

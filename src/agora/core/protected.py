@@ -1,18 +1,30 @@
-"""What is never elided, and why."""
+"""Which steps are never shortened, and why."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from agora.core.actions import NO_TOOLS, Tools, changes
-from agora.core.reading.vocabulary import bare_name, word_set
 from agora.core.trajectory import Step
 
-# A step that cannot be removed leaves its calls and notes behind: below this nothing is gained.
 LEAST_GAIN_TOKENS = 12
+"""A step that cannot be removed leaves its calls and notes: below this nothing is gained."""
+_INSTRUCTIONS = re.compile(
+    r"\b(?:AGENTS|CLAUDE|SKILL|GEMINI|CONVENTIONS|copilot-instructions)\.md\b|\.cursorrules\b"
+    r"|\.windsurfrules\b|\.clinerules\b"
+)
+"""Files with instructions for the agent."""
+_PLANS = frozenset(
+    """
+    todowrite todoread updateplan writetodos updatetodos settodos managetodolist taskwrite
+    createplan setplan writeplan todo todos plan exitplanmode updatetodolist tasktracker
+    """.split()
+)
+"""Tools that keep a plan, their names in lower case without signs."""
+_READ_CHARACTERS = 2_000
 
 
-def floor(
+def protected_steps(
     steps: Sequence[Step],
     *,
     k_recent: int,
@@ -20,11 +32,11 @@ def floor(
     recalled: Collection[int] = (),
     kept: Mapping[int, str] = MappingProxyType({}),
 ) -> Mapping[int, str]:
-    """Return the number of each step of the floor with the reason that puts it there.
+    """Return the number of each protected step with its reason.
 
-    The newest step holds the current observation, so it is kept even when
-    `k_recent` is 0. Preamble, user text and pending blocks are not steps, so
-    they are never candidates. `kept` has further steps with their reasons.
+    The newest step holds the current observation, so it is protected even if
+    `k_recent` is 0. The preamble, the user's text and pending blocks are not steps.
+    `kept` has further steps with their reasons.
     """
     reasons: dict[int, str] = {}
     newest = len(steps)
@@ -47,22 +59,8 @@ def floor(
     return reasons
 
 
-_INSTRUCTIONS = re.compile(
-    r"\b(?:AGENTS|CLAUDE|SKILL|GEMINI|CONVENTIONS|copilot-instructions)\.md\b|\.cursorrules\b"
-    r"|\.windsurfrules\b|\.clinerules\b"
-)
-"""Files that tell an agent how to work."""
-_PLANS = word_set("floor", "plans")
-"""Tools that keep a plan, their names in lower case without signs."""
-_READ_CHARACTERS = 2_000
-
-
 def kept_by_tool(
-    steps: Sequence[Step],
-    names: Collection[str],
-    *,
-    plans: bool = True,
-    tools: Tools = NO_TOOLS,
+    steps: Sequence[Step], names: Collection[str], *, plans: bool = True, tools: Tools = NO_TOOLS
 ) -> Mapping[int, str]:
     """Return the steps that stay because of their tool, each with the reason.
 
@@ -72,7 +70,7 @@ def kept_by_tool(
     reasons: dict[int, str] = {}
     planned: set[str] = set()
     for step in reversed(steps):
-        bare = {bare_name(call.name) for call in step.calls}
+        bare = {"".join(filter(str.isalnum, call.name)).lower() for call in step.calls}
         if names and any(call.name in names for call in step.calls):
             reasons[step.number] = "tool to keep"
         elif _reads_instructions(step, tools):
@@ -84,7 +82,7 @@ def kept_by_tool(
 
 
 def _reads_instructions(step: Step, tools: Tools) -> bool:
-    """Tell whether an instruction file was read: named in what was done, and not written."""
+    """Return True if an instruction file was read: it is named in the action, and not written."""
     action = step.action[:_READ_CHARACTERS]
     # Every such file is called one or the other, and hardly an action names any.
     named = (".md" in action or "rules" in action) and _INSTRUCTIONS.search(action)

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agora.core.memo import Memo
+from agora.core.memo import ENTRY_WEIGHT, Memo
 from agora.core.trajectory import Anchor, Step
 
 _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class LexicalScorer:
+class BM25Scorer:
     """Scores a step by the words it shares with the task and the newest observation.
 
     Okapi BM25 with its usual constants, divided by the best score so that it
@@ -66,10 +66,14 @@ class Terms(NamedTuple):
     total: int
 
 
-def _count(text: str) -> Terms:
-    words = _WORD.findall(text.lower())
-    return Terms(dict(Counter(words)), len(words))
+_terms: Memo[Terms] = Memo(4_000_000)
 
 
-terms = Memo(_count, 4_000_000, name="terms")
-"""The words of a text, in lower case, with their counts."""
+def terms(text: str) -> Terms:
+    """Return the words of a text, in lower case, with their counts."""
+    counted = _terms.get(text)
+    if counted is None:
+        words = _WORD.findall(text.lower())
+        counted = Terms(dict(Counter(words)), len(words))
+        _terms.put(text, counted, len(text) + ENTRY_WEIGHT)
+    return counted

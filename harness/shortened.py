@@ -1,0 +1,23 @@
+"""Forms made from lines, for tests that write messages without choosing what stays."""
+
+from collections.abc import Collection, Mapping
+
+from agora.adapters import Parsed
+from agora.core.forms import Form, Place, omitted
+
+
+def forms(parsed: Parsed, lines: Mapping[int, str], noted: Collection[int] = ()) -> dict[int, Form]:
+    """Return each of the steps as its line says: `what was done -> what came back`, or nothing.
+
+    Those in `noted`, and those that cannot be removed, keep their action.
+    """
+    found = {}
+    for number, line in lines.items():
+        done, _, came = line.partition(" -> ")
+        if number in noted or not parsed.trajectory.steps[number - 1].removable:
+            found[number] = Form(number, "note", (Place(None, came),), 0)
+        elif line:
+            found[number] = Form(number, "line", (Place(done, came),), 0)
+        else:
+            found[number] = omitted(number)
+    return found
