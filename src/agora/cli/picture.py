@@ -14,7 +14,7 @@ from agora.core.compression import Compression, Decision, FallbackLevel, Reason
 from agora.core.trajectory import Call, Step, Trajectory
 
 _STYLES = {"protected": "cyan", "kept": "green", "elided": "yellow"}
-_BAR = 8
+_BAR = 2
 """Columns of the largest step's bar."""
 _SHOWN_OF_A_TEXT = 400
 """How many characters of an action are looked at: more than a row can hold."""
@@ -128,7 +128,7 @@ def _steps(
 
 def _why(decision: Decision) -> str:
     reason = decision.reason.replace("_", " ")
-    return reason if decision.form is None else f"{decision.kind}: {reason}"
+    return f"one line: {reason}" if decision.kind == "line" else reason
 
 
 def _remarks(compression: Compression, budget: Budget) -> Iterator[str]:
