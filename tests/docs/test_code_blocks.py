@@ -1,15 +1,14 @@
 import ast
 import importlib
 import shlex
-import shutil
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-import agora
 from agora.errors import MissingExtraError
+from agora.scorers.bundle import write_bundle
 from tests.docs.pages import Block, blocks, name_of, pages
 
 EXCERPTS = "docs/integrations/"
@@ -32,7 +31,7 @@ def test_every_python_block_of_a_page_runs_after_those_before_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     # What a page says that a command before it has written.
-    shutil.copytree(Path(agora.__file__).parent / "scorers" / "shipped", "bundle")
+    write_bundle(Path("bundle"), scorer="cross_encoder", files={})
     space: dict[str, Any] = {"__name__": "page"}
     for block in blocks(page):
         if block.language == "python" and block.run:

@@ -13,7 +13,7 @@ SAID = {
     "formats.py": "found as transcript",
     "own_prices.py": "first edit at step",
     "own_scorer.py": "kept by score: [6, 12, 18]",
-    "pins_and_recall.py": "is floor: recalled",
+    "pins_and_recall.py": "is protected: recalled",
 }
 """What each program prints when it did what it shows."""
 
