@@ -153,7 +153,7 @@ async def play(
         seen["same"] += [[m.get(k) for k in keys] for m in sent] == [
             [m.get(k) for k in keys] for m in wanted
         ]
-        seen["edited"] += sent != body["messages"] and "elided" in json.dumps(sent)
+        seen["edited"] += sent != body["messages"] and "context compressor" in json.dumps(sent)
     return seen
 
 

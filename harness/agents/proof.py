@@ -21,7 +21,7 @@ _OF_ONE_HOP = frozenset(
     "accept-encoding".split()  # Narrowed to what usage can be read in.
 )
 _MESSAGES = {"responses": "input", "gemini": "contents"}
-MARKER = re.compile(rb"\[steps? [0-9]+(-[0-9]+)? elided")
+MARKER = re.compile(rb"\[steps? [0-9]+(-[0-9]+)? removed")
 _IDENTIFIER = re.compile(rb"ID-\d{5,6}")
 """What each function of the made-up repository has one of."""
 _LARGEST = 200 << 20

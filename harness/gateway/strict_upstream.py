@@ -136,7 +136,7 @@ class StrictUpstream:
         )
         if broken:
             return broken[0].error
-        if self.refuse_edited_by and " elided" in json.dumps(messages):
+        if self.refuse_edited_by and "context compressor" in json.dumps(messages):
             return self.refuse_edited_by
         return ""
 

@@ -112,32 +112,20 @@ def make_log(path: Path, tasks: int) -> Path:
     return path
 
 
-def test_logs_become_labels_become_a_scorer(tmp_path: Path) -> None:
+def test_logs_become_labels(tmp_path: Path) -> None:
     from click.testing import CliRunner
 
-    from agora.core.trajectory import Anchor
-    from agora.scorers import load_scorer
     from agora_lab.cli.label import label
-    from agora_lab.cli.train import train
 
     log = make_log(tmp_path / "log.json", 60)
-    out, bundle = tmp_path / "labels.parquet", tmp_path / "bundle"
+    out = tmp_path / "labels.parquet"
 
     said = CliRunner().invoke(label, ["hindsight", str(log), "--out", str(out)])
     assert said.exit_code == 0, said.output
     assert "60 of them needed" in said.output
-    said = CliRunner().invoke(train, [str(out), "--out", str(bundle)])
-    assert said.exit_code == 0, said.output
 
     _, trajectory = next(iter(read_trajectories(out)))
-    scores = load_scorer(bundle).score(Anchor("go", "now"), trajectory.steps[:6])
-    assert scores[0] == max(scores)
-    assert {file.name for file in bundle.iterdir()} == {
-        "weights.json",
-        "metrics.json",
-        "README.md",
-        "bundle.json",
-    }
+    assert len(trajectory.steps) == 7
 
 
 def test_logs_without_a_past_say_so(tmp_path: Path) -> None:

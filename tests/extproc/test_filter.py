@@ -138,7 +138,7 @@ def test_real_clients_read_streams_to_their_end(doors: Doors) -> None:
     with other.messages.stream(**messages(30)) as stream:
         assert stream.get_final_message().usage.output_tokens
 
-    assert all(b"elided" in request.body for request in upstream.received[-3:])
+    assert all(b" removed" in request.body for request in upstream.received[-3:])
     assert "cut_short" not in metrics(running)
 
 

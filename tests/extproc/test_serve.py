@@ -75,7 +75,7 @@ def test_both_start_serve_and_stop_together(tmp_path: Path) -> None:
     assert f"ANTHROPIC_BASE_URL=http://127.0.0.1:{port}\n" in said
     assert "x-agora-edited" in answer
     assert len(upstream.received) == 1
-    assert b"elided" in upstream.received[0].body
+    assert b"context compressor" in upstream.received[0].body
     assert "agora_state" in counted
 
 

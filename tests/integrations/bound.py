@@ -196,11 +196,13 @@ class Bound:
             sent = joined(unsigned(now.messages))
             if way in self.loose:
                 rest = iter(without_thoughts(joined(unsigned(was.messages))))
-                whole = [message for message in sent if "elided" not in json.dumps(message)]
+                whole = [
+                    message for message in sent if "context compressor" not in json.dumps(message)
+                ]
                 assert all(message in rest for message in without_thoughts(whole))
             else:
                 assert sent == joined(unsigned(self.expected(was, compressor)))
-            if "elided" in json.dumps(now.messages):
+            if "context compressor" in json.dumps(now.messages):
                 edited += 1
                 assert not thoughts(now.messages)
         assert edited > self.steps // 2
@@ -212,7 +214,7 @@ class Bound:
         counts = [
             len(thoughts(request.messages))
             for request in server.received
-            if "elided" in json.dumps(request.messages)
+            if "context compressor" in json.dumps(request.messages)
         ]
         assert ran.answer == ANSWER
         assert not server.refused
@@ -231,7 +233,7 @@ class Bound:
             assert not server.refused
             assert not server.dropped
             sent = [json.dumps(request.messages) for request in server.received[10:]]
-            edited = ["elided" in text for text in sent]
+            edited = ["context compressor" in text for text in sent]
             assert any(edited)
             assert all(edited) != strict, "a strict compressor raises, and nothing is elided"
 

@@ -157,8 +157,8 @@ def test_objects_of_an_answer_may_go_back_as_they_came(tmp_path: Path) -> None:
                 items.append({**named, "output": output})
 
     assert answer.output_text == ANSWER
-    assert "elided" in json.dumps(server.received[-1].messages)
-    assert "elided" not in str(items)
+    assert "context compressor" in json.dumps(server.received[-1].messages)
+    assert "context compressor" not in str(items)
 
 
 def test_a_conversation_that_the_provider_holds_is_sent_as_it_is(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_conversation_that_the_provider_holds_is_sent_as_it_is(tmp_path: Path)
 
         drive(loop(case, history), ask, history)
 
-    assert "elided" not in json.dumps([request.messages for request in server.received])
+    assert "context compressor" not in json.dumps([request.messages for request in server.received])
 
 
 def test_tokens_are_counted_for_the_request_that_will_be_sent(tmp_path: Path) -> None:

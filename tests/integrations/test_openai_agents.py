@@ -145,5 +145,5 @@ def test_a_conversation_that_the_provider_holds_is_sent_as_it_is(tmp_path: Path)
         result = asyncio.run(Runner.run(agent, TASK, run_config=config, **options))
 
     assert result.final_output == ANSWER
-    assert "elided" not in json.dumps([request.messages for request in server.received])
+    assert "context compressor" not in json.dumps([request.messages for request in server.received])
     assert {len(request.messages) for request in server.received[1:]} == {1, 2}

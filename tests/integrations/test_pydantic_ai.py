@@ -129,7 +129,7 @@ def test_a_response_of_nothing_but_thinking_takes_a_text() -> None:
 
     shorter = shorten(Compressor(schedule="every_call"), messages, model)
 
-    assert "elided" in str(shorter)
+    assert "context compressor" in str(shorter)
     assert "c2ln" not in str(shorter)
     assert shorter[-2].parts == [said, TextPart(REMOVED)]
     assert messages == before

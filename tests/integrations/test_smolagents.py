@@ -195,5 +195,5 @@ def test_thinking_of_claude_never_goes_back_so_nothing_is_refused(tmp_path: Path
     assert answer == ANSWER
     assert not server.refused
     assert len(server.received) == FILES + 1
-    assert " elided" in json.dumps(server.received[-1].messages)
+    assert "context compressor" in json.dumps(server.received[-1].messages)
     assert not any(thoughts(request.messages) for request in server.received)

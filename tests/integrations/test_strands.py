@@ -111,7 +111,7 @@ def test_a_message_of_nothing_but_thinking_takes_a_text(format: str) -> None:
     every = Compressor(schedule="every_call")
     shorter = shorten(every, messages, format=format, model="us.anthropic.claude-fable-5-1-v1:0")
 
-    assert "elided" in str(shorter)
+    assert "context compressor" in str(shorter)
     assert "reasoningContent" not in str(shorter)
     assert shorter[-2]["content"] == [{"text": REMOVED}]
     assert messages == before

@@ -68,7 +68,7 @@ def sent(upstream: SigningUpstream) -> list[int]:
 
 
 def was_edited(upstream: SigningUpstream) -> bool:
-    return any(b"elided" in one.body for one in upstream.received)
+    return any(b"context compressor" in one.body for one in upstream.received)
 
 
 @pytest.mark.parametrize("model", [FABLE, OPUS])
@@ -168,7 +168,7 @@ def test_a_conversation_summarised_by_its_agent() -> None:
             ]
         )
         assert asked.call(running) == 200
-        assert b"elided" not in upstream.received[-1].body
+        assert b"context compressor" not in upstream.received[-1].body
         agent.calls(running, 4)
 
     assert (upstream.refused, upstream.dropped) == (0, 0)

@@ -23,7 +23,7 @@ from agora.service.workers import Turns
         ({"limits": {"dedline_ms": 1}}, "limits.dedline_ms is not a setting"),
         ({"limits": {"deadline_ms": 0}}, "limits.deadline_ms: Expected `int` >= 1"),
         ({"mode": "edt"}, "mode: Invalid enum value 'edt'"),
-        ({"compression": {"scorer": "featurs"}}, "did you mean features?"),
+        ({"compression": {"scorer": "recencey"}}, "did you mean recency?"),
         ({"compression": {"keep_ratio": 2}}, "compression.keep_ratio"),
         ({"upstreams": {"openai": "api.openai.com"}}, "upstreams"),
         ({"prices": {"mine": {"like": "nobody"}}}, "nobody"),
