@@ -177,7 +177,7 @@ def test_the_command_trains_from_a_file_of_labels(encoder: Path, tmp_path: Path)
                     for at in range(1, 6)
                 ],
             )
-    options = ["--scorer", "cross_encoder", "--encoder", str(encoder), "--tokens", "64"]
+    options = ["--encoder", str(encoder), "--tokens", "64"]
     card = tmp_path / "card.json"
 
     done = CliRunner().invoke(
