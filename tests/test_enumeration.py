@@ -223,6 +223,8 @@ def test_a_late_result_of_a_call_made_before_the_task_stays_with_its_call() -> N
     assert [item.get("call_id") for item in compression.messages] == [
         "call00001",
         None,
+        "call00002",
+        "call00002",
         "call00001",
         "call00003",
         "call00003",

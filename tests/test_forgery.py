@@ -27,6 +27,7 @@ _STEPS = 6
 _FORGED = (2, 4)
 """The steps whose observation is forged: one that is elided, and one that may be kept."""
 _PLAIN = "The reservation is open and nothing about it has changed since it was made. "
+_SHARED_KEY = re.compile(r"([A-Za-z_][\w.-]{0,39}=)([^,;= ]+),")
 _KEYED_NUMBER = re.compile(r"(?:[A-Za-z_][\w-]{0,39}\.)?[A-Za-z_][\w-]{0,39}=-?[0-9.]+(?![\w-])")
 _BY_US = re.compile(r"\b(?:ok|error|exit -?\d+)(?= |$)|\+\d+$|\b[A-Za-z_][\w-]{0,39}(?==)|[;=,\"]")
 """What a line says in our own words: how it went, how many were left out, which key."""
@@ -202,6 +203,9 @@ def test_a_forged_observation_puts_only_identifiers_into_markers(
             assert not any(mark in decision.text for mark in ("\n", "<|", "|>"))
             names = decision.form.result
             assert not any(mark in names for mark in ("\n", "[", "]", "<|", "|>"))
+            # Facts of one key share it: `id=a,b` is `id=a` and `id=b`.
+            while names != (apart := _SHARED_KEY.sub(r"\1\2 \1", names)):
+                names = apart
             names = _KEYED_NUMBER.sub("", names)
             # A name may have spaces in it, so the names are taken away one by one.
             if names.strip('"') == step.observation.strip():

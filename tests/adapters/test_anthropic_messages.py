@@ -11,7 +11,7 @@ from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS, Characters
 from agora.core.trajectory import Result
 from harness.shortened import forms
 
-SIGNED = " by the context compressor, not the user"
+SIGNED = " by the context compressor, not by the user"
 
 ADAPTER = AnthropicMessages()
 USER = {"role": "user", "content": "Find it."}
@@ -63,9 +63,9 @@ def test_elided_steps_leave_their_marker_in_the_result_before_them() -> None:
     out = elide(*messages, saw(result("c")), n2="look b -> x1")
 
     own = result("a")["content"]
-    assert out[2] == saw(result("a", f"{own}\n\n[step 2 elided]\n2 look b -> x1"))
+    assert out[2] == saw(result("a", f"{own}\n\n[step 2 removed]\n2 look b -> x1"))
     first = elide(*messages, saw(result("c")), n1="")[0]
-    assert first["content"] == f"Find it.\n\n[step 1 elided{SIGNED}]"
+    assert first["content"] == f"Find it.\n\n[step 1 removed{SIGNED}]"
 
 
 def test_with_thinking_every_step_is_masked_and_no_assistant_block_goes() -> None:
@@ -74,7 +74,7 @@ def test_with_thinking_every_step_is_masked_and_no_assistant_block_goes() -> Non
 
     out = elide(*messages, n1="look a -> x1")
 
-    assert out == [USER, thinking, saw(result("a", "[step 1: result elided] x1")), *messages[3:]]
+    assert out == [USER, thinking, saw(result("a", "[step 1: result removed] x1")), *messages[3:]]
     assert parse(*messages).trajectory.steps[0].thought == "hm\nlet me see"
 
 
@@ -91,8 +91,8 @@ def test_every_result_of_a_masked_step_is_replaced_and_keeps_its_shape() -> None
     out = elide(*messages, n1="look -> x1")
 
     assert out[2] == saw(
-        result("a", [text("[step 1: result elided] x1")], is_error=True),
-        result("b", "[step 1: result elided]"),
+        result("a", [text("[step 1: result removed] x1")], is_error=True),
+        result("b", "[step 1: result removed]"),
         text("Hurry."),
     )
 
@@ -170,7 +170,7 @@ def test_a_breakpoint_of_an_elided_step_moves_to_the_message_that_stays_before_i
 
     out = elide(USER, acts("a"), marked, *later, n1="")
 
-    assert out[0]["content"] == [text(f"Find it.\n\n[step 1 elided{SIGNED}]", cache_control=CACHE)]
+    assert out[0]["content"] == [text(f"Find it.\n\n[step 1 removed{SIGNED}]", cache_control=CACHE)]
     assert out[1:] == list(later)
 
 
@@ -195,8 +195,8 @@ def test_a_masked_observation_of_text_keeps_its_breakpoint() -> None:
 
     out = elide(*messages, n1="open -> key 1", n2="open")
 
-    assert out[2] == saw(text("Observation: [step 1: result elided] key 1", cache_control=CACHE))
-    assert out[5] == {"role": "user", "content": "Observation: [step 2: result elided]"}
+    assert out[2] == saw(text("Observation: [step 1: result removed] key 1", cache_control=CACHE))
+    assert out[5] == {"role": "user", "content": "Observation: [step 2: result removed]"}
 
 
 SYSTEM = {"role": "system", "content": "Plan mode is on."}

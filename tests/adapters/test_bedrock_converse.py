@@ -10,7 +10,7 @@ from agora.core.request import Request
 from agora.core.tokens import Characters
 from harness.shortened import forms
 
-SIGNED = " by the context compressor, not the user"
+SIGNED = " by the context compressor, not by the user"
 
 ADAPTER = BedrockConverse()
 POINT = {"cachePoint": {"type": "default"}}
@@ -64,9 +64,9 @@ def test_elided_steps_leave_their_marker_inside_the_result_before_them_or_in_use
     messages = (USER, acts("a"), user(result("a")), acts("b"), user(result("b")), acts("c"))
     out = elide(*messages, user(result("c")), n2="look b -> x1")
 
-    assert out[2] == user(result("a", text("a key"), text("[step 2 elided]\n2 look b -> x1")))
+    assert out[2] == user(result("a", text("a key"), text("[step 2 removed]\n2 look b -> x1")))
     first = elide(*messages, user(result("c")), n1="")[0]
-    assert first == user(text("Find it."), text(f"[step 1 elided{SIGNED}]"))
+    assert first == user(text("Find it."), text(f"[step 1 removed{SIGNED}]"))
 
 
 def test_with_reasoning_every_step_is_masked_and_no_assistant_block_goes() -> None:
@@ -75,7 +75,7 @@ def test_with_reasoning_every_step_is_masked_and_no_assistant_block_goes() -> No
 
     out = elide(*messages, n1="look a -> x1")
 
-    masked = result("a", text("[step 1: result elided] x1"), status="error")
+    masked = result("a", text("[step 1: result removed] x1"), status="error")
     assert out == [USER, reasoned, user(masked), *messages[3:]]
     assert parse(*messages).trajectory.steps[0].thought == "hm\nlet me see"
 
@@ -95,8 +95,8 @@ def test_user_text_next_to_results_is_user_text_and_masks_the_step() -> None:
     said = parse(*messages).trajectory.utterances
     assert [(u.text, u.by_user) for u in said] == [("Hurry.", True)]
     assert out[2] == user(
-        result("a", text("[step 1: result elided] x1")),
-        result("b", text("[step 1: result elided]")),
+        result("a", text("[step 1: result removed] x1")),
+        result("b", text("[step 1: result removed]")),
         text("Hurry."),
         POINT,
     )
@@ -189,7 +189,7 @@ def test_a_cache_point_of_an_elided_step_moves_to_the_message_that_stays_before_
 
     out = elide(USER, acts("a"), user(result("a"), LATER), *later, n1="")
 
-    assert out[0] == user(text("Find it."), text(f"[step 1 elided{SIGNED}]"), LATER)
+    assert out[0] == user(text("Find it."), text(f"[step 1 removed{SIGNED}]"), LATER)
     assert out[1:] == list(later)
 
 
@@ -198,7 +198,7 @@ def test_two_cache_points_in_one_place_become_one() -> None:
 
     out = elide(USER, *step, acts("c"), user(result("c")), n1="", n2="")
 
-    assert out[0] == user(text("Find it."), text(f"[steps 1-2 elided{SIGNED}]"), POINT)
+    assert out[0] == user(text("Find it."), text(f"[steps 1-2 removed{SIGNED}]"), POINT)
 
 
 def test_a_masked_observation_of_text_keeps_its_cache_point() -> None:
@@ -209,7 +209,7 @@ def test_a_masked_observation_of_text_keeps_its_cache_point() -> None:
 
     out = ADAPTER.render(parsed, forms(parsed, {1: "open -> key 1"}), Markers()).messages
 
-    assert out[2] == user(text("Observation: [step 1: result elided] key 1"), POINT)
+    assert out[2] == user(text("Observation: [step 1: result removed] key 1"), POINT)
 
 
 def test_a_cache_point_costs_nothing_wherever_it_is() -> None:

@@ -7,7 +7,7 @@ from agora.core.request import Request
 from agora.core.tokens import Characters
 from harness.shortened import forms
 
-SIGNED = " by the context compressor, not the user"
+SIGNED = " by the context compressor, not by the user"
 
 ADAPTER = GeminiContents()
 PICTURE = {"inlineData": {"mimeType": "image/png", "data": "A" * 10_000}}
@@ -58,10 +58,10 @@ def test_elided_steps_leave_their_marker_inside_the_response_before_them_or_in_u
     contents = (USER, acts("a"), user(saw("a")), acts("b"), user(saw("b")), acts("c"))
     out = elide(*contents, user(saw("c")), n2="b -> x1")
 
-    assert out[2] == user(saw("a", {"output": "a key\n\n[step 2 elided]\n2 b -> x1"}))
+    assert out[2] == user(saw("a", {"output": "a key\n\n[step 2 removed]\n2 b -> x1"}))
     assert out[1] is contents[1]
     first = elide(*contents, user(saw("c")), n1="")[0]
-    assert first == user("Find it.", f"[step 1 elided{SIGNED}]")
+    assert first == user("Find it.", f"[step 1 removed{SIGNED}]")
 
 
 def test_a_marker_finds_a_field_for_itself_in_any_object() -> None:
@@ -70,7 +70,7 @@ def test_a_marker_finds_a_field_for_itself_in_any_object() -> None:
         out = elide(USER, acts("a"), user(saw("a", response)), *later, n2="")
         return out[2]["parts"][0]["functionResponse"]["response"]
 
-    note = "[step 2 elided]"
+    note = "[step 2 removed]"
     assert marked({}) == {"output": note}
     assert marked({"output": ""}) == {"output": note}
     assert marked({"result": "ok", "n": 1}) == {"result": f"ok\n\n{note}", "n": 1}
@@ -81,7 +81,7 @@ def test_where_no_field_is_free_the_marker_goes_to_the_turn_before() -> None:
     full = user(saw("a", {"output": 1, "note": 2}))
     out = elide(USER, acts("a"), full, acts("b"), user(saw("b")), acts("c"), user(saw("c")), n2="")
 
-    assert out[0] == user("Find it.", f"[step 2 elided{SIGNED}]")
+    assert out[0] == user("Find it.", f"[step 2 removed{SIGNED}]")
     assert out[2] is full
 
 
@@ -93,8 +93,8 @@ def test_a_step_that_the_user_speaks_in_is_masked_and_keeps_calls_and_signatures
 
     assert out[1] is contents[1]
     assert out[2] == user(
-        saw("a", {"output": "[step 1: result elided] x1"}, id="1"),
-        saw("b", {"output": "[step 1: result elided]"}),
+        saw("a", {"output": "[step 1: result removed] x1"}, id="1"),
+        saw("b", {"output": "[step 1: result removed]"}),
         "Hurry.",
     )
     utterances = parse(*contents).trajectory.utterances
@@ -107,7 +107,7 @@ def test_what_an_agent_that_acts_by_text_observed_is_masked_whole() -> None:
 
     out = elide(*contents, user("Observation: x"), n1="open -> key 1")
 
-    assert out[2] == user("Observation: [step 1: result elided] key 1")
+    assert out[2] == user("Observation: [step 1: result removed] key 1")
 
 
 def test_the_spelling_of_the_python_sdk_is_read_and_kept() -> None:
@@ -117,7 +117,7 @@ def test_the_spelling_of_the_python_sdk_is_read_and_kept() -> None:
 
     out = elide(USER, *step, *step, *step, n2="")
 
-    marked = {"name": "a", "response": {"result": "seen\n\n[step 2 elided]"}}
+    marked = {"name": "a", "response": {"result": "seen\n\n[step 2 removed]"}}
     assert out[2]["parts"] == [{"function_response": marked}]
     assert parse(USER, *step).trajectory.steps[0].calls[0].arguments == "{}"
 
@@ -160,7 +160,7 @@ def test_what_the_model_says_between_steps_never_holds_a_marker() -> None:
     out = elide(*contents, acts("c"), user(saw("c")), n1="", n2="")
 
     assert out[:3] == [
-        user("Find it.", f"[step 1 elided{SIGNED}]"),
+        user("Find it.", f"[step 1 removed{SIGNED}]"),
         said,
-        user("Go on.", f"[step 2 elided{SIGNED}]"),
+        user("Go on.", f"[step 2 removed{SIGNED}]"),
     ]

@@ -132,7 +132,7 @@ def test_a_block_that_got_a_breakpoint_is_of_its_class_and_one_that_was_added_is
     own = [{"role": "assistant", "content": (thought, "text", use)}]
     read = plain(own)
     marked = {**read[0]["content"][2], "cache_control": {"type": "ephemeral"}}
-    added = {"type": "text", "text": "[steps 1-2 elided]"}
+    added = {"type": "text", "text": "[steps 1-2 removed]"}
     written = [{"role": "assistant", "content": ["text", marked, added], "name": "me"}]
 
     [message] = restored(written, [0], read, own)

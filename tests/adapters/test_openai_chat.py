@@ -8,7 +8,7 @@ from agora.core.request import Request
 from agora.core.tokens import Characters
 from harness.shortened import forms
 
-SIGNED = " by the context compressor, not the user"
+SIGNED = " by the context compressor, not by the user"
 
 ADAPTER = OpenAIChat()
 USER = {"role": "user", "content": "Find it."}
@@ -108,7 +108,7 @@ def test_a_step_right_before_user_text_is_masked_so_that_roles_still_alternate()
     assert elide(*messages, n1="look -> key 1") == [
         USER,
         acts("a"),
-        saw("a", "[step 1: result elided] key 1"),
+        saw("a", "[step 1: result removed] key 1"),
         USER,
         acts("b"),
         saw("b"),
@@ -147,7 +147,7 @@ def test_a_run_of_elided_steps_leaves_one_marker_in_the_message_before_it() -> N
     messages = (USER, acts("a"), saw("a"), acts("b"), saw("b"), acts("c"), saw("c"))
 
     assert elide(*messages, n1="look -> x1", n2="") == [
-        {"role": "user", "content": f"Find it.\n\n[steps 1-2 elided{SIGNED}]\n1 look -> x1"},
+        {"role": "user", "content": f"Find it.\n\n[steps 1-2 removed{SIGNED}]\n1 look -> x1"},
         acts("c"),
         saw("c"),
     ]
@@ -156,13 +156,13 @@ def test_a_run_of_elided_steps_leaves_one_marker_in_the_message_before_it() -> N
 def test_a_marker_goes_into_the_result_of_a_kept_step() -> None:
     messages = (USER, acts("a"), saw("a"), acts("b"), saw("b"), acts("c"), saw("c"))
 
-    assert elide(*messages, n2="")[2] == saw("a", "a key\n\n[step 2 elided]")
+    assert elide(*messages, n2="")[2] == saw("a", "a key\n\n[step 2 removed]")
 
 
 def test_a_run_goes_on_through_what_is_said_and_its_marker_stays_among_results() -> None:
     messages = [USER, acts("a"), saw("a"), acts("b"), saw("b"), says("So?"), USER, acts("c")]
     messages += [saw("c"), says("Well."), USER]
-    marked = saw("a", "a key\n\n[steps 2-3 elided]\n3 look -> x1")
+    marked = saw("a", "a key\n\n[steps 2-3 removed]\n3 look -> x1")
 
     out = elide(*messages, n2="", n3="look -> x1")
     assert out == [USER, acts("a"), marked, says("So?"), USER, says("Well."), USER]
@@ -174,7 +174,7 @@ def test_the_words_of_a_user_hold_a_marker_where_no_result_stays_before_them() -
     messages = (USER, acts("a"), saw("a"), says("So?"), USER, acts("b"), saw("b"), acts("c"))
     out = elide(*messages, saw("c"), n1="", n2="")
 
-    signed = [f"[step {n} elided{SIGNED}]" for n in (1, 2)]
+    signed = [f"[step {n} removed{SIGNED}]" for n in (1, 2)]
     assert [out[0]["content"], out[2]["content"]] == [f"Find it.\n\n{text}" for text in signed]
 
 
@@ -184,14 +184,14 @@ def test_content_of_parts_gets_the_marker_as_one_more_part() -> None:
 
     assert out[0]["content"] == [
         {"type": "text", "text": "Find it."},
-        {"type": "text", "text": f"[step 1 elided{SIGNED}]"},
+        {"type": "text", "text": f"[step 1 removed{SIGNED}]"},
     ]
 
 
 def test_an_empty_text_becomes_the_marker() -> None:
     out = elide({"role": "user", "content": ""}, acts("a"), saw("a"), acts("b"), saw("b"), n1="")
 
-    assert out[0]["content"] == f"[step 1 elided{SIGNED}]"
+    assert out[0]["content"] == f"[step 1 removed{SIGNED}]"
 
 
 def test_a_masked_result_of_parts_stays_a_list_of_parts() -> None:
@@ -199,8 +199,8 @@ def test_a_masked_result_of_parts_stays_a_list_of_parts() -> None:
     messages = (USER, acts("a", "b"), saw("a", parts), saw("b"), USER, acts("c"), saw("c"))
     out = elide(*messages, n1="look -> x1")
 
-    assert out[2]["content"] == [{"type": "text", "text": "[step 1: result elided] x1"}]
-    assert out[3]["content"] == "[step 1: result elided]"
+    assert out[2]["content"] == [{"type": "text", "text": "[step 1: result removed] x1"}]
+    assert out[3]["content"] == "[step 1: result removed]"
 
 
 def test_a_message_that_is_not_touched_is_the_callers_own_object() -> None:

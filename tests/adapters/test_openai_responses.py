@@ -11,7 +11,7 @@ from agora.core.tokens import Characters
 from agora.errors import ParseError
 from harness.shortened import forms
 
-SIGNED = " by the context compressor, not the user"
+SIGNED = " by the context compressor, not by the user"
 
 ADAPTER = OpenAIResponses()
 USER = {"role": "user", "content": [{"type": "input_text", "text": "Find it."}]}
@@ -111,7 +111,7 @@ def test_a_run_leaves_its_marker_in_the_item_before_it() -> None:
     out = elide(USER, acts("a"), saw("a"), acts("b"), saw("b"), acts("c"), saw("c"), n1="", n2="")
 
     assert out == [
-        {"role": "user", "content": [*USER["content"], text(f"[steps 1-2 elided{SIGNED}]")]},
+        {"role": "user", "content": [*USER["content"], text(f"[steps 1-2 removed{SIGNED}]")]},
         acts("c"),
         saw("c"),
     ]
@@ -123,10 +123,10 @@ def text(words: str) -> dict[str, str]:
 
 def test_a_marker_goes_into_an_output_as_text_or_as_a_part() -> None:
     items = (USER, acts("a"), saw("a"), acts("b"), saw("b"), acts("c"), saw("c"))
-    assert elide(*items, n2="")[2] == saw("a", "a key\n\n[step 2 elided]")
+    assert elide(*items, n2="")[2] == saw("a", "a key\n\n[step 2 removed]")
 
     parts = (USER, acts("a"), saw("a", [text("a key")]), *items[3:])
-    assert elide(*parts, n2="")[2] == saw("a", [text("a key"), text("[step 2 elided]")])
+    assert elide(*parts, n2="")[2] == saw("a", [text("a key"), text("[step 2 removed]")])
 
 
 def test_a_marker_passes_over_items_that_cannot_hold_it() -> None:
@@ -134,7 +134,7 @@ def test_a_marker_passes_over_items_that_cannot_hold_it() -> None:
     seen = {"type": "computer_call_output", "call_id": "a", "output": {"type": "x"}}
     out = elide(USER, click, seen, acts("b"), saw("b"), acts("c"), saw("c"), n2="")
 
-    assert out[0]["content"][-1] == text(f"[step 2 elided{SIGNED}]")
+    assert out[0]["content"][-1] == text(f"[step 2 removed{SIGNED}]")
     assert out[1:3] == [click, seen]
 
 
@@ -149,8 +149,8 @@ def test_a_masked_output_keeps_its_shape() -> None:
     items = (USER, acts("a"), saw("a"), USER, acts("b"), saw("b", [text("x")]), USER)
     out = elide(*items, acts("c"), saw("c"), n1="look -> x1", n2="look")
 
-    assert out[2] == saw("a", "[step 1: result elided] x1")
-    assert out[5] == saw("b", [text("[step 2: result elided]")])
+    assert out[2] == saw("a", "[step 1: result removed] x1")
+    assert out[5] == saw("b", [text("[step 2: result removed]")])
 
 
 def test_a_plain_string_is_the_task_and_comes_back_as_it_is() -> None:

@@ -10,7 +10,7 @@ from agora.core.request import Request
 from agora.core.tokens import Characters
 from harness.shortened import forms
 
-SIGNED = " by the context compressor, not the user"
+SIGNED = " by the context compressor, not by the user"
 
 TRANSCRIPT = """[SYSTEM] Be good.
 [USER] Find it.
@@ -52,7 +52,7 @@ def test_a_transcript_reads_as_task_steps_and_thoughts() -> None:
 
 def test_an_elided_run_of_a_transcript_leaves_a_marker_between_the_blocks() -> None:
     assert elide(RoleTranscript(), TRANSCRIPT, 1, 2) == (
-        f"[SYSTEM] Be good.\n[USER] Find it.\n[steps 1-2 elided{SIGNED}]\n[ASSISTANT] go south\n"
+        f"[SYSTEM] Be good.\n[USER] Find it.\n[steps 1-2 removed{SIGNED}]\n[ASSISTANT] go south\n"
         "[USER] a wall\n"
     )
 
@@ -62,7 +62,7 @@ def test_a_transcript_on_one_line_is_read_by_marks_after_spaces() -> None:
 
     assert steps_of(RoleTranscript(), text) == [("", "a", "b[USER]"), ("", "c", "d")]
     assert elide(RoleTranscript(), text, 1) == (
-        f"[SYSTEM] s [USER] t [step 1 elided{SIGNED}] [ASSISTANT] c [USER] d"
+        f"[SYSTEM] s [USER] t [step 1 removed{SIGNED}] [ASSISTANT] c [USER] d"
     )
 
 
@@ -103,7 +103,7 @@ def test_text_without_any_mark_is_all_preamble() -> None:
 
 def test_a_note_takes_the_place_of_what_was_observed_and_the_action_stays() -> None:
     markers = Markers()
-    note = "[step 2: result elided] ok"
+    note = "[step 2: result removed] ok"
 
     transcript = read(RoleTranscript(), TRANSCRIPT)
     text = (
@@ -112,4 +112,4 @@ def test_a_note_takes_the_place_of_what_was_observed_and_the_action_stays() -> N
         .messages
     )
     assert f"[ASSISTANT] go north\n[USER] {note}\n[ASSISTANT] go south" in text
-    assert "[step 1 elided by the context compressor, not the user]" in text
+    assert "[step 1 removed by the context compressor, not by the user]" in text

@@ -53,7 +53,6 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
 
     assert {name.partition("/")[0].split("-")[0] for name in names} == {"agora", "agora_context"}
     assert "agora/py.typed" in names
-    assert "agora/scorers/shipped/weights.json" in names
     assert [name for name in names if name.endswith((".pyc", ".pkl", ".onnx", ".parquet"))] == []
     assert wheel.stat().st_size <= LARGEST
 
