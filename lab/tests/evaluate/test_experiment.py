@@ -24,7 +24,7 @@ HERE = "lab.tests.evaluate.remembering"
 EXPERIMENT = Experiment(
     environments=(f"{HERE}:WORLD",),
     backbones=(f"{HERE}:rememberer",),
-    methods=("none", "floor", "random_step,keep_ratio=.5", "agora_paper,scorer=lexical"),
+    methods=("none", "floor", "random_step,keep_ratio=.5", "agora_paper,scorer=bm25"),
     tasks=12,
 )
 

@@ -95,7 +95,7 @@ def test_ablations_are_compared_with_agora_which_is_named_with_its_scorer(
     figures, tables = made
     rows = {row[0]: row for row in tables["table3"].rows}
 
-    assert "AGORA, scorer=lexical" in rows
+    assert "AGORA, scorer=bm25" in rows
     assert rows["Hard-CF"][1] == "not played"
     assert rows["-Scorer (Floor-K2)"][-3:] == ("0.356", "-0.031", "3 of 9")
     floor = figures.cell(*CELL, "floor")
