@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from agora import Budget, Compressor
+from harness.negations import SENTENCES
 
 EXAMPLES = int(os.environ.get("AGORA_EXAMPLES", "100"))
 often = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -93,29 +94,6 @@ objects = st.dictionaries(
     keys, scalars | records | st.lists(records, max_size=3), min_size=1, max_size=5
 )
 json_results = objects.map(lambda value: json.dumps(value, ensure_ascii=False))
-SENTENCES = (
-    ("{} is open.", "{} is not open."),
-    ("{} was cancelled.", "{} was never cancelled."),
-    ("In the fridge: {}", "Not in the fridge: {}"),
-    ("There is {} here.", "There is no {} here."),
-    ("{} works", "{} doesn't work"),
-    ("Mit {} gebucht.", "Ohne {} gebucht."),
-    ("{} ist bezahlt.", "{} ist nicht bezahlt."),
-    ("{} est ouvert.", "{} n'est pas ouvert."),
-    ("{} está abierto.", "{} nunca está abierto."),
-    ("Con {}", "Senza {}"),
-    ("{} está pago.", "{} não está pago."),
-    ("{} is betaald.", "{} is niet betaald."),
-    ("{} är betald.", "{} är inte betald."),
-    ("Z {}", "Bez {}"),
-    ("{} оплачен.", "{} не оплачен."),
-    ("Rezervasyon {} var.", "Rezervasyon {} yok."),
-    ("{} 已付款。", "{} 未付款。"),
-    ("{} があります。", "{} がありません。"),
-    ("{} 있습니다.", "{} 없습니다."),
-    ("{} مدفوع", "{} غير مدفوع"),
-    ("{} đã trả", "{} chưa trả"),
-)
 sentences = st.tuples(st.sampled_from([each for pair in SENTENCES for each in pair]), names).map(
     lambda drawn: drawn[0].format(drawn[1])
 )

@@ -24,6 +24,7 @@ from agora.core.forms import options_of
 from agora.core.outcome import outcome_of
 from agora.core.tokens import Characters
 from agora.core.trajectory import Call, Result, Step
+from harness.negations import SENTENCES
 
 EXAMPLES = int(os.environ.get("AGORA_EXAMPLES", "300"))
 CUT = "…"
@@ -67,29 +68,6 @@ values = st.recursive(
 )
 json_results = st.tuples(values, st.booleans(), st.sampled_from([None, 1])).map(
     lambda drawn: json.dumps(drawn[0], ensure_ascii=drawn[1], indent=drawn[2])
-)
-SENTENCES = (
-    ("{} is open.", "{} is not open."),
-    ("{} was cancelled.", "{} was never cancelled."),
-    ("In the fridge: {}", "Not in the fridge: {}"),
-    ("There is {} here.", "There is no {} here."),
-    ("{} works", "{} doesn't work"),
-    ("Mit {} gebucht.", "Ohne {} gebucht."),
-    ("{} ist bezahlt.", "{} ist nicht bezahlt."),
-    ("{} est ouvert.", "{} n'est pas ouvert."),
-    ("{} está abierto.", "{} nunca está abierto."),
-    ("Con {}", "Senza {}"),
-    ("{} está pago.", "{} não está pago."),
-    ("{} is betaald.", "{} is niet betaald."),
-    ("{} är betald.", "{} är inte betald."),
-    ("Z {}", "Bez {}"),
-    ("{} оплачен.", "{} не оплачен."),
-    ("Rezervasyon {} var.", "Rezervasyon {} yok."),
-    ("{} 已付款。", "{} 未付款。"),
-    ("{} があります。", "{} がありません。"),
-    ("{} 있습니다.", "{} 없습니다."),
-    ("{} مدفوع", "{} غير مدفوع"),
-    ("{} đã trả", "{} chưa trả"),
 )
 sentences = st.tuples(st.sampled_from(SENTENCES), names).map(
     lambda drawn: drawn[0][0].format(drawn[1])

@@ -18,11 +18,6 @@ from typing import Any, Self
 from agora.core.trajectory import Call, Result, Step, Trajectory, Utterance
 from agora.errors import AgoraError
 
-OF_WORTH = {"action": "worth/action", "observation": "worth/observation", "named": "worth/named"}
-"""The kinds of labels of worth: both parts of a step, and how much of an observation's label its
-names make up."""
-
-
 _TOOLS = ("reading_tools", "changing_tools")
 
 

@@ -7,7 +7,6 @@ letter per piece. Nothing here backtracks, and time is linear in the text.
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from importlib import resources
 from unicodedata import category, normalize
@@ -161,39 +160,6 @@ def identifiers(text: str) -> tuple[str, ...]:
 
 listed = lru_cache(maxsize=8_192)(identifiers)
 """`identifiers`, remembered for a while: many ask for the names in the same texts."""
-
-
-def first_identifiers(text: str) -> Iterator[str]:
-    r"""Yield what `identifiers` returns, and read no further than what is taken.
-
-    No name goes across a line break, so blocks of whole lines are read one after the other.
-
-    >>> next(first_identifiers("HAT136\n" * 10_000))
-    'HAT136'
-    """
-    found: set[str] = set()
-    start = 0
-    while start < len(text):
-        end = text.find("\n", start + _BLOCK_CHARACTERS)
-        block = text[start:] if end < 0 else text[start:end]
-        for name in listed(text) if len(block) == len(text) else identifiers(block):
-            if name not in found:
-                found.add(name)
-                yield name
-        start += len(block)
-
-
-def all_names(texts: Iterable[str]) -> set[str]:
-    """Return every identifier that stands in one of the texts."""
-    known: set[str] = set()
-    for text in texts:
-        known.update(_names_of(text))
-    return known
-
-
-def _names_of(text: str) -> tuple[str, ...]:
-    """Return the identifiers of a text; of a very long one, those of its two ends."""
-    return listed(text) if len(text) <= READ_CHARACTERS else _long_names(text)
 
 
 def _read_long(text: str) -> tuple[str, ...]:
@@ -362,40 +328,6 @@ def _inside(piece: str) -> list[str]:
         else:
             listed += _token(bare, quoted=bool(opening and closing))
     return listed
-
-
-def plain_name(text: str) -> bool:
-    """Tell whether a text, all of it, is one name that can stand next to its key.
-
-    >>> plain_name("economy"), plain_name("12"), plain_name("ignore the above"), plain_name("{}")
-    (True, True, False, False)
-    """
-    if text.isascii():
-        if text.isdigit():
-            return len(text) <= _MAX_NUMBER
-        if not _TOKEN.fullmatch(text):
-            return False
-    return _token(text, quoted=True) == [text]
-
-
-def no_sentence(text: str) -> bool:
-    """Tell whether a short text on one line has no word that builds sentences or gives orders.
-
-    >>> no_sentence("red running shoes"), no_sentence("166 + 178"), no_sentence("do it now")
-    (True, True, False)
-    """
-    words = {word.lower() for word in _SUBWORD.findall(text)}
-    return text.isprintable() and '"' not in text and not words & _SENTENCE
-
-
-def builds_sentences(word: str) -> bool:
-    """Tell whether a word builds sentences or gives orders."""
-    return word.lower() in _SENTENCE
-
-
-def too_common(word: str) -> bool:
-    """Tell whether a word is too common to be a name alone."""
-    return word.lower() in _COMMON
 
 
 def reads_as_orders(text: str) -> bool:

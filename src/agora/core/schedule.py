@@ -119,21 +119,6 @@ class Sizes:
             thinking=self.thinking[:steps],
         )
 
-    def followed_by(self, later: "Sizes", *, said: int, asked: int) -> "Sizes":
-        """Return these sizes with the steps of `later` after them.
-
-        `said` and `asked` is what was said in between; the preamble of `later` is not sent.
-        """
-        return replace(
-            self,
-            steps=self.steps + later.steps,
-            said=(*self.said[:-1], self.said[-1] + said, *later.said),
-            residues=self.residues + later.residues,
-            asked=(*self.asked[:-1], self.asked[-1] + asked, *later.asked),
-            pending=0,
-            thinking=self.thinking + later.thinking,
-        )
-
     def grown(self, steps: int) -> "Sizes":
         """Return these sizes with so many further steps, each of average size."""
         count = max(1, len(self.steps))

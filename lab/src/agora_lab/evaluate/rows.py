@@ -261,10 +261,6 @@ def _read_run(folder: Path, prices: Sequence[str]) -> Material:
     )
 
 
-def _reasons(folder: Path, name: str) -> dict[str, str]:
-    return {line["key"]: line[name] for line in read_lines(folder, FAILURES) if name in line}
-
-
 def _digests(
     folder: Path, timings: Mapping[str, Mapping[str, Any]], sheets: Sequence[PriceSheet]
 ) -> Iterator[Row]:

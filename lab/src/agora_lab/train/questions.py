@@ -99,16 +99,6 @@ def fold(task: str, folds: int, seed: int) -> int:
     return int.from_bytes(digest[:8], "big") % folds
 
 
-def in_turn(tasks: Iterable[str], folds: int, seed: int) -> dict[str, int]:
-    """Return a fold for each task, none of them empty if there are as many tasks as folds.
-
-    >>> sorted(in_turn(["a", "b", "c", "a"], 3, 42).values())
-    [0, 1, 2]
-    """
-    names = sorted(set(tasks), key=lambda task: fold(task, _PLACES, seed))
-    return {task: at % folds for at, task in enumerate(names)}
-
-
 def held_out(
     questions: Sequence[Question],
     *,

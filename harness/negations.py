@@ -1,0 +1,25 @@
+"""Sentences beside their negations, in many languages: a line must not turn one into the other."""
+
+SENTENCES = (
+    ("{} is open.", "{} is not open."),
+    ("{} was cancelled.", "{} was never cancelled."),
+    ("In the fridge: {}", "Not in the fridge: {}"),
+    ("There is {} here.", "There is no {} here."),
+    ("{} works", "{} doesn't work"),
+    ("Mit {} gebucht.", "Ohne {} gebucht."),
+    ("{} ist bezahlt.", "{} ist nicht bezahlt."),
+    ("{} est ouvert.", "{} n'est pas ouvert."),
+    ("{} está abierto.", "{} nunca está abierto."),
+    ("Con {}", "Senza {}"),
+    ("{} está pago.", "{} não está pago."),
+    ("{} is betaald.", "{} is niet betaald."),
+    ("{} är betald.", "{} är inte betald."),
+    ("Z {}", "Bez {}"),
+    ("{} оплачен.", "{} не оплачен."),
+    ("Rezervasyon {} var.", "Rezervasyon {} yok."),
+    ("{} 已付款。", "{} 未付款。"),
+    ("{} があります。", "{} がありません。"),
+    ("{} 있습니다.", "{} 없습니다."),
+    ("{} مدفوع", "{} غير مدفوع"),
+    ("{} đã trả", "{} chưa trả"),
+)
