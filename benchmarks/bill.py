@@ -30,7 +30,7 @@ from rich.table import Table
 from agora.core.budget import Budget
 from agora.core.prefix_cache import Bill, PrefixCache, Segment
 from agora.core.prices import PriceSheet, shipped_sheets
-from agora.core.schedule import CEILING, MARKER_TOKENS, RentOrBuy, Sizes
+from agora.core.rent_or_buy import CEILING, MARKER_TOKENS, RentOrBuy, Sizes
 
 K_RECENT = 2
 KEEP_RATIO = 0.25

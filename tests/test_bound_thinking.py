@@ -18,7 +18,7 @@ from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import FallbackLevel, Reason, Thinking
 from agora.core.prices import PriceSheet, sheet_for
-from agora.core.schedule import (
+from agora.core.rent_or_buy import (
     PATIENCE_CALLS,
     Change,
     Edit,

@@ -11,7 +11,7 @@ import pytest
 import agora
 from agora import Budget, Compressor, FallbackLevel, PriceSheet, Reason, validate
 from agora.core.prices import sheet_for
-from agora.core.schedule import Edit, Sizes
+from agora.core.rent_or_buy import Edit, Sizes
 from agora.core.tokens import Characters
 from agora.core.trajectory import Anchor, Step, Trajectory
 from agora.errors import (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agora import Compressor, Schedule
 from agora.adapters import FORMATS
 from agora.core.prices import sheet_for
-from agora.core.schedule import Edit, EveryCall, Never, RentOrBuy, Sizes
+from agora.core.rent_or_buy import Edit, EveryCall, Never, RentOrBuy, Sizes
 from harness.histories import EveryNth, History, RandomScorer
 from harness.histories.strategies import histories
 

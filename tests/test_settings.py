@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import agora
 from agora import Budget, Compressor
-from agora.core.schedule import MIN_TOKENS, EveryCall, Never
+from agora.core.rent_or_buy import MIN_TOKENS, EveryCall, Never
 from agora.core.scorer import NAMES
 from agora.errors import AgoraError, BundleError, SettingError
 from agora.scorers.load import DEFAULT, load_scorer

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agora.core.schedule import Edit, Sizes
+from agora.core.rent_or_buy import Edit, Sizes
 from agora.core.trajectory import Anchor, Step
 
 

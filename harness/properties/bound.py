@@ -24,7 +24,7 @@ from agora.adapters.thoughts import is_thinking, thinks, without_thinking
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.prices import PriceSheet
-from agora.core.schedule import Schedule
+from agora.core.rent_or_buy import Schedule
 from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.scorers.recency import RecencyScorer
 from agora.sent_thinking import SentThinking

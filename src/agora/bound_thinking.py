@@ -22,7 +22,7 @@ from agora.adapters.thoughts import (
 )
 from agora.core.compression import NO_THINKING, Compression, FallbackLevel, Reason, Thinking
 from agora.core.request import Request
-from agora.core.schedule import Edit
+from agora.core.rent_or_buy import Edit
 from agora.sent_thinking import SentThinking, Unknown, mark
 
 _log = logging.getLogger(__name__)

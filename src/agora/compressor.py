@@ -46,7 +46,7 @@ from agora.core.prices import PriceSheet, sheet_for
 from agora.core.protected import kept_by_tool, protected_steps
 from agora.core.recall import recalled
 from agora.core.request import Observations, Request
-from agora.core.schedule import (
+from agora.core.rent_or_buy import (
     CEILING,
     MIN_TOKENS,
     Edit,

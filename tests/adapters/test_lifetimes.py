@@ -11,7 +11,7 @@ from agora.adapters.lifetimes import asked_ttl, marks_only_the_end, written_1h
 from agora.adapters.request import make_request, read_request
 from agora.core.prices import sheet_for
 from agora.core.request import Request
-from agora.core.schedule import RentOrBuy
+from agora.core.rent_or_buy import RentOrBuy
 
 HOUR = {"type": "ephemeral", "ttl": "1h"}
 USUAL = {"type": "ephemeral"}

@@ -15,7 +15,7 @@ from agora.core.action_lines import printable
 from agora.core.compression import Compression, FallbackLevel, Reason
 from agora.core.prices import FAMILIES, UNKNOWN, sheet_for, shipped_sheets
 from agora.core.request import Observations
-from agora.core.schedule import CEILING, MIN_TOKENS
+from agora.core.rent_or_buy import CEILING, MIN_TOKENS
 from agora.core.scorer import NAMES
 from agora.errors import AgoraError, BundleError
 from agora.paper import PaperCompressor

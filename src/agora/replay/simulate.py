@@ -13,7 +13,7 @@ from agora.core.forms import Form
 from agora.core.markers import Markers, tag_of
 from agora.core.prefix_cache import PrefixCache
 from agora.core.prices import PriceSheet
-from agora.core.schedule import Change, Edit
+from agora.core.rent_or_buy import Change, Edit
 from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Trajectory
 from agora.logs import Recording, Usage
