@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from agora.adapters import (
     Parsed,
@@ -21,7 +21,6 @@ from agora.adapters.spoken import ACTS_BY_TEXT, may_act_by_text
 from agora.bound_thinking import (
     edited_at,
     fail_open,
-    may_follow_an_edit,
     remove_older,
     remove_unheld,
     remove_until,
@@ -46,15 +45,15 @@ from agora.core.prices import PriceSheet, sheet_for
 from agora.core.protected import kept_by_tool, protected_steps
 from agora.core.recall import recalled
 from agora.core.request import Observations, Request
-from agora.core.rent_or_buy import (
-    CEILING,
+from agora.core.schedule import (
+    FORGETTING,
+    MAX_COST_RATIO,
     MIN_TOKENS,
     Edit,
-    EveryCall,
-    Never,
-    RentOrBuy,
-    Schedule,
-    Sizes,
+    EditsMode,
+    Policy,
+    call_of,
+    fold,
     why_not,
 )
 from agora.core.scorer import NAMES, Scorer, scores_of
@@ -66,7 +65,6 @@ from agora.paper import Atom, PaperCompressor
 from agora.scorers.recency import RecencyScorer
 
 _log = logging.getLogger(__name__)
-ScheduleName = Literal["by_price", "every_call", "never"]
 _SELECTIONS = 64
 _ATTEMPTS = 8
 
@@ -87,12 +85,14 @@ class Compressor:
     budget: Budget = field(default_factory=Budget)
     k_recent: int = 2
     """How many of the newest steps always stay whole."""
-    schedule: Schedule | ScheduleName = "by_price"
+    edits: EditsMode = "by_price"
     """When to edit. By price: when an edit pays for itself by the price sheet."""
+    forgetting: float = FORGETTING
+    """The price of forgetting: input tokens for each token that an edit removes."""
     min_tokens: int = MIN_TOKENS
     """By price, a smaller prompt is left alone: the extra steps of an agent that forgets cost more
     there than the edit saves. In the budget's unit; docs/decisions has the figures."""
-    ceiling: float = CEILING
+    max_cost_ratio: float = MAX_COST_RATIO
     """By price, the highest bill at any call, as a ratio to never editing, if the trajectory ended
     there: 1.05 risks five per cent for edits that pay later. `math.inf`: no limit."""
     sheet: PriceSheet | None = None
@@ -184,8 +184,8 @@ class Compressor:
                 model=model,
             )
             request = replace(request, bound=self.binds_thinking)
-            schedule = self.schedule_for(model, asked_ttl(request))
-            compression = self._compressed(request, schedule, pinned, sized)
+            policy = self.policy(model, asked_ttl(request))
+            compression = self._compressed(request, policy, pinned, sized)
             if self.shadow:
                 compression = in_shadow(compression, request.messages)
             return handed_back(remove_unheld(request, compression), request, messages)
@@ -201,36 +201,21 @@ class Compressor:
             unchanged = replace(unchanged, messages=request.messages)
             return handed_back(fail_open(request, unchanged), request, messages)
 
-    def schedule_for(self, model: str | None = None, ttl: str | None = None) -> Schedule:
-        """Return the schedule for a model: by its prices, or by the setting.
+    def policy(self, model: str | None = None, ttl: str | None = None) -> Policy:
+        """Return what the schedule decides by, for a model.
 
         `ttl` is the time to live that the request asks of the cache, as it spells it.
         """
-        schedule = self.schedule
-        if schedule == "every_call":
-            return EveryCall()
-        if schedule == "never":
-            return Never()
-        if schedule != "by_price":
-            return schedule
-        sheet = (self.sheet or sheet_for(model or "")).for_ttl(ttl)
-        if sheet.write <= sheet.read:
-            return EveryCall(self.min_tokens)
-        return RentOrBuy(
-            sheet,
+        sheet = self.sheet or sheet_for(model or "")
+        return Policy(
+            sheet=sheet.for_ttl(ttl) if ttl else sheet,
             budget=self.budget,
             k_recent=self.k_recent,
-            ceiling=self.ceiling,
+            max_cost_ratio=self.max_cost_ratio,
             min_tokens=self.min_tokens,
+            forgetting=self.forgetting,
+            edits=self.edits,
         )
-
-    def sizes(self, trajectory: Trajectory, *, pins: Collection[int] = ()) -> Sizes:
-        """Return what the schedule is asked about a trajectory.
-
-        Compressor, replay, explain and service all ask this, so that they name the same edits.
-        """
-        kept = self._kept(trajectory, plans=False).keys()
-        return Sizes.of(trajectory, pinned=step_numbers(pins) | kept)
 
     def decide(
         self, trajectory: Trajectory, edit: Edit, *, pins: Collection[int] = ()
@@ -247,7 +232,7 @@ class Compressor:
     def _compressed(
         self,
         request: Request,
-        schedule: Schedule,
+        policy: Policy,
         pins: frozenset[int],
         sized: Callable[[Trajectory], Trajectory] | None,
     ) -> Compression:
@@ -266,10 +251,11 @@ class Compressor:
         if not trajectory.steps:
             detail = ACTS_BY_TEXT if may_act_by_text(request, trajectory) else ""
             return _unchanged(request, parsed, Reason.NOTHING_TO_ELIDE, detail)
-        sizes = self.sizes(trajectory, pins=pins)
-        edit = schedule.edit(sizes)
+        pinned = pins | self.kept(trajectory, plans=False).keys()
+        state = fold(trajectory, policy, pinned=pinned)
+        edit = state.edit
         request = replace(request, edited_at=edited_at(request, parsed, edit))
-        if edit.epoch:
+        if edit is not None:
             selection = self._select(trajectory, edit, pins)
             if isinstance(selection, Reason):
                 compression = _unchanged(request, parsed, selection)
@@ -277,10 +263,10 @@ class Compressor:
                 codes = {rule.code for rule in violations}
                 compression = self._rendered(request, parsed, selection, codes)
         else:
-            detail = why_not(edit, schedule, sizes)
+            detail = why_not(state, call_of(trajectory, policy, pinned=pinned), policy)
             compression = _unchanged(request, parsed, Reason.NOT_WORTH_IT_YET, detail)
         compression = replace(compression, edited_at=request.edited_at)
-        if compression.changed or not may_follow_an_edit(edit, self.k_recent):
+        if compression.changed or edit is None:
             return compression
         return remove_until(compression, request.edited_at, parsed.thinking_tokens)
 
@@ -288,7 +274,7 @@ class Compressor:
         self, trajectory: Trajectory, edit: Edit, pins: frozenset[int]
     ) -> "_Selection | Reason":
         """Work out the choices among the steps of an edit, or why there are none."""
-        past = Past.of(trajectory, edit.epoch, newest=edit.sees_newest)
+        past = Past.of(trajectory, edit.steps, newest=edit.why == "every call")
         # All that a choice depends on besides the settings, compared by content.
         key = (past, edit.room, pins)
         selection = self._selections.get(key)
@@ -301,7 +287,7 @@ class Compressor:
             return selection
         before = past.tokens
         if trajectory.bound:
-            before += sum(step.thinking_tokens for step in trajectory.steps[: edit.epoch])
+            before += sum(step.thinking_tokens for step in trajectory.steps[: edit.steps])
         most = selection.budget + trajectory.tokens - before
         return selection._replace(trajectory=trajectory, most_tokens=most)
 
@@ -311,7 +297,7 @@ class Compressor:
             k_recent=self.k_recent,
             pins=pins,
             recalled=recalled(past.steps),
-            kept=self._kept(past),
+            kept=self.kept(past),
         )
         budget = room
         if budget is None:
@@ -344,7 +330,7 @@ class Compressor:
         _log.warning("newest steps first instead: %s", detail)
         return RecencyScorer().score(past.anchor, past.steps), detail
 
-    def _kept(self, seen: Trajectory | Past, *, plans: bool = True) -> Mapping[int, str]:
+    def kept(self, seen: Trajectory | Past, *, plans: bool = True) -> Mapping[int, str]:
         return kept_by_tool(seen.steps, self.keep_tools, plans=plans, tools=self._tools(seen))
 
     def _tools(self, seen: Trajectory | Past) -> Tools:
