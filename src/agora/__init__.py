@@ -12,7 +12,7 @@ from agora.core.budget import Budget
 from agora.core.compression import Compression, Decision, FallbackLevel, Reason
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.request import Observations
-from agora.core.rent_or_buy import MIN_TOKENS, Schedule
+from agora.core.schedule import MIN_TOKENS
 from agora.core.scorer import Scorer
 from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.core.trajectory import Anchor, Step, Trajectory
@@ -159,7 +159,6 @@ __all__ = [
     "PriceSheet",
     "Reason",
     "Saved",
-    "Schedule",
     "Scorer",
     "Step",
     "TokenCounter",

@@ -22,7 +22,7 @@ from agora.adapters.thoughts import (
 )
 from agora.core.compression import NO_THINKING, Compression, FallbackLevel, Reason, Thinking
 from agora.core.request import Request
-from agora.core.rent_or_buy import Edit
+from agora.core.schedule import Edit
 from agora.sent_thinking import SentThinking, Unknown, mark
 
 _log = logging.getLogger(__name__)
@@ -30,26 +30,18 @@ _sent = SentThinking()
 """How the last call of each conversation was sent by this process, on models that bind thinking."""
 
 
-def edited_at(request: Request, parsed: Parsed, edit: Edit) -> int:
+def edited_at(request: Request, parsed: Parsed, edit: Edit | None) -> int:
     """Return how many messages there were when what is sent now was last changed; 0 if never.
 
     Thinking in those is older than the change. Only a model that binds thinking cares.
     """
     if not request.is_bound or not thinking_signed(request.format):
         return 0
-    if edit.sees_newest:
-        return len(request.messages) if edit.epoch else 0
-    call = edit.history[-1].call if edit.history else edit.epoch
-    if not call:
+    if edit is None:
         return 0
-    return 1 + max(at for at, owner in enumerate(parsed.owners) if abs(owner) == call)
-
-
-def may_follow_an_edit(edit: Edit, k_recent: int) -> bool:
-    """Tell whether an earlier call may have been edited, though this one is not."""
-    if edit.history is None:
-        return edit.epoch > max(1, k_recent)
-    return any(change.epoch for change in edit.history[:-1])
+    if edit.why == "every call":
+        return len(request.messages)
+    return 1 + max(at for at, owner in enumerate(parsed.owners) if abs(owner) == edit.steps)
 
 
 class Removed(NamedTuple):

@@ -13,6 +13,7 @@ from agora.cli.picture import budget_of, in_short, why_unchanged
 from agora.cli.source import Source
 from agora.compressor import Compressor
 from agora.core.compression import Compression, Decision, FallbackLevel
+from agora.core.schedule import states
 from agora.core.trajectory import Trajectory
 from agora.pages import write_page
 
@@ -111,14 +112,12 @@ def _epochs(
     """Return after how many steps each edit so far was made; the last is the one in force."""
     if not compression.epoch:
         return []
-    schedule = compressor.schedule_for(
-        setup.model or source.request.model, asked_ttl(source.request)
-    )
-    history = schedule.edit(compressor.sizes(trajectory, pins=setup.pins)).history
-    if history is None:
-        # Each call is an edit of its own, so only the newest says something.
+    policy = compressor.policy(setup.model or source.request.model, asked_ttl(source.request))
+    pinned = frozenset(setup.pins) | compressor.kept(trajectory, plans=False).keys()
+    edits = [s.edit for s in states(trajectory, policy, pinned=pinned) if s.is_new and s.edit]
+    if edits[-1].why == "every call":
         return [compression.epoch]
-    return [change.epoch for change in history if change.epoch]
+    return [edit.steps for edit in edits]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from agora.core.action_lines import printable
 from agora.core.compression import Compression, FallbackLevel, Reason
 from agora.core.prices import FAMILIES, UNKNOWN, sheet_for, shipped_sheets
 from agora.core.request import Observations
-from agora.core.rent_or_buy import CEILING, MIN_TOKENS
+from agora.core.schedule import MAX_COST_RATIO, MIN_TOKENS
 from agora.core.scorer import NAMES
 from agora.errors import AgoraError, BundleError
 from agora.paper import PaperCompressor
@@ -127,7 +127,7 @@ class Setup:
     def _say_prices(self, source: Source) -> None:
         """Say whose prices counted, where the model has no sheet of its own."""
         model = self.model or source.request.model
-        if not isinstance(model, str) or not model or self.compressor.schedule != "by_price":
+        if not isinstance(model, str) or not model or self.compressor.edits != "by_price":
             return
         sheet = sheet_for(model)
         shown = printable(model)
@@ -220,7 +220,7 @@ def ceiling_option() -> Callable[[Command], Command]:
         type=click.FloatRange(min=1),
         metavar="RATIO",
         help="Highest input bill at any call, as a ratio to never editing; inf for no limit "
-        f"(schedule by_price).  [default: {CEILING}]",
+        f"(schedule by_price).  [default: {MAX_COST_RATIO}]",
     )
 
 
@@ -382,9 +382,9 @@ def _setup(
     if min_tokens is not None:
         changes["min_tokens"] = min_tokens
     if ceiling is not None:
-        changes["ceiling"] = ceiling
+        changes["max_cost_ratio"] = ceiling
     if schedule is not None:
-        changes["schedule"] = schedule
+        changes["edits"] = schedule
     return Setup(
         compressor=replace(base, **changes),
         pins=pins,

@@ -16,7 +16,7 @@ from agora.cli.options import complete_model, min_tokens_option, scorer_option
 from agora.compressor import Compressor
 from agora.core.prices import UNKNOWN, PriceSheet, load_sheets, sheet_for, shipped_sheets
 from agora.core.request import Observations
-from agora.core.rent_or_buy import MIN_TOKENS
+from agora.core.schedule import MIN_TOKENS
 from agora.errors import AgoraError
 from agora.logs import KINDS, NAMES, Recording, Tally, log_files, read_logs
 from agora.replay.page import page

@@ -8,14 +8,13 @@ from agora.core.budget import Budget
 from agora.core.prices import PriceSheet
 from agora.errors import SettingError
 
-SCHEDULES = ("by_price", "every_call", "never")
+EDITS = ("by_price", "free", "every_call", "never")
 
 
-def check_schedule(schedule: Any) -> None:
-    """Refuse what is neither the name of a schedule nor one."""
-    if schedule not in SCHEDULES and not callable(getattr(schedule, "edit", None)):
-        needed = "by_price, every_call or never, or an object with an edit method"
-        raise SettingError("schedule", repr(schedule), needed, SCHEDULES)
+def check_edits(edits: Any) -> None:
+    """Refuse an unknown mode of edits."""
+    if edits not in EDITS:
+        raise SettingError("edits", repr(edits), "by_price, free, every_call or never", EDITS)
 
 
 def check_count(setting: str, value: object) -> None:
@@ -48,7 +47,7 @@ def step_numbers(pins: Any) -> frozenset[int]:
 
 def check_settings(settings: Any, scorers: Collection[str]) -> None:
     """Raise `SettingError` for a setting of a compressor that is out of range or misspelt."""
-    check_schedule(settings.schedule)
+    check_edits(settings.edits)
     if not callable(getattr(settings.scorer, "score", None)):
         needed = "an object with a score method; agora.load_scorer(name) returns one"
         raise SettingError("scorer", repr(settings.scorer), needed, tuple(scorers))
@@ -57,9 +56,9 @@ def check_settings(settings: Any, scorers: Collection[str]) -> None:
         raise SettingError("budget", repr(settings.budget), needed)
     check_count("k_recent", settings.k_recent)
     check_count("min_tokens", settings.min_tokens)
-    if not isinstance(settings.ceiling, int | float) or not settings.ceiling >= 1:
+    if not isinstance(settings.max_cost_ratio, int | float) or not settings.max_cost_ratio >= 1:
         needed = "a ratio to never editing, 1 or more, such as 1.05"
-        raise SettingError("ceiling", repr(settings.ceiling), needed)
+        raise SettingError("max_cost_ratio", repr(settings.max_cost_ratio), needed)
     check_apart(Tools(settings.reading_tools, settings.changing_tools))
     if settings.sheet is not None and not isinstance(settings.sheet, PriceSheet):
         needed = "a PriceSheet; agora.core.prices.sheet_for(model) returns one"

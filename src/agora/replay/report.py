@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from agora.adapters.spoken import ACTS_BY_TEXT
 from agora.core.prices import FAMILIES, UNKNOWN, PriceSheet
-from agora.core.rent_or_buy import MIN_TOKENS
+from agora.core.schedule import MIN_TOKENS
 from agora.logs import Tally, Usage
 from agora.replay.run import OWN, Pricing, ReplayOutcome
 from agora.replay.simulate import Policy, PolicyBill, Replayed
