@@ -110,7 +110,7 @@ def test_an_edit_takes_out_older_thinking_and_leaves_what_came_after_it() -> Non
     compression = compressor.compress(messages, model=MODEL)
 
     assert compression.changed
-    assert compression.epoch == 6
+    assert compression.last_edit == 6
     assert blocks_in(compression.messages) == ["signature 007", "signature 008"]
     assert compression.thinking.blocks == 6
     assert compression.thinking.tokens > 0
@@ -120,7 +120,7 @@ def test_an_edit_takes_out_older_thinking_and_leaves_what_came_after_it() -> Non
 
 
 def test_a_step_that_lost_its_thinking_may_be_removed_and_not_only_masked() -> None:
-    compressor = Compressor(schedule="every_call", budget=Budget(limit=0), min_tokens=0)
+    compressor = Compressor(edits="every_call", budget=Budget(limit=0), min_tokens=0)
     messages = conversation(12)
 
     bound_to_prefix = compressor.compress(messages, model=MODEL)
@@ -148,7 +148,7 @@ def test_where_nothing_is_edited_the_callers_own_object_comes_back() -> None:
 
 
 def test_the_caller_may_say_that_a_model_does_or_does_not_bind() -> None:
-    every = Compressor(schedule="every_call", budget=Budget(limit=0), min_tokens=0)
+    every = Compressor(edits="every_call", budget=Budget(limit=0), min_tokens=0)
     messages = conversation(8)
 
     free = replace(every, binds_thinking=False).compress(messages, model=MODEL)

@@ -67,7 +67,7 @@ def test_ones_own_schedule_for_every_call_keeps_what_the_named_one_keeps(format_
     mine = Somebodys(lambda sizes: Edit(len(sizes.steps), sees_newest=True))
 
     def check(history: History, _: Schedule) -> None:
-        named = Compressor(schedule="every_call", scorer=RandomScorer(3))
+        named = Compressor(edits="every_call", scorer=RandomScorer(3))
 
         assert replace(named, schedule=mine).compress(
             history.messages, **history.request

@@ -150,7 +150,7 @@ class _Library:
 
         return _Out(
             play.body(found.messages),
-            edit=(found.epoch, found.reason) if found.changed else None,
+            edit=(found.last_edit, found.reason) if found.changed else None,
             again=again,
         )
 

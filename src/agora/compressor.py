@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agora.adapters import Parsed, broken_rules, format_named, known_format, make_request, parse
@@ -12,9 +11,9 @@ from agora.adapters.objects import handed_back, plain
 from agora.adapters.recall import offers_recall
 from agora.adapters.rendering import tokens_after
 from agora.adapters.spoken import ACTS_BY_TEXT, may_act_by_text
-from agora.bound_thinking import fail_open, remove_older
+from agora.bound_thinking import binds, fail_open, remove_older, remove_until
 from agora.core.actions import Tools
-from agora.core.budget import KEEP_RATIO, Budget
+from agora.core.budget import Budget
 from agora.core.choose import Choices, choices_of
 from agora.core.compression import (
     Compression,
@@ -49,7 +48,7 @@ from agora.core.schedule import (
 )
 from agora.core.scorer import NAMES, Scorer, scores_of
 from agora.core.settings import ToolKind, check_settings, step_numbers, tool_kinds
-from agora.core.tokens import EstimatedTokens, TokenCounter
+from agora.core.tokens import Characters, EstimatedTokens, TokenCounter
 from agora.core.trajectory import Step, Trajectory
 from agora.errors import AgoraError, IllegalMessagesError, UnknownFormatError
 from agora.paper import Atom, PaperCompressor
@@ -76,8 +75,11 @@ class Since(NamedTuple):
     """A digest of what stands before the messages now; 0 if it is not known."""
     older: int | None = None
     """How many messages hold thinking that is older than the edit in force; None: all do."""
-    opens: bool = False
-    """True if this is the first call of a conversation, so that no past is unknown."""
+    held: bool = False
+    """True if a provider refused an edit of the conversation, so that it is not edited again."""
+
+
+_UNKNOWN = Since()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +94,8 @@ class Compressor:
     'unchanged: 9 tokens, nothing to elide'
     """
 
-    keep_ratio: float = KEEP_RATIO
-    """The share of a prompt that an edit leaves."""
-    limit: int | None = None
-    """How many tokens an edit leaves, instead of a share."""
+    budget: Budget = field(default_factory=Budget)
+    """How much an edit leaves: a share of the prompt, or a number of tokens."""
     k_recent: int = 2
     """How many of the newest steps always stay whole."""
     edits: EditsMode = "by_price"
@@ -111,13 +111,13 @@ class Compressor:
     the edit saves."""
     sheet: PriceSheet | None = None
     """The price sheet to use instead of the model's own."""
-    tools: Mapping[str, ToolKind] = MappingProxyType({})
+    tools: Mapping[str, ToolKind] = field(default_factory=dict)
     """Tools by name: the steps of one to `keep` stay whole, one that `changes` something is never
     omitted, one that only `reads` may be. Where a request's own tools say it (`readOnlyHint`), that
     comes first. Instruction files that were read and the newest plan stay in any case."""
     scorer: Scorer = field(default_factory=RecencyScorer)
     """Puts steps in the order in which they get room; by default the newest come first."""
-    counter: TokenCounter = field(default_factory=EstimatedTokens)
+    counter: TokenCounter | None = None
     """Counts tokens; by default an estimate that depends on the script of the text."""
     binds_thinking: bool | None = None
     """True if the model checks its thinking against all that precedes it, so that an edit removes
@@ -141,7 +141,7 @@ class Compressor:
         An edit leaves 40% of the prompt instead of 25%: such agents need more of the names and
         numbers that they have seen. Settings are those of the class.
         """
-        return cls(**{"keep_ratio": 0.4, **settings})
+        return cls(**{"budget": Budget(keep_ratio=0.4), **settings})
 
     @classmethod
     def paper(cls, scorer: Scorer, atom: Callable[[Step], Atom] | None = None) -> PaperCompressor:
@@ -235,8 +235,8 @@ class Compressor:
             raise error
         reason = Reason.UNREADABLE if isinstance(error, UnknownFormatError) else Reason.FAILED
         if reason is Reason.FAILED:
-            _log.warning("messages handed on unchanged: %s", _sentence(error))
-        unchanged = untouched(messages, reason, format=format or "", detail=_sentence(error))
+            _log.warning("messages handed on unchanged: %s", sentence(error))
+        unchanged = untouched(messages, reason, format=format or "", detail=sentence(error))
         if request is None:
             return unchanged
         unchanged = replace(unchanged, messages=request.messages)
@@ -259,10 +259,11 @@ class Compressor:
         )
 
     @property
-    def budget(self) -> Budget:
-        """How much an edit leaves."""
-        ratio = self.keep_ratio if self.limit is None else None
-        return Budget(keep_ratio=ratio, limit=self.limit)
+    def counting(self) -> TokenCounter:
+        """What counts: the caller's counter, or an estimate in the unit of the budget."""
+        if self.counter is not None:
+            return self.counter
+        return Characters() if self.budget.unit == "characters" else EstimatedTokens()
 
     def decide(
         self, trajectory: Trajectory, edit: Edit, *, pins: Collection[int] = ()
@@ -280,7 +281,7 @@ class Compressor:
         self,
         request: Request,
         pins: frozenset[int] = frozenset(),
-        since: Since = Since(),
+        since: Since = _UNKNOWN,
         sized: Callable[[Trajectory], Trajectory] | None = None,
     ) -> Compression:
         """Return the compression of a request, after what is known since its last call."""
@@ -292,30 +293,38 @@ class Compressor:
             reason, detail = Reason.ILLEGAL_INPUT, str(illegal[0])
             unchanged = untouched(request.messages, reason, format=request.format, detail=detail)
             return replace(unchanged, rule=illegal[0].code)
-        parsed = parse(request, self.counter)
+        parsed = parse(request, self.counting)
         if sized is not None:
             parsed = replace(parsed, trajectory=sized(parsed.trajectory))
         policy = self.policy(request.model, asked_ttl(request))
+        if since.held:
+            policy = replace(policy, edits="never")
         pinned = pins | self.kept(parsed.trajectory, plans=False).keys()
         call = call_of(parsed.trajectory, policy, pinned=pinned)
         call = call._replace(
             beginning=since.beginning, idle_seconds=since.idle_seconds, usage=since.usage
         )
-        if since.state is not None or since.opens:
-            state = advance(since.state, call, policy)
-        else:
+        if since.state is None:
             state = fold(parsed.trajectory, policy, pinned=pinned)
+            state = state._replace(beginning=since.beginning)
+        else:
+            state = advance(since.state, call, policy)
         codes = {rule.code for rule in violations}
         compression = self._edited(request, parsed, state, pins, since, codes)
-        known = since.state is not None
-        if known and state.is_new:
+        if since.state is not None and state.is_new:
             # What the edit really removes decides whether it stays within the bound.
             removes = parsed.trajectory.tokens - compression.tokens_after
             state = advance(since.state, call._replace(removes=removes), policy)
             if not state.is_new:
                 compression = self._edited(request, parsed, state, pins, since, codes)
-        if not compression.changed and compression.reason is Reason.NOT_WORTH_IT_YET:
+        if compression.reason is Reason.NOT_WORTH_IT_YET:
             compression = replace(compression, detail=why_not(state, call, policy))
+        if since.state is None and state.edit and not compression.changed and binds(request):
+            # Calls before this one may have been sent with an edit.
+            messages = len(request.messages)
+            compression = remove_until(compression, messages, parsed.thinking_tokens)
+        if not compression.changed:
+            state = state._replace(edit=None, removed=0)
         return replace(compression, state=state)
 
     def _edited(
@@ -333,7 +342,8 @@ class Compressor:
             detail = ACTS_BY_TEXT if may_act_by_text(request, trajectory) else ""
             return _unchanged(request, parsed, Reason.NOTHING_TO_ELIDE, detail)
         if edit is None:
-            return _unchanged(request, parsed, Reason.NOT_WORTH_IT_YET)
+            reason = Reason.REFUSED_BEFORE if since.held else Reason.NOT_WORTH_IT_YET
+            return _unchanged(request, parsed, reason)
         selection = self._select(trajectory, edit, pins)
         if isinstance(selection, Reason):
             return _unchanged(request, parsed, selection)
@@ -383,7 +393,7 @@ class Compressor:
             protected=protected,
             tools=self._tools(past),
             markers=self.markers(tag=tag_of(past.anchor.task, past.steps[0])),
-            counter=self.counter,
+            counter=self.counting,
         )
         if all(decision.outcome != "elided" for decision in choices.decide(budget)):
             return Reason.NOTHING_TO_ELIDE
@@ -396,7 +406,7 @@ class Compressor:
         except Exception as error:
             if self.strict:
                 raise
-            detail = _sentence(error)
+            detail = sentence(error)
         _log.warning("newest steps first instead: %s", detail)
         return RecencyScorer().score(past.anchor, past.steps), detail
 
@@ -427,7 +437,8 @@ class Compressor:
     ) -> Compression:
         """Write the messages with each step as it was decided, if shorter and still legal."""
         trajectory = parsed.trajectory
-        request = replace(request, edited_at=len(request.messages) if older is None else older)
+        if binds(request):
+            request = replace(request, edited_at=len(request.messages) if older is None else older)
         tag = tag_of(trajectory.task, trajectory.steps[0])
         recall = offers_recall(request.tools)
         adapter = format_named(request.format).adapter
@@ -438,7 +449,7 @@ class Compressor:
             markers = self.markers(recall=recall, tag=tag, first=min(forms, default=0))
             rendered = adapter.render(parsed, forms, markers)
             rendered, saved, thinking = remove_older(rendered, request, parsed.thinking_tokens)
-            after = tokens_after(trajectory, forms, rendered, self.counter) - saved
+            after = tokens_after(trajectory, forms, rendered, self.counting) - saved
             excess = after - selection.most_tokens
             if excess <= 0 or selection.budget <= selection.choices.past.fixed_tokens:
                 break
@@ -490,12 +501,12 @@ class _Selection(NamedTuple):
         """Return the decision for each step; those after the edit stay whole."""
         chosen = self.choices.decide(self.budget)
         later = self.trajectory.steps[len(chosen) :] if self.trajectory else ()
-        return (*chosen, *whole_decisions(later))
+        return (*chosen, *later_decisions(later))
 
 
-def whole_decisions(steps: Sequence[Step]) -> tuple[Decision, ...]:
-    """Return the decisions for steps that came after the edit."""
-    return tuple(Decision(step.number, "kept", "after the edit", step.tokens) for step in steps)
+def later_decisions(steps: Sequence[Step], why: str = "after the edit") -> tuple[Decision, ...]:
+    """Return the decisions for steps that stay whole without having been looked at."""
+    return tuple(Decision(step.number, "kept", why, step.tokens) for step in steps)
 
 
 def _unchanged(request: Request, parsed: Parsed, reason: Reason, detail: str = "") -> Compression:
@@ -512,5 +523,6 @@ def _unchanged(request: Request, parsed: Parsed, reason: Reason, detail: str = "
     )
 
 
-def _sentence(error: Exception) -> str:
+def sentence(error: Exception) -> str:
+    """Return what went wrong in a sentence."""
     return str(error) if isinstance(error, AgoraError) else f"{type(error).__name__}: {error}"

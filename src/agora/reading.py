@@ -42,26 +42,31 @@ class Reading(NamedTuple):
 
 
 def reading_of(
-    request: Request, parsed: Parsed, counter: TokenCounter, keeps: Keeps, late_steps: int
+    request: Request,
+    trajectory: Trajectory,
+    owners: Sequence[int],
+    counter: TokenCounter,
+    keeps: Keeps,
+    late_steps: int,
 ) -> Reading | None:
-    """Return the reading of a parsed conversation, or None if it has to be parsed whole each time.
+    """Return the reading of a conversation, or None if it has to be parsed whole each time.
 
     Args:
         request: The conversation.
-        parsed: The same, parsed.
+        trajectory: The same, parsed.
+        owners: The step of each message: see `Parsed`.
         counter: What counted it.
         keeps: Names the steps that stay because of their tool.
         late_steps: How many of the newest steps are parsed again.
     """
-    trajectory, owners = parsed.trajectory, parsed.owners
     steps = trajectory.steps
     late_step = len(steps) - late_steps + 1
     # An agent that acts by text is read in another way from its first tool call on.
     mixed = steps and not steps[0].calls and any(step.calls for step in steps)
-    if parsed.spans or late_step < 2 or mixed:
+    if not isinstance(request.messages, list) or late_step < 2 or mixed:
         return None
     first_end = max(at for at in range(owners.index(2)) if abs(owners[at]) == 1) + 1
-    head = parse(_part(request, request.messages[:first_end], parsed.trajectory), counter)
+    head = parse(_part(request, request.messages[:first_end], trajectory), counter)
     reading = Reading(
         trajectory=replace(
             trajectory,
@@ -77,7 +82,7 @@ def reading_of(
         first_said=len(head.trajectory.utterances),
         said=0,
         late_steps=late_steps,
-        thinks=any(parsed.thinking_tokens),
+        thinks=any(step.thinking_tokens for step in steps),
     )
     return _with_said(request, reading, counter)
 

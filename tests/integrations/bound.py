@@ -182,7 +182,7 @@ class Bound:
         assert len(thoughts(server.received[-1].messages)) == self.steps
 
     def test_edited_at_every_call_no_older_thinking_goes_out(self, way: str, folder: Path) -> None:
-        compressor = Compressor(schedule="every_call")
+        compressor = Compressor(edits="every_call")
         plain, before = self.ran(way, folder, None)
         ran, after = self.ran(way, folder, compressor)
 

@@ -127,7 +127,7 @@ def test_a_response_of_nothing_but_thinking_takes_a_text() -> None:
         "claude-fable-5-1", provider=AnthropicProvider(base_url="http://127.0.0.1:1", api_key="key")
     )
 
-    shorter = shorten(Compressor(schedule="every_call"), messages, model)
+    shorter = shorten(Compressor(edits="every_call"), messages, model)
 
     assert "context compressor" in str(shorter)
     assert "c2ln" not in str(shorter)

@@ -108,7 +108,7 @@ def test_a_message_of_nothing_but_thinking_takes_a_text(format: str) -> None:
     ]
     before = copy.deepcopy(messages)
 
-    every = Compressor(schedule="every_call")
+    every = Compressor(edits="every_call")
     shorter = shorten(every, messages, format=format, model="us.anthropic.claude-fable-5-1-v1:0")
 
     assert "context compressor" in str(shorter)
