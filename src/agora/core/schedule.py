@@ -257,9 +257,10 @@ def advance(state: State | None, call: Call, policy: Policy) -> State:
     ) = state
     if usage is None:
         paid, whole = paid + last_paid, whole + last_whole
-        output += answer * terms.output * scale
     else:
-        paid, whole, output, scale = _settled(state, usage, terms)
+        paid, whole, scale = _settled(state, usage, terms)
+        answer = max(answer, round(usage.output / scale))
+    output += answer * terms.output * scale
     total = prompt + tail
     if not calls and steps:
         # A conversation that began elsewhere may still be cached.
@@ -381,16 +382,15 @@ def _warm(
     return gain if sent - gain >= 2 * terms.minimum else 0.0
 
 
-def _settled(state: State, usage: Billed, terms: _Terms) -> tuple[float, float, float, float]:
-    """Return the bill with the last call, the bill without edits, that of answers, and the scale.
+def _settled(state: State, usage: Billed, terms: _Terms) -> tuple[float, float, float]:
+    """Return the bill with the last call, the bill without edits, and the scale.
 
     `usage` says what the last call cost, and whether its cache had survived.
     """
     sent = state.prompt - state.removed
     tokens = usage.uncached + usage.read + usage.written
-    output = state.output + usage.output * terms.output
     if tokens <= 0 or sent <= 0:
-        return state.paid + state.last_paid, state.whole + state.last_whole, output, state.scale
+        return state.paid + state.last_paid, state.whole + state.last_whole, state.scale
     scale = tokens / sent
     billed = usage.uncached + terms.sheet.read * usage.read + terms.write * usage.written
     billed *= terms.unit
@@ -405,7 +405,7 @@ def _settled(state: State, usage: Billed, terms: _Terms) -> tuple[float, float, 
         whole += _cost(terms, scale, state.prompt, read + lives * state.removed)
     else:
         whole = billed
-    return state.paid + billed, state.whole + whole, output, scale
+    return state.paid + billed, state.whole + whole, scale
 
 
 def _cost(terms: _Terms, scale: float, prompt: float, cached: float) -> float:
