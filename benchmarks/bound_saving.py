@@ -19,12 +19,12 @@ from unittest import mock
 from rich.progress import track
 
 from agora import bound_thinking
-from agora.adapters import thinking as assembling
-from agora.adapters.assembly import Assembly
 from agora.compressor import Compressor
 from agora.core.compression import Compression
 from agora.core.prices import sheet_for
 from agora.core.tokens import EstimatedTokens
+from agora.formats import thinking as assembling
+from agora.formats.steps import Assembly
 from agora.sent_thinking import SentThinking
 from harness.bound_sessions import MODELS, drawn
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora import Budget, Compressor
-from agora.adapters import make_request, parse
-from agora.adapters.spoken import ACTS_BY_TEXT
 from agora.core.compression import Reason
+from agora.formats import make_request, parse
+from agora.formats.text_agents import ACTS_BY_TEXT
 from harness.chats import human_chat, lost
 
 FORMATS = ("openai", "anthropic", "responses", "gemini", "bedrock")
@@ -238,9 +238,9 @@ def test_what_was_decided_of_a_message_never_changes(messages: list[Message]) ->
 
 @given(talks())
 def test_only_whole_frames_are_ever_candidates(messages: list[Message]) -> None:
-    framed = {answer.format("a.py") for _, answer in WAYS.values()}
-    framed |= {"Observation: it hangs", "<output>x</output>"}
+    in_template = {answer.format("a.py") for _, answer in WAYS.values()}
+    in_template |= {"Observation: it hangs", "<output>x</output>"}
     owners = parse(make_request(messages, format="openai")).owners
     for message, owner in zip(messages, owners, strict=True):
         if message["role"] == "user" and owner:
-            assert message["content"] in framed
+            assert message["content"] in in_template

@@ -4,12 +4,12 @@ import copy
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from agora.adapters import Adapter, Parsed, validate
 from agora.core.forms import Form, Place, omitted
 from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
 from agora.core.trajectory import Step
+from agora.formats import Adapter, Parsed, validate
 from harness.histories.history import History
 
 
@@ -89,7 +89,7 @@ def _check_closed(parsed: Parsed, history: History) -> None:
         if parsed.spans:
             whole = (positions[0], positions[1]) in parsed.spans
         else:
-            whole = {abs(parsed.owners[position]) for position in positions} == {number}
+            whole = {abs(parsed.step_of_message[position]) for position in positions} == {number}
         _hold(whole, f"step {number} is not closed over {positions}", history)
 
 

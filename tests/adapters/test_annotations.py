@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import agora
 from agora import Budget, Compressor
-from agora.adapters import annotated_tools
-from agora.adapters.annotations import TOOL_LIST, tools_of
 from agora.core.past import Past
 from agora.core.request import Request
+from agora.formats import annotated_tools
+from agora.formats.tools import TOOL_LIST, tools_of
 
 READS = {"readOnlyHint": True}
 CHANGES = {"readOnlyHint": False}

@@ -1,14 +1,14 @@
 from typing import Any
 
 import pytest
+from agora.formats.anthropic_messages import AnthropicMessages
 
-from agora.adapters import validate
-from agora.adapters.anthropic_messages import AnthropicMessages
-from agora.adapters.base import Parsed
 from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS, Characters
 from agora.core.trajectory import Result
+from agora.formats import validate
+from agora.formats.base import Parsed
 from harness.shortened import forms
 
 SIGNED = " by the context compressor, not by the user"
@@ -53,7 +53,7 @@ def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
 def test_a_step_is_the_blocks_of_a_call_and_the_user_message_with_its_results() -> None:
     parsed = parse(USER, acts("a", "b"), saw(result("b", "two"), result("a", "one")))
 
-    assert parsed.owners == [0, 1, -1]
+    assert parsed.step_of_message == [0, 1, -1]
     assert parsed.trajectory.steps[0].action == 'look {"at": "a"}\nlook {"at": "b"}'
     assert parsed.trajectory.steps[0].observation == "two\none"
 

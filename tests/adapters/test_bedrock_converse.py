@@ -2,12 +2,12 @@ import json
 from typing import Any
 
 import pytest
+from agora.formats.bedrock_converse import BedrockConverse
 
-from agora.adapters.base import Parsed
-from agora.adapters.bedrock_converse import BedrockConverse
 from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
+from agora.formats.base import Parsed
 from harness.shortened import forms
 
 SIGNED = " by the context compressor, not by the user"
@@ -55,7 +55,7 @@ def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
 def test_a_step_is_the_blocks_of_a_call_and_the_user_message_with_its_results() -> None:
     parsed = parse(USER, acts("a", "b"), user(result("b", {"json": {"n": 2}}), result("a")))
 
-    assert parsed.owners == [0, 1, -1]
+    assert parsed.step_of_message == [0, 1, -1]
     assert parsed.trajectory.steps[0].action == 'look {"at": "a"}\nlook {"at": "b"}'
     assert parsed.trajectory.steps[0].observation == '{"n": 2}\na key'
 

@@ -2,7 +2,9 @@ from typing import Any
 
 import pytest
 
-from agora.adapters import (
+from agora.core.request import Request
+from agora.errors import UnknownFormatError
+from agora.formats import (
     FORMATS,
     detect,
     format_named,
@@ -11,9 +13,7 @@ from agora.adapters import (
     parse,
     read_request,
 )
-from agora.adapters.recall import offers_recall, recall_tool
-from agora.core.request import Request
-from agora.errors import UnknownFormatError
+from agora.formats.tools import offers_recall, recall_tool
 
 USER = {"role": "user", "content": "hi"}
 

@@ -7,25 +7,6 @@ from typing import Any
 import pytest
 
 import agora
-from agora.adapters import (
-    FORMATS,
-    KNOWN,
-    BodyFields,
-    Broken,
-    Format,
-    Parsed,
-    Rendered,
-    broken_rules,
-    detect,
-    format_named,
-    make_request,
-    read_request,
-    recall_tool,
-)
-from agora.adapters.assembly import Assembly, Kind, Reading
-from agora.adapters.registry import body_formats, thinking_signed
-from agora.adapters.rendering import render_messages
-from agora.adapters.rules.catalogue import CATALOGUE
 from agora.compressor import Compressor
 from agora.core.forms import Form
 from agora.core.markers import Markers
@@ -33,6 +14,25 @@ from agora.core.request import Request
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Call
 from agora.errors import UnknownFormatError
+from agora.formats import (
+    FORMATS,
+    KNOWN,
+    BodyFields,
+    Format,
+    Parsed,
+    Rendered,
+    RuleViolation,
+    broken_rules,
+    detect,
+    format_named,
+    make_request,
+    read_request,
+    recall_tool,
+)
+from agora.formats.base import CATALOGUE
+from agora.formats.registry import body_formats, thinking_signed
+from agora.formats.render import render_messages
+from agora.formats.steps import Assembly, Kind, Reading
 from agora.logs.answers import read_answer
 
 Line = dict[str, Any]
@@ -84,10 +84,10 @@ def _read(line: Line, counter: TokenCounter) -> Reading:
     return Reading(Kind.USER, tokens, text)
 
 
-def _check(request: Request, before: object) -> list[Broken]:
+def _check(request: Request, before: object) -> list[RuleViolation]:
     told = {line["nr"] for line in request.messages if line["by"] == "agent"}
     return [
-        Broken("S1", at, CATALOGUE["S1"].says, False)
+        RuleViolation("S1", at, CATALOGUE["S1"].says, False)
         for at, line in enumerate(request.messages)
         if line["by"] == "tool" and line["nr"] not in told
     ]

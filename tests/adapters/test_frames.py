@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from agora.adapters.frames import FRAMES, Prompt, Reply, first_frame, framed
+from agora.formats.text_agents import FRAMES, Prompt, Reply, first_frame, in_template
 
 FENCE = "Let me look.\n\n```bash\nls\n```"
 REACT = "Thought: hm\nAction: ls"
@@ -181,4 +181,4 @@ def test_frames_are_read_in_linear_time() -> None:
     ],
 )
 def test_a_note_takes_the_frame_of_what_it_replaces(answer: str, framed_note: str) -> None:
-    assert framed("[note]", answer) == framed_note
+    assert in_template("[note]", answer) == framed_note

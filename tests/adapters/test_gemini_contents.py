@@ -1,10 +1,11 @@
 from typing import Any
 
-from agora.adapters.base import Parsed
-from agora.adapters.gemini_contents import GeminiContents
+from agora.formats.gemini_contents import GeminiContents
+
 from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
+from agora.formats.base import Parsed
 from harness.shortened import forms
 
 SIGNED = " by the context compressor, not by the user"
@@ -48,7 +49,7 @@ def test_a_step_is_a_turn_with_calls_and_the_turn_that_answers_them() -> None:
     parsed = parse(USER, acts("a", "b", before=(thought,)), user(saw("a"), saw("b", {"x": [1]})))
 
     step = parsed.trajectory.steps[0]
-    assert parsed.owners == [0, 1, -1]
+    assert parsed.step_of_message == [0, 1, -1]
     assert (step.action, step.thought) == ('a {"at": "a"}\nb {"at": "b"}', "hm")
     assert step.observation == 'a key\n{"x": [1]}'
     assert step.removable

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import agora
 from agora import Budget, Compressor
-from agora.adapters import FORMATS
-from agora.adapters.objects import plain, restored
+from agora.formats import FORMATS
+from agora.formats.sdk_objects import restored, to_dicts
 from harness.histories import History
 from harness.histories.strategies import histories
 
@@ -100,7 +100,7 @@ def test_plain_messages_are_not_copied(history: History) -> None:
 
 @pytest.mark.parametrize("value", [None, 3, "text", b"bytes", object(), Model, [object()]])
 def test_what_is_no_message_stays_what_it_is(value: Any) -> None:
-    assert plain(value) is value
+    assert to_dicts(value) is value
 
 
 def test_what_a_tool_was_told_is_not_looked_through() -> None:
@@ -108,12 +108,12 @@ def test_what_a_tool_was_told_is_not_looked_through() -> None:
     for _ in range(6):
         deep = {"a": deep}
 
-    assert plain([deep])[0] is deep
-    assert plain([Model(a=1), deep])[1] is deep
+    assert to_dicts([deep])[0] is deep
+    assert to_dicts([Model(a=1), deep])[1] is deep
 
 
 def test_an_object_that_cannot_be_read_is_left_as_it_is() -> None:
-    class Broken:
+    class RuleViolation:
         def model_dump(self, **options: Any) -> dict[str, Any]:
             raise ValueError("broken")
 
@@ -121,16 +121,16 @@ def test_an_object_that_cannot_be_read_is_left_as_it_is() -> None:
         def to_dict(self) -> str:
             return "no dict"
 
-    own = [Broken(), Odd()]
+    own = [RuleViolation(), Odd()]
 
-    assert plain(own) is own
+    assert to_dicts(own) is own
     assert agora.compress(own).messages is own
 
 
 def test_a_block_that_got_a_breakpoint_is_of_its_class_and_one_that_was_added_is_a_dict() -> None:
     use, thought = Model(type="tool_use", id="a"), Model(type="thinking", thinking="hm")
     own = [{"role": "assistant", "content": (thought, "text", use)}]
-    read = plain(own)
+    read = to_dicts(own)
     marked = {**read[0]["content"][2], "cache_control": {"type": "ephemeral"}}
     added = {"type": "text", "text": "[steps 1-2 removed]"}
     written = [{"role": "assistant", "content": ["text", marked, added], "name": "me"}]
@@ -153,7 +153,7 @@ def test_an_object_whose_class_loses_what_was_changed_comes_back_as_a_dict() -> 
     own = [Narrow(role="tool", content="long")]
     written = [{"role": "tool", "content": "short"}]
 
-    assert restored(written, [0], plain(own), own) == written
+    assert restored(written, [0], to_dicts(own), own) == written
 
 
 def test_thinking_is_taken_out_of_objects_when_a_call_fails_open_and_in_shadow_mode() -> None:
@@ -200,7 +200,7 @@ def test_messages_of_the_openai_sdk_are_compressed_and_stay_its_objects() -> Non
     assert agora.validate(compression.messages, format="openai") == []
     assert compression.messages[-2] is messages[-2]
     assert EAGER.compress(in_dicts).tokens_after == compression.tokens_after
-    assert agora.parse(messages).steps == agora.parse(plain(messages)).steps
+    assert agora.parse(messages).steps == agora.parse(to_dicts(messages)).steps
 
 
 def test_items_of_the_responses_sdk_are_compressed_and_stay_its_objects() -> None:

@@ -1,11 +1,11 @@
 from typing import Any
 
-from agora.adapters import validate
-from agora.adapters.base import Parsed
-from agora.adapters.openai_chat import OpenAIChat
 from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
+from agora.formats import validate
+from agora.formats.base import Parsed
+from agora.formats.openai_chat import OpenAIChat
 from harness.shortened import forms
 
 SIGNED = " by the context compressor, not by the user"
@@ -69,14 +69,14 @@ def test_what_the_agent_says_with_its_call_belongs_to_the_step() -> None:
 def test_what_the_agent_says_in_a_message_before_its_call_stays() -> None:
     parsed = read([USER, says("I will look."), acts("a"), saw("a")])
 
-    assert parsed.owners == [0, 0, 1, -1]
+    assert parsed.step_of_message == [0, 0, 1, -1]
 
 
 def test_an_answer_to_the_user_and_the_users_text_are_never_steps() -> None:
     parsed = read([USER, says("Which one?"), USER, acts("a"), saw("a")])
 
     assert [u.by_user for u in parsed.trajectory.utterances] == [False, True]
-    assert parsed.owners == [0, 0, 0, 1, -1]
+    assert parsed.step_of_message == [0, 0, 0, 1, -1]
 
 
 def test_whatever_comes_before_the_task_is_preamble() -> None:
@@ -126,20 +126,20 @@ def test_a_system_message_ends_what_the_agent_said() -> None:
     system = {"role": "system", "content": "Time passes."}
     parsed = read([USER, says("Well."), system, acts("a"), saw("a")])
 
-    assert parsed.owners == [0, 0, 0, 1, -1]
+    assert parsed.step_of_message == [0, 0, 0, 1, -1]
 
 
 def test_a_system_message_between_call_and_result_stays_and_the_step_stays_closed() -> None:
     system = {"role": "system", "content": "Time passes."}
     parsed = read([USER, acts("a"), system, saw("a"), acts("b"), saw("b")])
 
-    assert parsed.owners == [0, 1, 0, -1, 2, -2]
+    assert parsed.step_of_message == [0, 1, 0, -1, 2, -2]
 
 
 def test_user_text_inside_an_open_step_masks_it() -> None:
     parsed = read([USER, acts("a"), USER, saw("a"), acts("b"), saw("b")])
 
-    assert parsed.owners == [0, 1, 0, -1, 2, -2]
+    assert parsed.step_of_message == [0, 1, 0, -1, 2, -2]
     assert parsed.trajectory.steps[0].removable is False
 
 
@@ -256,7 +256,7 @@ def test_an_agent_that_acts_by_react_text_is_read_in_chat_messages() -> None:
     answer = {"role": "user", "content": "Observation: a key"}
     parsed = read([USER, act, answer, act, answer])
 
-    assert parsed.owners == [0, 1, -1, 2, -2]
+    assert parsed.step_of_message == [0, 1, -1, 2, -2]
     assert parsed.trajectory.steps[0].thought == "Thought: hm"
     assert parsed.trajectory.steps[0].action == "open box 1"
 
@@ -277,7 +277,7 @@ def test_an_observation_mark_alone_does_not_make_user_text_an_observation() -> N
 def test_two_user_messages_in_a_row_hold_one_observation() -> None:
     parsed = read([USER, USER, says("go"), USER, USER, says("go"), USER], observations="user")
 
-    assert parsed.owners == [0, 0, 1, -1, 0, 2, -2]
+    assert parsed.step_of_message == [0, 0, 1, -1, 0, 2, -2]
 
 
 def test_behind_a_tool_call_no_user_message_is_an_observation() -> None:

@@ -2,13 +2,13 @@ from typing import Any
 
 import pytest
 
-from agora.adapters import validate
-from agora.adapters.base import Parsed
-from agora.adapters.openai_responses import OpenAIResponses
 from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
 from agora.errors import ParseError
+from agora.formats import validate
+from agora.formats.base import Parsed
+from agora.formats.openai_responses import OpenAIResponses
 from harness.shortened import forms
 
 SIGNED = " by the context compressor, not by the user"
@@ -48,14 +48,14 @@ def elide(*items: dict[str, Any], **numbers: str) -> list[Any]:
 def test_reasoning_goes_with_the_call_it_led_to() -> None:
     parsed = parse(USER, thinks(), acts("a"), saw("a"), acts("b"), saw("b"))
 
-    assert parsed.owners == [0, 1, 1, -1, 2, -2]
+    assert parsed.step_of_message == [0, 1, 1, -1, 2, -2]
     assert parsed.trajectory.steps[0].thought == "Perhaps here."
 
 
 def test_a_late_result_stays_in_the_step_that_asked_for_it() -> None:
     parsed = parse(USER, acts("a"), acts("b"), saw("b"), thinks(), acts("c"), saw("a"), saw("c"))
 
-    assert parsed.owners == [0, 1, 1, -1, 1, 1, -1, -1]
+    assert parsed.step_of_message == [0, 1, 1, -1, 1, 1, -1, -1]
 
 
 def test_sealed_reasoning_is_counted_without_being_read() -> None:
@@ -80,7 +80,7 @@ def test_an_answer_with_its_reasoning_and_hosted_calls_is_never_a_step() -> None
     search = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
     parsed = parse(USER, thinks(), search, answer, USER, acts("a"), saw("a"))
 
-    assert parsed.owners == [0, 0, 0, 0, 0, 1, -1]
+    assert parsed.step_of_message == [0, 0, 0, 0, 0, 1, -1]
 
 
 def test_a_step_with_an_item_we_do_not_know_is_never_a_candidate() -> None:
@@ -171,7 +171,7 @@ def test_system_items_are_fixed_and_odd_content_is_counted() -> None:
     image = {"role": "user", "content": [{"type": "input_image", "image_url": "x"}, "odd"]}
     parsed = parse(developer, USER, image, acts("a"), saw("a", {"rows": [1]}))
 
-    assert parsed.owners == [0, 0, 0, 1, -1]
+    assert parsed.step_of_message == [0, 0, 0, 1, -1]
     assert parsed.trajectory.steps[0].observation == '{"rows": [1]}'
     assert parsed.trajectory.tokens > 1_000
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.adapters.thoughts import (
+from agora.formats.thinking import (
     REMOVED,
     first_call,
     is_thinking,

@@ -3,11 +3,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.adapters.base import Adapter, Parsed
-from agora.adapters.transcript import RoleTranscript, write
 from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
+from agora.formats.base import Adapter, Parsed
+from agora.formats.transcript import RoleTranscript, write
 from harness.shortened import forms
 
 SIGNED = " by the context compressor, not by the user"

@@ -2,10 +2,9 @@ import string
 
 import pytest
 
-from agora.adapters import validate
-from agora.adapters.rules import CATALOGUE, Broken
-from agora.adapters.rules.catalogue import broke
 from agora.errors import UnknownFormatError
+from agora.formats import CATALOGUE, RuleViolation, validate
+from agora.formats.base import broke
 
 
 def test_a_rule_stands_under_its_own_code_and_cannot_be_replaced() -> None:
@@ -28,8 +27,8 @@ def test_a_text_says_all_it_was_told(code: str) -> None:
 
 
 def test_a_broken_rule_reads_as_a_sentence_with_its_place() -> None:
-    assert str(Broken("A7", 0, "no", strict=False)) == "A7 at message 0: no"
-    assert str(Broken("A11", -1, "no", strict=False)) == "A11 at the system prompt: no"
+    assert str(RuleViolation("A7", 0, "no", strict=False)) == "A7 at message 0: no"
+    assert str(RuleViolation("A11", -1, "no", strict=False)) == "A11 at the system prompt: no"
 
 
 def test_a_format_without_rules_is_refused_by_name() -> None:

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from agora.adapters import validate
-from agora.adapters.rules import CATALOGUE
+from agora.formats import CATALOGUE, validate
 
 Message = dict[str, Any]
 

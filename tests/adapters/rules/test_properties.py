@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agora.adapters import validate
-from agora.adapters.rules import CATALOGUE, Broken
+from agora.formats import CATALOGUE, RuleViolation, validate
 
 FORMATS = [
     *("openai", "responses", "anthropic", "transcript"),
@@ -181,7 +180,7 @@ def task(name: str) -> Message:
     return {"role": "user", "content": "Go."}
 
 
-def check(messages: list[Message], name: str, before: object = None) -> list[Broken]:
+def check(messages: list[Message], name: str, before: object = None) -> list[RuleViolation]:
     return validate(messages, format=name, tools=[{"name": "look"}], before=before)
 
 

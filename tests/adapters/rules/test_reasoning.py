@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from agora.adapters import format_named, validate
-from agora.adapters.rules.refusals import names_history_rule
 from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
+from agora.formats import format_named, validate
+from agora.formats.refusals import names_history_rule
 from harness.histories import History, sample
 from harness.shortened import forms
 
@@ -196,7 +196,7 @@ def as_they_are(messages: list[Message]) -> list[Message]:
 
 def edits(history: History, messages: list[Message]) -> Iterator[list[Message]]:
     """Yield what is left by edits that differ most, steps dropped and steps noted."""
-    adapter = format_named(history.format).adapter
+    adapter = format_named(history.format)
     request = Request(
         messages=messages,
         format=history.format,

@@ -1,6 +1,6 @@
 import pytest
 
-from agora.adapters.rules.refusals import BINDING_RULES, names_history_rule
+from agora.formats.refusals import BINDING_RULES, names_history_rule
 
 BOUND = (
     "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a "
