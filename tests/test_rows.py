@@ -6,7 +6,7 @@ import pytest
 
 from agora.compressor import Compressor
 from agora.core.compression import Reason
-from agora.formats.thinking import REMOVED
+from agora.formats.anthropic import REMOVED
 from agora.rows import compress_rows
 from harness.histories import EveryNth
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.schedule import Edit, Sizes
-from agora.formats.thinking import REMOVED, thinks
+from agora.formats.anthropic import REMOVED
+from agora.formats.thinking import thinks
 from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, is_bound, with_text
 from agora.integrations.wire import call, text_part, wire_of
 from harness.histories import EveryNth, History, RandomScorer

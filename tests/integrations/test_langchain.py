@@ -21,7 +21,7 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agora.compressor import Compressor
-from agora.formats.thinking import REMOVED
+from agora.formats.anthropic import REMOVED
 from agora.integrations.langchain import AgoraEdit, AgoraMiddleware, shorten
 from tests.integrations.bound import Bound
 from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran

@@ -24,7 +24,7 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from agora.compressor import Compressor
-from agora.formats.thinking import REMOVED
+from agora.formats.anthropic import REMOVED
 from agora.integrations.pydantic_ai import Agora, shorten
 from tests.integrations.bound import Bound
 from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran

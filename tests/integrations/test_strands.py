@@ -13,7 +13,7 @@ from strands.models.openai import OpenAIModel
 from strands.tools.executors import SequentialToolExecutor
 
 from agora.compressor import Compressor
-from agora.formats.thinking import REMOVED
+from agora.formats.anthropic import REMOVED
 from agora.integrations.strands import compressed, shorten
 from tests.integrations.bound import Bound
 from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran

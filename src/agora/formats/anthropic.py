@@ -8,7 +8,7 @@ others.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from agora.core.forms import Form
 from agora.core.markers import Markers
@@ -129,11 +129,11 @@ class Anthropic(MessageFormat):
 
     name = "anthropic"
     fields = BodyFields(messages="messages", system=("system",), thinks=thinking_setting)
-    rules = (A1, A2, A3, A6, A7, A8, A11, A12, A14, A15, A21, A22)
+    rules: ClassVar[tuple[Rule, ...]] = (A1, A2, A3, A6, A7, A8, A11, A12, A14, A15, A21, A22)
     cache_marks = ("cache_control",)
     signs_thinking = True
     keeps_signed = True
-    harmless_blocks: frozenset[str] = frozenset()
+    harmless_blocks: ClassVar[frozenset[str]] = frozenset()
     """Other blocks of the agent with which a step may be removed."""
 
     # Recognition
@@ -427,7 +427,7 @@ class _Check:
         """The positions of results that come after something else."""
         self._spoken = False
         """True if the user message being read holds more than results."""
-        self._served: set[tuple[str, str]] = set()
+        self._served: set[tuple[str, object]] = set()
         """The calls that the provider answers itself."""
 
     def read_preamble(self, request: Request) -> None:
@@ -439,7 +439,7 @@ class _Check:
 
     def read_message(self, n: int) -> None:
         message = object_at(self._messages[n], n, f"messages.{n}")
-        role = message.get("role")
+        role = text_at(message.get("role"), n, f"messages.{n}.role")
         if role in _ROLES:
             if role == self._role:
                 self.violations.append(A8.at(n, role=role))
@@ -450,10 +450,8 @@ class _Check:
             else:
                 self._spoken = False
             self._role = role
-        elif isinstance(role, str):
-            self._check_place(n)
         else:
-            raise ShapeError(n, f"messages.{n}.role", role, "one of user, assistant, system")
+            self._check_place(n)
         spoken = self._spoken
         is_final = role == "assistant" and n == len(self._messages) - 1
         self._read_content(n, message.get("content"), role, is_final=is_final)
@@ -493,9 +491,9 @@ class _Check:
                     raise ShapeError(n, f"messages.{n}.role", role, "assistant, for a call,")
                 self._asked.setdefault(call_id, n)
             elif kind.endswith("_tool_use"):
-                self._served.add((_served_by(kind), str(block.get("id"))))
+                self._served.add((_served_by(kind), _text(block.get("id"))))
             elif kind.endswith("_tool_result"):
-                call_id, call = str(block.get("tool_use_id")), _served_by(kind)
+                call_id, call = _text(block.get("tool_use_id")), _served_by(kind)
                 if (call, call_id) not in self._served:
                     self.violations.append(A3.at(n, m=m, kind=kind, id=call_id, call=call))
 
@@ -539,7 +537,7 @@ def _count_marks(messages: list[Any], request: Request) -> Iterator[RuleViolatio
     """Yield A12 at the first message with a mark over the limit."""
     marks = sum(map(_is_marked, as_list(request.tools)))
     marks += sum(map(_is_marked, as_list(request.system)))
-    overflow = _SYSTEM
+    overflow = 0 if marks <= _MOST_MARKS else _SYSTEM
     for n, message in enumerate(messages):
         content = message.get("content")
         if type(content) is list:

@@ -138,13 +138,10 @@ class ShapeError(Exception):
 
     def __init__(self, position: int, where: str, found: object, needed: str) -> None:
         super().__init__(position, where)
-        shown = (
-            repr(found[:_ROLE_CHARACTERS])
-            if where.endswith(".role") and isinstance(found, str)
-            else ""
-        )
         kind = "an empty list" if found == [] else kind_of(found)
-        self.violation = SHAPE.at(position, where=where, found=shown or kind, needed=needed)
+        if where.endswith(".role") and isinstance(found, str):
+            kind = repr(found[:_ROLE_CHARACTERS])
+        self.violation = SHAPE.at(position, where=where, found=kind, needed=needed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,15 +197,15 @@ class Format:
 
     # Recognition
 
-    def matches_message(self, message: Message) -> bool:  # noqa: ARG002
+    def matches_message(self, message: Message) -> bool:
         """Return True if only this format could hold such a message."""
         return False
 
-    def matches_part(self, part: Message) -> bool:  # noqa: ARG002
+    def matches_part(self, part: Message) -> bool:
         """Return True if only this format could hold such an object in a message's `content`."""
         return False
 
-    def matches_body(self, body: Mapping[str, Any]) -> bool:  # noqa: ARG002
+    def matches_body(self, body: Mapping[str, Any]) -> bool:
         """Return True if only this format could have such a request body."""
         return False
 
@@ -218,11 +215,11 @@ class Format:
         """Return True if the message is the agent's."""
         return message.get("role") == "assistant"
 
-    def call_ids(self, message: Message) -> list[str]:  # noqa: ARG002
+    def call_ids(self, message: Message) -> list[str]:
         """Return the ids of the calls in a message."""
         return []
 
-    def result_ids(self, message: Message) -> list[str]:  # noqa: ARG002
+    def result_ids(self, message: Message) -> list[str]:
         """Return the ids of the calls that a message answers."""
         return []
 
@@ -234,7 +231,7 @@ class Format:
         """Return a message in which the user says a text."""
         return {"role": "user", "content": text}
 
-    def answer(self, body: Mapping[str, Any]) -> list[Any] | None:  # noqa: ARG002
+    def answer(self, body: Mapping[str, Any]) -> list[Any] | None:
         """Return the messages that a response adds to the history; None for another format's."""
         return None
 
@@ -244,7 +241,7 @@ class Format:
         """Return the trajectory in the request's messages, which stay as they are."""
         raise NotImplementedError
 
-    def check(self, request: Request, before: object) -> Iterator[RuleViolation]:  # noqa: ARG002
+    def check(self, request: Request, before: object) -> Iterator[RuleViolation]:
         """Yield the rules that a request breaks.
 
         Args:
@@ -266,7 +263,7 @@ class Format:
 
     # Thinking, tools
 
-    def signatures(self, message: Message) -> list[str]:  # noqa: ARG002
+    def signatures(self, message: Message) -> list[str]:
         """Return what identifies each signed thinking block of a message; may be empty texts."""
         return []
 
@@ -274,7 +271,7 @@ class Format:
         """Return a message without its signed thinking."""
         return message
 
-    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> Message | None:  # noqa: ARG002
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> Message | None:
         """Return the definition of a tool as a request lists it; None without tools."""
         return None
 

@@ -6,7 +6,7 @@ has as a block, is a mark on the block before it there.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from agora.core.request import Request
 from agora.core.tokens import TokenCounter
@@ -28,7 +28,7 @@ from agora.formats.base import (
 
 _ROLES = ("user", "assistant")
 _MEDIA = ("image", "document", "video", "audio")
-_HARMLESS = ("citationsContent", "toolResult", "image", "document")
+_HARMLESS = ("citationsContent", "image", "document")
 _BLOCKS = frozenset(
     {
         *("text", "toolUse", "toolResult", "reasoningContent", "cachePoint", "guardContent"),
@@ -76,7 +76,7 @@ class Bedrock(Anthropic):
         model="modelId",
         thinks=_thinks,
     )
-    rules = (*Anthropic.rules, B2, B5, B11)
+    rules: ClassVar[tuple[Rule, ...]] = (*Anthropic.rules, B2, B5, B11)
     cache_marks = ("cachePoint",)
     harmless_blocks = frozenset(_HARMLESS)
 
@@ -244,8 +244,10 @@ def _block(block: Message, *, agent: bool) -> Message:
         kind = "server_tool_use" if use.get("type") == "server_tool_use" else "tool_use"
         fields = {"name": use.get("name", "tool"), "input": use.get("input", {})}
         return {"type": kind, "id": use.get("toolUseId"), **fields}
-    if "toolResult" in block and not agent:
+    if "toolResult" in block:
         result = as_object(block["toolResult"])
+        if agent:
+            return {"type": "server_tool_result", "tool_use_id": result.get("toolUseId")}
         content = [_result_part(as_object(part)) for part in as_list(result.get("content"))]
         fields = {"tool_use_id": result.get("toolUseId"), "content": content}
         return {"type": "tool_result", "is_error": result.get("status") == "error", **fields}

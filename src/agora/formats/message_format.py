@@ -46,7 +46,7 @@ class MessageFormat(Format):
         """Return the message with `text` after its own content."""
         raise NotImplementedError
 
-    def result_count(self, message: Message) -> int:  # noqa: ARG002
+    def result_count(self, message: Message) -> int:
         """Return the number of results in a message; 1 where all of it is one."""
         return 1
 

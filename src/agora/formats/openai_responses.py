@@ -203,7 +203,8 @@ class OpenAIResponses(MessageFormat):
         if isinstance(before, list):
             before = [item for item in before if isinstance(item, dict)]
             yield from _check_runs(items, before)
-            by_xai = bare_name(request.model or "").startswith("grok")
+            model = request.model if isinstance(request.model, str) else ""
+            by_xai = bare_name(model).startswith("grok")
             yield from _check_sealed(items, before, R10 if by_xai else R9)
 
 
@@ -342,7 +343,7 @@ def _made_items(items: Sequence[Message]) -> dict[str, _Made]:
     reasoning: dict[str, None] = {}
     previous = ""
     for n, item in enumerate(items):
-        kind = str(item.get("type", "message"))
+        kind = _text(item, "type") or "message"
         if kind == "reasoning":
             if previous != "reasoning":
                 reasoning = {}

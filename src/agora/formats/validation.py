@@ -77,10 +77,9 @@ def broken_rules(
         )
     violations: list[RuleViolation] = []
     try:
-        for violation in format.check(request, before):
-            if strict or not violation.strict:
-                violations.append(violation)
+        violations += format.check(request, before)
     except ShapeError as error:
         violations.append(error.violation)
+    violations = [violation for violation in violations if strict or not violation.strict]
     violations.sort(key=_POSITION)
     return violations

@@ -14,7 +14,8 @@ from agora.core.compression import Compression
 from agora.core.request import Request
 from agora.errors import MissingExtraError
 from agora.formats import read_request
-from agora.formats.thinking import REMOVED, is_thinking, without_thinking
+from agora.formats.anthropic import REMOVED
+from agora.formats.thinking import is_thinking, without_thinking
 from agora.integrations.compress_chat import (
     FailOpen,
     Kept,

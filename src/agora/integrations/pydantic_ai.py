@@ -9,7 +9,7 @@ from typing import Any
 from agora.compressor import Compressor
 from agora.core.binding import binds
 from agora.errors import MissingExtraError
-from agora.formats.thinking import REMOVED
+from agora.formats.anthropic import REMOVED
 from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, is_bound, with_text
 from agora.integrations.wire import Message, call, image_part, text_part, thought, tool
 

@@ -112,7 +112,7 @@ def _call(body: Any, record: Record, tally: Tally) -> LoggedCall | None:
         return None
     messages = request.messages
     if isinstance(messages, str):
-        messages = [format_named(request.format).said(messages)]
+        messages = [format_named(request.format).user_message(messages)]
     format = request.format
     if format == "openai" and answer.format == "anthropic":
         # Plain messages fit both formats; the answer tells which one it was.

@@ -1,6 +1,6 @@
 from typing import Any
 
-from agora.formats.gemini_contents import GeminiContents
+from agora.formats.gemini import Gemini
 
 from agora.core.markers import Markers
 from agora.core.request import Request
@@ -10,7 +10,7 @@ from harness.shortened import forms
 
 SIGNED = " by the context compressor, not by the user"
 
-ADAPTER = GeminiContents()
+ADAPTER = Gemini()
 PICTURE = {"inlineData": {"mimeType": "image/png", "data": "A" * 10_000}}
 
 

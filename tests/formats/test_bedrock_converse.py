@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from agora.formats.bedrock_converse import BedrockConverse
+from agora.formats.bedrock import Bedrock
 
 from agora.core.markers import Markers
 from agora.core.request import Request
@@ -12,7 +12,7 @@ from harness.shortened import forms
 
 SIGNED = " by the context compressor, not by the user"
 
-ADAPTER = BedrockConverse()
+ADAPTER = Bedrock()
 POINT = {"cachePoint": {"type": "default"}}
 LATER = {"cachePoint": {"type": "default", "ttl": "1h"}}
 PICTURE = {"image": {"format": "png", "source": {"bytes": b"A" * 100_000}}}

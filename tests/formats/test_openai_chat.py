@@ -284,18 +284,18 @@ def test_behind_a_tool_call_no_user_message_is_an_observation() -> None:
     act = says("Thought: hm\nAction: open box 1")
     answer = {"role": "user", "content": "Observation: a key"}
 
-    assert read([USER, act, answer, acts("a"), saw("a")]).owners == [0, 1, -1, 2, -2]
-    assert read([USER, acts("a"), saw("a"), act, answer]).owners == [0, 1, -1, 0, 0]
+    assert read([USER, act, answer, acts("a"), saw("a")]).step_of_message == [0, 1, -1, 2, -2]
+    assert read([USER, acts("a"), saw("a"), act, answer]).step_of_message == [0, 1, -1, 0, 0]
 
 
 def test_the_callers_word_counts_in_chats_without_tool_calls_only() -> None:
     messages = [USER, says("Which one?"), USER, acts("a"), saw("a")]
 
-    assert read(messages, observations="user").owners == [0, 0, 0, 1, -1]
+    assert read(messages, observations="user").step_of_message == [0, 0, 0, 1, -1]
 
 
 def test_a_result_that_nothing_asked_for_is_left_alone() -> None:
-    assert read([USER, saw("a")]).owners == [0, 0]
+    assert read([USER, saw("a")]).step_of_message == [0, 0]
 
 
 def test_a_role_that_is_not_known_is_kept_in_place() -> None:

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from agora.formats.anthropic_messages import AnthropicMessages
+from agora.formats.anthropic import Anthropic
 
 from agora.core.markers import Markers
 from agora.core.request import Request
@@ -13,7 +13,7 @@ from harness.shortened import forms
 
 SIGNED = " by the context compressor, not by the user"
 
-ADAPTER = AnthropicMessages()
+ADAPTER = Anthropic()
 USER = {"role": "user", "content": "Find it."}
 CACHE = {"type": "ephemeral"}
 

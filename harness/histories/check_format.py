@@ -1,4 +1,4 @@
-"""What every adapter has to hold; the check says in a sentence what does not."""
+"""What every format has to hold; the check says in a sentence what does not."""
 
 import copy
 from collections.abc import Iterable, Iterator
@@ -9,12 +9,12 @@ from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
 from agora.core.trajectory import Step
-from agora.formats import Adapter, Parsed, validate
+from agora.formats import Format, Parsed, validate
 from harness.histories.history import History
 
 
-def check_adapter(adapter: Adapter, histories: Iterable[History]) -> None:
-    """Pass if the adapter reads and writes every history as adapters have to.
+def check_format(format: Format, histories: Iterable[History]) -> None:
+    """Pass if the format reads and writes every history as formats have to.
 
     Parsing and rendering with nothing elided gives equal messages; the caller's
     objects never change; steps are numbered from 1, are as many as the history
@@ -25,18 +25,18 @@ def check_adapter(adapter: Adapter, histories: Iterable[History]) -> None:
         AssertionError: one of these does not hold.
     """
     for history in histories:
-        _check_adapter_on(adapter, history)
+        _check_format_on(format, history)
 
 
-def _check_adapter_on(adapter: Adapter, history: History) -> None:
+def _check_format_on(format: Format, history: History) -> None:
     messages = copy.deepcopy(history.messages)
     request = Request(
         messages=messages,
-        format=adapter.name,
+        format=format.name,
         observations=history.observations,
         **history.options,
     )
-    parsed = adapter.parse(request, Characters())
+    parsed = format.parse(request, Characters())
     _hold(messages == history.messages, "parsing changed the caller's messages", history)
     steps = parsed.trajectory.steps
     _hold(
@@ -51,7 +51,7 @@ def _check_adapter_on(adapter: Adapter, history: History) -> None:
     )
     _check_closed(parsed, history)
     markers = Markers()
-    rendered = adapter.render(parsed, {}, markers)
+    rendered = format.render(parsed, {}, markers)
     _hold(
         rendered.messages == history.messages and type(rendered.messages) is type(messages),
         "rendering with nothing elided does not give the messages back",
@@ -61,7 +61,7 @@ def _check_adapter_on(adapter: Adapter, history: History) -> None:
     candidates = [step.number for step in steps[:-1] if not step.fixed]
     for elided in _subsets(candidates):
         forms = {n: _shorter(steps[n - 1]) for n in elided}
-        rendered = adapter.render(parsed, forms, markers)
+        rendered = format.render(parsed, forms, markers)
         _hold(messages == history.messages, "rendering changed the caller's messages", history)
         _hold(
             _legal(rendered.messages, history),
