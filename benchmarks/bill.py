@@ -26,11 +26,11 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
-from agora.adapters import broken_rules
 from agora.compressor import Compressor
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.schedule import CLOCK_MARGIN_SECONDS, Policy
 from agora.core.tokens import EstimatedTokens
+from agora.formats import broken_rules
 from agora.logs import Recording, Tally, read_logs
 from agora.replay.clearing import cleared, clears
 from agora.replay.measure import Measured, measure
@@ -218,7 +218,9 @@ def session(
             for prompt in cleared(measured, counter):
                 account.send(prompt)
         else:
-            compressor = Compressor(**{"sheet": sheet, "counter": counter, **settings} | way.settings)
+            compressor = Compressor(
+                **{"sheet": sheet, "counter": counter, **settings} | way.settings
+            )
             policy = compressor.policy()
             if way.believes:
                 policy = way.believes(policy, sheet)

@@ -4,9 +4,7 @@ from collections.abc import Collection
 from importlib import import_module
 from typing import Any, TypeVar
 
-from agora import adapters
-from agora.adapters import Broken, make_request, recall_tool, validate
-from agora.adapters.objects import plain
+from agora import formats
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import Compression, Decision, FallbackLevel, Reason
@@ -17,6 +15,8 @@ from agora.core.scorer import Scorer
 from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.core.trajectory import Anchor, Step, Trajectory
 from agora.errors import AgoraError, MissingExtraError
+from agora.formats import RuleViolation, make_request, recall_tool, validate
+from agora.formats.sdk_objects import to_dicts
 from agora.savings import Saved, saved
 from agora.scorers import load_scorer
 from agora.session import Session
@@ -84,14 +84,14 @@ def parse(
         ParseError: the messages do not read as a trajectory.
     """
     request = make_request(
-        plain(messages),
+        to_dicts(messages),
         format=format,
         system=system,
-        tools=plain(tools),
+        tools=to_dicts(tools),
         thinking=thinking,
         observations=observations,
     )
-    return adapters.parse(request, counter or EstimatedTokens()).trajectory
+    return formats.parse(request, counter or EstimatedTokens()).trajectory
 
 
 _DEFAULT = Compressor()
@@ -136,7 +136,6 @@ def wrap(
 __all__ = [
     "AgoraError",
     "Anchor",
-    "Broken",
     "Budget",
     "Compression",
     "Compressor",
@@ -146,6 +145,7 @@ __all__ = [
     "MissingExtraError",
     "PriceSheet",
     "Reason",
+    "RuleViolation",
     "Saved",
     "Scorer",
     "Session",

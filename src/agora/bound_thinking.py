@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from agora.adapters import Rendered
-from agora.adapters.registry import thinking_signed
-from agora.adapters.thoughts import count_thinking, without_thinking
 from agora.core.compression import NO_THINKING, Compression, FallbackLevel, Reason, Thinking
 from agora.core.request import Request
+from agora.formats import Rendered
+from agora.formats.thinking import count_thinking, thinking_signed, without_thinking
 
 _log = logging.getLogger(__name__)
 

@@ -5,12 +5,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agora.adapters import Parsed, broken_rules, format_named, known_format, make_request, parse
-from agora.adapters.lifetimes import asked_ttl
-from agora.adapters.objects import handed_back, plain
-from agora.adapters.recall import offers_recall
-from agora.adapters.rendering import tokens_after
-from agora.adapters.spoken import ACTS_BY_TEXT, may_act_by_text
 from agora.bound_thinking import binds, fail_open, remove_older, remove_until
 from agora.core.actions import Tools
 from agora.core.budget import Budget
@@ -51,6 +45,12 @@ from agora.core.settings import ToolKind, check_settings, step_numbers, tool_kin
 from agora.core.tokens import Characters, EstimatedTokens, TokenCounter
 from agora.core.trajectory import Step, Trajectory
 from agora.errors import AgoraError, IllegalMessagesError, UnknownFormatError
+from agora.formats import Parsed, broken_rules, format_named, known_format, make_request, parse
+from agora.formats.cache_ttl import asked_ttl
+from agora.formats.render import tokens_after
+from agora.formats.sdk_objects import to_dicts, with_sdk_objects
+from agora.formats.text_agents import ACTS_BY_TEXT, may_act_by_text
+from agora.formats.tools import offers_recall
 from agora.paper import Atom, PaperCompressor
 from agora.scorers.recency import RecencyScorer
 
@@ -215,13 +215,13 @@ class Compressor:
             compression = self.compress_request(request, pinned, Since(state), sized)
             if self.shadow:
                 compression = in_shadow(compression, request.messages)
-            return handed_back(compression, request, messages)
+            return with_sdk_objects(compression, request, messages)
         except Exception as error:
             return self.failed(error, messages, request, format)
 
     def request(self, messages: Any, *, tools: object = None, **options: Any) -> Request:
         """Return the request that the arguments of `compress` describe."""
-        request = make_request(plain(messages), tools=plain(tools), **options)
+        request = make_request(to_dicts(messages), tools=to_dicts(tools), **options)
         return replace(request, bound=self.binds_thinking)
 
     def failed(
@@ -240,7 +240,7 @@ class Compressor:
         if request is None:
             return unchanged
         unchanged = replace(unchanged, messages=request.messages)
-        return handed_back(fail_open(request, unchanged), request, messages)
+        return with_sdk_objects(fail_open(request, unchanged), request, messages)
 
     def policy(self, model: str | None = None, ttl: str | None = None) -> Policy:
         """Return what the schedule decides by, for a model.
@@ -441,7 +441,7 @@ class Compressor:
             request = replace(request, edited_at=len(request.messages) if older is None else older)
         tag = tag_of(trajectory.task, trajectory.steps[0])
         recall = offers_recall(request.tools)
-        adapter = format_named(request.format).adapter
+        adapter = format_named(request.format)
         # Counts of parts do not add up exactly: the budget shrinks until the whole fits.
         for attempt in range(_ATTEMPTS):
             decisions = selection.decide()
@@ -480,7 +480,7 @@ class Compressor:
             detail=selection.detail,
             positions=rendered.positions,
             trajectory=trajectory,
-            owners=parsed.owners,
+            owners=parsed.step_of_message,
             spans=parsed.spans,
             observed=parsed.observed,
             thinking=thinking,
@@ -517,7 +517,7 @@ def _unchanged(request: Request, parsed: Parsed, reason: Reason, detail: str = "
         tokens_after=trajectory.tokens,
         decisions=all_kept(trajectory, reason),
         trajectory=trajectory,
-        owners=parsed.owners,
+        owners=parsed.step_of_message,
         spans=parsed.spans,
         observed=parsed.observed,
     )

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from agora.adapters import Parsed, parse
 from agora.core.request import Request
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Step, Trajectory, Utterance
+from agora.formats import Parsed, parse
 
 Keeps = Callable[[Sequence[Step]], Collection[int]]
 """Returns the numbers of the steps that stay whole because of their tool."""
@@ -54,7 +54,7 @@ def reading_of(
     Args:
         request: The conversation.
         trajectory: The same, parsed.
-        owners: The step of each message: see `Parsed`.
+        owners: The step of each message: see `Parsed.step_of_message`.
         counter: What counted it.
         keeps: Names the steps that stay because of their tool.
         late_steps: How many of the newest steps are parsed again.
@@ -118,7 +118,7 @@ def read_on(
     if len(late) < 3 * reading.late_steps:
         return fresh
     late_step = late[-reading.late_steps].number
-    start = parsed.owners.index(late_step - shift) - reading.first_end + reading.late_start
+    start = parsed.step_of_message.index(late_step - shift) - reading.first_end + reading.late_start
     return _with_said(request, fresh._replace(late_start=start, late_step=late_step), counter)
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from agora.adapters import find_format
-from agora.adapters.lifetimes import MARKS
 from agora.core.request import Request
+from agora.formats import find_format
+from agora.formats.cache_ttl import MARKS, without_marks
 
-_MARKS = frozenset(MARKS)
+_MARKS = frozenset({*MARKS})
 _MARK_WORDS = tuple(mark.encode() for mark in MARKS)
 _DIGEST_BYTES = 16
 _MARSHAL = 2
@@ -45,7 +45,7 @@ class Rewrite(NamedTuple):
 
     def for_later(self) -> "Rewrite":
         """Return it as later calls repeat it: marks for a cache that this call had are stale."""
-        pieces = tuple((at, None if new is None else unmarked(new)) for at, new in self.pieces)
+        pieces = tuple((at, None if new is None else without_marks(new)) for at, new in self.pieces)
         return self._replace(pieces=pieces)
 
 
@@ -67,7 +67,7 @@ def rewrite_of(own: Sequence[Any], new: Sequence[Any], places: Sequence[int]) ->
     chain = sha256(b"%d" % (len(own) - tail))
     size = 0
     for at, message in pieces:
-        data = b"" if message is None else _bytes_of(unmarked(message))
+        data = b"" if message is None else _bytes_of(without_marks(message))
         chain.update(b"\0%d " % at + data)
         size += 120 + len(data)
     return Rewrite(len(own) - tail, pieces, chain.digest()[:_DIGEST_BYTES], size)
@@ -101,7 +101,7 @@ def beginning_of(request: Request) -> int:
     parts = [request.model, request.system, request.tools, request.thinking, more]
     data = _bytes_of(parts)
     if any(word in data for word in _MARK_WORDS):
-        data = _bytes_of([_deep_unmarked(part) for part in parts])
+        data = _bytes_of([_deeply_unmarked(part) for part in parts])
     if _NONCE_LINE in data:
         data = _NONCE.sub(b"", data)
     return int.from_bytes(sha256(data).digest()[:7]) or 1
@@ -120,7 +120,7 @@ def answer_marks(format: str, messages: Any) -> frozenset[bytes]:
     ids: set[str] = set()
     texts: list[str] = []
     for message in messages if isinstance(messages, list | tuple) else ():
-        if not isinstance(message, dict) or not found.acts(message):
+        if not isinstance(message, dict) or not found.is_agent(message):
             break
         ids.update(found.call_ids(message))
         texts += texts_in(message)
@@ -140,26 +140,10 @@ def texts_in(value: Any) -> Iterator[str]:
             yield from texts_in(value.get(name))
 
 
-def unmarked(message: Any) -> Any:
-    """Return a message without marks for a cache, at any depth where APIs take them."""
-    if isinstance(message, list):
-        return [unmarked(item) for item in message if not _is_cache_point(item)]
-    if not isinstance(message, dict):
-        return message
-    inner = {name: message[name] for name in ("content", "output") if name in message}
-    if not any(isinstance(value, list) for value in inner.values()) and _MARKS.isdisjoint(message):
-        return message
-    return {
-        name: unmarked(value) if name in inner and isinstance(value, list) else value
-        for name, value in message.items()
-        if name not in _MARKS
-    }
-
-
 def _message_bytes(message: Any) -> bytes:
     data = _bytes_of(message)
     if any(word in data for word in _MARK_WORDS):
-        message = unmarked(message)
+        message = without_marks(message)
         data = _bytes_of(message)
     content = message.get("content") if isinstance(message, dict) else None
     if type(content) is list and len(content) == 1 and isinstance(content[0], dict):
@@ -173,13 +157,9 @@ def _bytes_of(value: Any) -> bytes:
     return marshal.dumps(value, _MARSHAL)
 
 
-def _deep_unmarked(value: Any) -> Any:
+def _deeply_unmarked(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [_deep_unmarked(item) for item in value if not _is_cache_point(item)]
+        return [_deeply_unmarked(item) for item in value]
     if isinstance(value, dict):
-        return {name: _deep_unmarked(v) for name, v in value.items() if name not in _MARKS}
+        return {name: _deeply_unmarked(v) for name, v in value.items() if name not in _MARKS}
     return value
-
-
-def _is_cache_point(item: object) -> bool:
-    return isinstance(item, dict) and item.keys() == {"cachePoint"}

@@ -20,10 +20,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from agora.adapters import broken_rules, format_named, known_format, parse
-from agora.adapters.lifetimes import asked_ttl
-from agora.adapters.objects import handed_back, plain
-from agora.adapters.usage import Usage, read_usage
 from agora.bound_thinking import binds, remove_until
 from agora.compressor import Compressor, Since, later_decisions, sentence
 from agora.core.compression import Compression, Reason, in_shadow, untouched
@@ -31,6 +27,10 @@ from agora.core.request import Observations, Request
 from agora.core.schedule import Billed, EditsMode, State, advance, call_of
 from agora.core.settings import step_numbers
 from agora.core.trajectory import Step
+from agora.formats import broken_rules, format_named, known_format, parse
+from agora.formats.cache_ttl import asked_ttl
+from agora.formats.sdk_objects import to_dicts, with_sdk_objects
+from agora.formats.usage import Usage, read_usage
 from agora.reading import Reading, read_on, reading_of
 from agora.rewrite import Rewrite, answer_marks, beginning_of, digests_of, rewrite_of
 from agora.summaries import asks_for_summary
@@ -189,7 +189,7 @@ class Session:
                 thinking=thinking,
                 observations=observations,
             )
-            return handed_back(self._send(request, pinned), request, messages)
+            return with_sdk_objects(self._send(request, pinned), request, messages)
         except Exception as error:
             return self.compressor.failed(error, messages, request, format)
 
@@ -210,8 +210,8 @@ class Session:
             usage: Its usage, as the provider reported it or as `Usage`.
             note: Numbers to find again in `SentCall.note` at the next call.
         """
-        usage = usage if isinstance(usage, Usage) else read_usage(plain(usage))
-        marks = answer_marks(compression.format, plain(answer))
+        usage = usage if isinstance(usage, Usage) else read_usage(to_dicts(usage))
+        marks = answer_marks(compression.format, to_dicts(answer))
         billed = usage and Billed(usage.uncached, usage.read, usage.written, usage.output)
         with self._lock:
             call = self._calls.get(compression.digest)
@@ -267,9 +267,7 @@ class Session:
 
     # The parts of a call, for a caller that decides in another process.
 
-    def find(
-        self, request: Request, pins: frozenset[int] = frozenset(), owner: str = ""
-    ) -> Place:
+    def find(self, request: Request, pins: frozenset[int] = frozenset(), owner: str = "") -> Place:
         """Return where a request stands. Owners never share a state."""
         messages = request.messages
         if not isinstance(messages, list) or not messages:
@@ -279,7 +277,7 @@ class Session:
             since = Since(beginning=beginning_of(request))
         except ValueError:
             return Place(request, pins)
-        acts = format_named(request.format).acts
+        acts = format_named(request.format).is_agent
         with self._lock:
             parent, last, rewound = self._calls.find(
                 digests, lambda at: isinstance(messages[at], dict) and acts(messages[at])

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agora.adapters.thoughts import REMOVED, thinks
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.rent_or_buy import Edit, Sizes
+from agora.formats.thinking import REMOVED, thinks
 from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, is_bound, with_text
 from agora.integrations.wire import call, text_part, wire_of
 from harness.histories import EveryNth, History, RandomScorer

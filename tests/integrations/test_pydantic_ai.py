@@ -23,8 +23,8 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from agora.adapters.thoughts import REMOVED
 from agora.compressor import Compressor
+from agora.formats.anthropic import REMOVED
 from agora.integrations.pydantic_ai import Agora, shorten
 from tests.integrations.bound import Bound
 from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran

@@ -12,8 +12,8 @@ from strands.agent.conversation_manager import NullConversationManager
 from strands.models.openai import OpenAIModel
 from strands.tools.executors import SequentialToolExecutor
 
-from agora.adapters.thoughts import REMOVED
 from agora.compressor import Compressor
+from agora.formats.anthropic import REMOVED
 from agora.integrations.strands import compressed, shorten
 from tests.integrations.bound import Bound
 from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran
