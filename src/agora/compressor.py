@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agora.bound_thinking import binds, fail_open, remove_older, remove_until
 from agora.core.actions import Tools
 from agora.core.budget import Budget
+from agora.core.calls import Billed
 from agora.core.choose import Choices, choices_of
 from agora.core.compression import (
     Compression,
@@ -30,7 +31,6 @@ from agora.core.schedule import (
     FORGETTING,
     MAX_COST_RATIO,
     MIN_TOKENS,
-    Billed,
     Edit,
     EditsMode,
     Policy,

@@ -7,8 +7,8 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from agora.core.request import Request
-from agora.formats import find_format
 from agora.formats.cache_ttl import MARKS, without_marks
+from agora.formats.registry import find_format
 
 _MARKS = frozenset({*MARKS})
 _MARK_WORDS = tuple(mark.encode() for mark in MARKS)

@@ -18,13 +18,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from agora.bound_thinking import binds, remove_until
 from agora.compressor import Compressor, Since, later_decisions, sentence
+from agora.core.calls import Billed
 from agora.core.compression import Compression, Reason, in_shadow, untouched
 from agora.core.request import Observations, Request
-from agora.core.schedule import Billed, EditsMode, State, advance, call_of
+from agora.core.schedule import EditsMode, State, advance, call_of
 from agora.core.settings import step_numbers
 from agora.core.trajectory import Step
 from agora.formats import broken_rules, format_named, known_format, parse
@@ -114,7 +116,7 @@ class Place(NamedTuple):
     parent: bytes = b""
     """The digest of that call."""
     answers: int = 0
-    """How many messages of the agent came since."""
+    """How many answers of the model came since: messages of the agent in a row are one."""
     rewound: bool = False
     """True if it left the branch on which the edit in force was made."""
 
@@ -285,7 +287,8 @@ class Session:
         if last is None:
             return Place(request, pins, digests, since)
         new = messages[last.messages :]
-        answers = sum(isinstance(message, dict) and acts(message) for message in new)
+        agent = [isinstance(message, dict) and acts(message) for message in new]
+        answers = sum(one and not before for before, one in pairwise([False, *agent]))
         if len(digests) == last.messages and last.since is not None:
             since = last.since
         else:
@@ -308,12 +311,14 @@ class Session:
             return Made(last.account, last.rewrite, last.reading)
         return self._continued(place)
 
-    def late(self, place: Place, reason: str, detail: str = "") -> Made:
+    def late(self, place: Place, reason: Reason, detail: str = "") -> Made:
         """Return the edit in force, whatever is due: what goes out if there is no time to edit."""
-        made = self._continued(place, edits="never")
+        made = None
+        with suppress(Exception):
+            made = self._continued(place, edits="never")
         if made is not None:
-            return made._replace(account=replace(made.account, detail=detail or reason))
-        account = untouched(None, Reason.LATE, format=place.request.format, detail=detail or reason)
+            return made._replace(account=replace(made.account, detail=detail))
+        account = untouched(None, reason, format=place.request.format, detail=detail)
         last = place.last
         if last is None or last.rewrite is None:
             return Made(replace(account, state=last and last.state))
@@ -347,11 +352,11 @@ class Session:
             compression = self.compressor.compress_request(request, pins)
             shadow = self.compressor.shadow
             return in_shadow(compression, request.messages) if shadow else compression
-        made = self.known(place)
-        sent = self.settle(place, made) if made is not None else None
-        if sent is not None:
-            return sent
         try:
+            made = self.known(place)
+            sent = self.settle(place, made) if made is not None else None
+            if sent is not None:
+                return sent
             compression = self.compressor.compress_request(request, pins, place.since)
         except Exception as error:
             sent = None
@@ -476,7 +481,8 @@ class Session:
         """Return the messages of a call as they go out, with the account of them."""
         account = call.account
         assert account is not None  # noqa: S101 - a call that is made here has one
-        messages, places = request.messages, ()
+        messages = request.messages
+        places: tuple[int, ...] = ()
         if call.rewrite is not None and call.sent_key:
             messages, places = call.rewrite.of(request.messages)
         compression = replace(
@@ -572,7 +578,7 @@ class _Calls:
 
     def rows(self, most: int) -> list[list[Any]]:
         """Return the newest answered calls as rows, the oldest of them first."""
-        rows = []
+        rows: list[list[Any]] = []
         for digest, call in reversed(self._calls.items()):
             if call.answered and len(rows) < most:
                 rows.append([digest.hex(), *call.row()])

@@ -242,7 +242,7 @@ def tool_options(command: Command) -> Command:
         command(tools=tools, **given)
 
     described: Command = with_tools
-    for kind, (flag, text) in reversed(_TOOL_OPTIONS.items()):
+    for kind, (flag, text) in reversed(list(_TOOL_OPTIONS.items())):
         described = click.option(flag, kind, multiple=True, metavar="NAME", help=text)(described)
     return described
 
