@@ -95,7 +95,7 @@ def test_objects_are_compressed_as_the_dicts_they_stand_for_and_come_back_as_the
 
 @given(histories("anthropic"))
 def test_plain_messages_are_not_copied(history: History) -> None:
-    assert plain(history.messages) is history.messages
+    assert to_dicts(history.messages) is history.messages
 
 
 @pytest.mark.parametrize("value", [None, 3, "text", b"bytes", object(), Model, [object()]])
