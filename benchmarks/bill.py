@@ -218,7 +218,9 @@ def session(
             for prompt in cleared(measured, counter):
                 account.send(prompt)
         else:
-            compressor = Compressor(**{"sheet": sheet, "counter": counter, **settings} | way.settings)
+            compressor = Compressor(
+                **{"sheet": sheet, "counter": counter, **settings} | way.settings
+            )
             policy = compressor.policy()
             if way.believes:
                 policy = way.believes(policy, sheet)

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from agora.core.budget import Budget
-from agora.core.calls import Billed, Call, calls_of
+from agora.core.calls import Billed, Call, calls_of, implied
 from agora.core.prices import PriceSheet
 from agora.core.trajectory import Trajectory
 
@@ -347,8 +347,7 @@ def fold(trajectory: Trajectory, policy: Policy, *, pinned: Set[int] = frozenset
 
 def call_of(trajectory: Trajectory, policy: Policy, *, pinned: Set[int] = frozenset()) -> Call:
     """Return the newest call of a trajectory, as far as its sizes tell."""
-    steps, spoken = len(trajectory.steps), len(trajectory.utterances)
-    moments = [(max(0, steps - 1), 0), (steps, spoken)]
+    moments = implied(trajectory)[-2:]
     return calls_of(trajectory, policy.sheet, policy.k_recent, pinned=pinned, moments=moments)[-1]
 
 
