@@ -154,6 +154,8 @@ class Row:
             "median_session": savings[len(savings) // 2],
             "nothing_saved": 1 - self.gained / self.sessions,
             "edited_share": self.edited / self.sessions,
+            "missed": self.needing - self.met,
+            "break_even": (self.everything - self.dollars) / (self.dollars + self.output),
             **{key: value for key, value in asdict(self).items() if key != "savings"},
         }
 
@@ -169,6 +171,8 @@ class Session:
     calls: int
     alone: str = ""
     """Why AGORA leaves it alone."""
+    example: dict[str, Any] = field(default_factory=dict)
+    """The prompts of every call in the default way, if it has edits of both kinds."""
     rows: dict[str, Row] = field(default_factory=dict)
 
 
@@ -198,10 +202,14 @@ def session(
         everything.send(Prompt(writer.prompt(moment, ()), (), edited=False))
     whole = _dollars(everything.calls, sheet, measured)
     alone = measured.shortened or str(next(iter(broken_rules(recording.request())), ""))
-    lifetime = "1 hour" if recording.ttl == "1h" else "5 minutes"
+    groups = ["all", own.name]
+    if own.lifetimes:
+        groups.append("1 hour" if recording.ttl == "1h" else "5 minutes")
+    if len(whole) >= LONG:
+        groups.append(f"{LONG} calls or more")
     found = Session(
         id=recording.id,
-        groups=("all", lifetime, own.name, *(["60 calls or more"] * (len(whole) >= LONG))),
+        groups=tuple(groups),
         billed=sum(billed_dollars(usage, own, recording.ttl) for usage in measured.usage),
         simulated=sum(whole),
         calls=len(whole),
@@ -226,12 +234,26 @@ def session(
                 policy = way.believes(policy, sheet)
             agora = Agora(measured, compressor, policy)
             agora.send(account)
-        found.rows[name] = _row(recording.id, account.calls, whole, output, sheet, measured, agora)
+        row = _row(account.calls, whole, output, sheet, measured, agora)
+        row.worst = recording.id
+        found.rows[name] = row
+        if name == "default" and len(row.edits) > 1:
+            found.example = {
+                "id": recording.id,
+                "whole": [_prompt(call, measured) for call in everything.calls],
+                "sent": [_prompt(call, measured) for call in account.calls],
+                "edits": [at for at, call in enumerate(account.calls) if call.edited],
+                "kinds": [why for why, _ in agora.made] if agora else [],
+                "seconds": measured.at_seconds,
+            }
     return found
 
 
+def _prompt(call: CallBill, measured: Measured) -> int:
+    return round((call.uncached + call.read + call.written) * measured.unseen.scale)
+
+
 def _row(
-    id: str,
     calls: list[CallBill],
     whole: list[float],
     output: float,
@@ -253,7 +275,6 @@ def _row(
         output=output,
         worst_end=ratios[-1],
         worst_moment=max(ratios),
-        worst=id,
         sessions=1,
         edited=first < len(calls),
         gained=sum(dollars) < sum(whole) - 1e-12,
@@ -281,16 +302,19 @@ def main() -> None:
     parser.add_argument("--sheet", default="", help="prices other than those of the log's models")
     parser.add_argument("--keep", type=float, help="keep_ratio of every row")
     parser.add_argument("--guesses", action="store_true", help="rows with wrong guesses")
+    parser.add_argument("--ways", nargs="*", help="only these rows")
     parser.add_argument("--every", type=int, default=1, help="only every so many recordings")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     ways = {**WAYS, **(GUESSES if options.guesses else {}), CLEARING: Way()}
+    ways = {name: way for name, way in ways.items() if name in (options.ways or ways)}
     settings = {} if options.keep is None else {"keep_ratio": options.keep}
     left_out: list[str] = []
     groups: dict[str, dict[str, Row]] = {}
     billed = simulated = 0.0
     count = calls = 0
+    example: dict[str, Any] = {}
     alone: Counter[str] = Counter()
 
     def chosen() -> Iterator[Recording]:
@@ -307,9 +331,11 @@ def main() -> None:
         for found in pool.map(work, chosen()):
             count, calls = count + 1, calls + found.calls
             if found.alone:
-                alone["a rule" if "shortened" not in found.alone else "shortened before"] += 1
+                alone["shortened before" if "shortened" in found.alone else "breaks a rule"] += 1
             else:
                 billed, simulated = billed + found.billed, simulated + found.simulated
+            if len(found.example.get("sent", ())) > len(example.get("sent", ())):
+                example = found.example
             for group in found.groups:
                 for name, row in found.rows.items():
                     groups.setdefault(group, {}).setdefault(name, Row()).add(row)
@@ -320,8 +346,8 @@ def main() -> None:
             f = row.figures()
             print(
                 f"  {f['saved']:6.1%} {f['saved_with_output']:6.1%} {f['names'] or 1:7.1%}"
-                f" {f['names_after_an_edit'] or 1:6.1%} {row.worst_end:6.3f} {row.worst_moment:7.4f}"
-                f" {f['nothing_saved']:7.0%}   {name}  {dict(row.edits)}"
+                f" {f['names_after_an_edit'] or 1:6.1%} {row.worst_end:6.3f}"
+                f" {row.worst_moment:7.4f} {f['nothing_saved']:7.0%}   {name}  {dict(row.edits)}"
             )
     error = simulated / billed - 1 if billed else 0.0
     print(f"\n{count} recordings, {calls:,} calls; left out: {', '.join(left_out) or 'none'}")
@@ -335,13 +361,14 @@ def main() -> None:
             "left_alone": dict(alone),
             "billed": billed,
             "simulated": simulated,
+            "example": example,
             "groups": {
                 group: {name: row.figures() for name, row in rows.items()}
                 for group, rows in groups.items()
             },
         }
         options.out.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
-    bound = max(groups["all"][name].worst_moment for name in WAYS)
+    bound = max(row.worst_moment for name, row in groups["all"].items() if name in WAYS)
     if abs(error) > SUM_BAR or bound > BOUND_BAR:
         sys.exit(f"off by {error:+.1%} in sum; at most {bound:.4f} of sending everything")
 

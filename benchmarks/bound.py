@@ -203,8 +203,8 @@ def main() -> None:
             if seen.exceeded:
                 print(f"run {seed}: {seen.exceeded} calls, {seen.worst:.4f} of the ceiling")
     print(
-        f"{total.runs:,} runs, {total.calls:,} calls: {total.exceeded:,} above the ceiling, at most "
-        f"{total.worst:.4f} of it; {total.edited_runs:,} runs edited, {dict(total.edits)}, "
+        f"{total.runs:,} runs, {total.calls:,} calls: {total.exceeded:,} above the ceiling, "
+        f"at most {total.worst:.4f} of it; {total.edited_runs:,} runs edited, {dict(total.edits)}, "
         f"{total.dropped:,} edits not taken"
     )
     if options.out:
