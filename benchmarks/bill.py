@@ -227,7 +227,7 @@ def session(
                 account.send(prompt)
         else:
             compressor = Compressor(
-                **{"sheet": sheet, "counter": counter, **settings} | way.settings
+                **{"sheet": sheet, "counter": counter, **settings, **way.settings}
             )
             policy = compressor.policy()
             if way.believes:
