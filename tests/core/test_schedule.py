@@ -416,8 +416,8 @@ def test_it_is_told_how_long_an_edit_takes() -> None:
     due, _ = edits(calls, policy())[0]
     *_, state = follow(calls[: due - 3], policy())
 
-    assert why_not(state, calls[due - 4], policy()).startswith("an edit pays in about ")
-    assert why_not(State(), Call(1, 50, 0), policy()) == "an edit does not pay within 100 calls"
+    assert why_not(state, calls[due - 4], policy()).startswith("an edit is due in about ")
+    assert why_not(State(), Call(1, 50, 0), policy()) == "no edit is due within 100 calls"
 
 
 @pytest.mark.timing

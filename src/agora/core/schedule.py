@@ -13,13 +13,14 @@ There are three kinds of edit.
   price of reading what an edit would remove. The edit is due when the rent has reached its price
   and the price of forgetting. This is the ski-rental rule.
 
-The bill with edits is never more than `max_cost_ratio` times the bill without, at any call, unless
-the window forced an edit. docs/explanation/when-it-edits.md has the figures. That assumes:
+At no call the bill with edits exceeds `max_cost_ratio` times the bill without, unless the window
+forced an edit. That assumes:
 
-- A cache holds the last call's prompt until its lifetime has passed. Where `usage` says that it
-  did not, the bill so far follows `usage`, and only the call at hand is assumed.
+- A cache holds the last call's prompt for its lifetime. Where `usage` says that it did not, the
+  bill so far follows `usage`, and only the call at hand is assumed.
 - Without any edit every call would have found the cache as the edited calls found it.
 - An edit leaves at most its room, unless `Call.removes` says what it really removed.
+- A beginning that changed does not change back while its cache lives.
 - No call is repeated because of an edit. The price of forgetting stands for that.
 """
 
@@ -50,7 +51,7 @@ RETHOUGHT_SHARE = 0.1
 FORESIGHT_CALLS = 100
 """How far `why_not` looks ahead."""
 MAX_COST_RATIO = 1.05
-"""The most that the bill may be, as a ratio to never editing, wherever a conversation ends."""
+"""The most the bill may be at any call, as a ratio to never editing; `math.inf` for no limit."""
 MIN_TOKENS = 4_096
 """Smaller prompts are left alone when edits go by price."""
 FORGETTING = 1.0
@@ -105,9 +106,8 @@ class State(NamedTuple):
     scale: float = 1.0
     """The provider's tokens for one of ours, by the last usage."""
     waited: int = 0
-    """How many calls a due edit has waited for the user's next words."""
+    """How many calls a due edit has waited for the user's next words, at what cost."""
     spent: float = 0.0
-    """What that waiting cost."""
     shortfall: int = 0
     """How much less the last edit removed than its room implied."""
 
@@ -127,8 +127,7 @@ class State(NamedTuple):
 
 
 _VERSION = 1
-_SURVIVED = 0.9
-"""A call that reads less than this share of what the cache should hold has lost it."""
+_SURVIVED = 0.9  # A call that reads less of what the cache should hold has lost it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +139,6 @@ class Policy:
     budget: Budget = field(default_factory=Budget)
     k_recent: int = 2
     max_cost_ratio: float = MAX_COST_RATIO
-    """The most the bill may be, as a ratio to never editing; `math.inf` for no limit."""
     min_tokens: int = MIN_TOKENS
     forgetting: float = FORGETTING
     edits: EditsMode = "by_price"
@@ -152,10 +150,6 @@ class Policy:
     """`every_call` also where writing costs no more than reading, so that edits cost nothing."""
     silence: float = field(init=False, repr=False, compare=False)
     """Seconds after which the cache is gone."""
-    share: float = field(init=False, repr=False, compare=False)
-    """What a warm edit leaves of what it may remove: no more than read / write. Up to there an edit
-    saves on its own call what writing that share costs."""
-    window: float = field(init=False, repr=False, compare=False)
     cliff: float = field(init=False, repr=False, compare=False)
     """The largest prompt at the sheet's own prices."""
 
@@ -169,8 +163,6 @@ class Policy:
             "write": write,
             "mode": "every_call" if self.edits == "by_price" and write <= read else self.edits,
             "silence": seconds + CLOCK_MARGIN_SECONDS if is_known else math.inf,
-            "share": min(self.budget.min_ratio, read / write),
-            "window": sheet.window or math.inf,
             "cliff": sheet.cliff or math.inf,
         }.items():
             object.__setattr__(self, name, value)
@@ -190,10 +182,7 @@ class Policy:
 
 
 def advance(state: State | None, call: Call, policy: Policy) -> State:
-    """Return the state after a call; its `edit` is what the call is sent with.
-
-    `state` is that after the call before, None at the first call.
-    """
+    """Return the state after a call, from the state before it; None at the first call."""
     if state is None or call.steps < state.steps:
         state = State()
     sheet, budget, mode = policy.sheet, policy.budget, policy.mode
@@ -215,8 +204,7 @@ def advance(state: State | None, call: Call, policy: Policy) -> State:
     # What the call costs with the edit in force, and without any.
     gone = changed or (idle is not None and idle > policy.silence)
     total = prompt + tail
-    if not calls and steps:  # It began elsewhere, and may be cached.
-        before = total
+    before = total if steps and not calls else before  # It may have begun elsewhere.
     sent, held = total - removed, before - removed
     cached, kept = (0, 0) if gone else (held, opening)
     stay = policy.cost(scale, sent, cached)
@@ -224,18 +212,19 @@ def advance(state: State | None, call: Call, policy: Policy) -> State:
     calls += 1
 
     # What an edit now would leave, and how many tokens more than the last one it would remove.
+    window = (sheet.window or math.inf) / scale
     why: EditReason | None = None
     room = gain = 0.0
     free = gone and outside - removed >= FREE_TOKENS
     if mode == "every_call":
         why = "every call" if policy.edits == "every_call" or prompt >= policy.min_tokens else None
     elif mode != "never" and outside > removed:
-        least = prompt - (1 - (FREE_SHARE if free else policy.share)) * outside
-        room = (budget.keep_ratio or 0.0) * prompt + (budget.limit or 0)
-        if room < least:
-            room = least
-        if room * scale > WINDOW_SHARE * policy.window:
-            room = max(prompt - outside, WINDOW_SHARE * policy.window / scale)
+        # Up to read / write a warm edit saves on its own call what writing that share costs.
+        share = FREE_SHARE if free else min(budget.min_ratio, policy.read / policy.write)
+        least = prompt - (1 - share) * outside
+        room = max((budget.keep_ratio or 0.0) * prompt + (budget.limit or 0), least)
+        if room > WINDOW_SHARE * window:
+            room = max(prompt - outside, WINDOW_SHARE * window)
         gain = prompt - room - removed - shortfall
     if gain > 0:
         token = policy.unit * scale
@@ -245,7 +234,7 @@ def advance(state: State | None, call: Call, policy: Policy) -> State:
         rethought = RETHOUGHT_SHARE * thinking * sheet.output * scale
         offer, slack = rent + stay - rethought, policy.max_cost_ratio * (whole + full) - paid
         rent += saved
-        if (sent + pending) * scale > policy.window:
+        if sent + pending > window:
             why = "window"
         elif (
             prompt < policy.min_tokens or policy.read * gain * token < LEAST_BREAK_EVEN * next_call
@@ -290,8 +279,8 @@ def _warm(
 ) -> float:
     """Return how many tokens a warm edit has to remove to be due, 0 if it is not.
 
-    `sizes` are the prompt without the edit and what stays cached. `offer` is the rent with what
-    the call costs without the edit, and `slack` what the ceiling affords.
+    `sizes`: the prompt as it stands and what stays cached; `offer`: the rent and what the call
+    costs without the edit; `slack`: what the ceiling affords.
     """
     sent, kept = sizes
     token = policy.unit * scale
@@ -307,10 +296,7 @@ def _warm(
 
 
 def _billed(state: State, usage: Billed, policy: Policy) -> tuple[float, float, float]:
-    """Return what the last call cost, what it would have cost without edits, and the scale.
-
-    `usage` says so, and whether the call's cache had survived.
-    """
+    """Return what usage says the last call cost, what it would have without edits, the scale."""
     sheet, sent = policy.sheet, state.prompt - state.removed
     tokens = usage.uncached + usage.read + usage.written
     if tokens <= 0 or sent <= 0:
@@ -336,8 +322,7 @@ def states(
     """
     state = None
     for call in calls_of(trajectory, policy.sheet, policy.k_recent, pinned=pinned):
-        state = advance(state, call, policy)
-        yield state
+        yield (state := advance(state, call, policy))
 
 
 def fold(trajectory: Trajectory, policy: Policy, *, pinned: Set[int] = frozenset()) -> State:
@@ -353,17 +338,13 @@ def call_of(trajectory: Trajectory, policy: Policy, *, pinned: Set[int] = frozen
 
 def why_not(state: State, call: Call, policy: Policy) -> str:
     """Return in words why a call is sent without an edit, looking some calls ahead."""
-    if policy.mode != "by_price":
-        return {
-            "never": "edits are switched off",
-            "free": "the cache is not gone",
-            "every_call": f"a prompt below {policy.min_tokens:,} tokens is left alone",
-        }[policy.mode]
+    if policy.mode == "never":
+        return "edits are switched off"
     prompt, outside, steps = call.prompt + call.tail, call.outside, max(1, call.steps)
     for ahead in range(1, FORESIGHT_CALLS + 1):
         prompt += (call.prompt - call.opening) // steps
         outside += call.outside // steps
         state = advance(state, Call(steps + ahead, prompt, outside, call.opening), policy)
         if state.is_new:
-            return f"an edit pays in about {ahead} {'call' if ahead == 1 else 'calls'}"
-    return f"an edit does not pay within {FORESIGHT_CALLS} calls"
+            return f"an edit is due in about {ahead} {'call' if ahead == 1 else 'calls'}"
+    return f"no edit is due within {FORESIGHT_CALLS} calls"
