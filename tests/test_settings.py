@@ -64,9 +64,9 @@ def test_a_budget_that_cannot_be_meant_is_a_value_error(wrong: dict[str, Any]) -
 
 
 def test_a_schedule_may_be_named() -> None:
-    assert Compressor(schedule="by_price") == Compressor()
-    assert Compressor(schedule="every_call").schedule_for() == EveryCall()
-    assert Compressor(schedule="never").schedule_for("gpt-5") == Never()
+    assert Compressor(edits="by_price") == Compressor()
+    assert Compressor(edits="every_call").schedule_for() == EveryCall()
+    assert Compressor(edits="never").schedule_for("gpt-5") == Never()
 
 
 @given(

@@ -59,7 +59,7 @@ def compressor_for(asked: argparse.Namespace) -> Compressor:
     """Return a compressor for a server of one's own, where a changed prefix costs nothing extra."""
     return Compressor(
         budget=Budget(keep_ratio=asked.keep_ratio),
-        schedule="never" if asked.plain else "by_price",
+        edits="never" if asked.plain else "by_price",
         sheet=sheet_for("self-hosted"),
         min_tokens=asked.min_tokens,
     )

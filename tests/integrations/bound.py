@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from agora.adapters import validate
-from agora.adapters.thoughts import is_thinking
 from agora.compressor import Compressor
 from agora.core.trajectory import Anchor, Step
+from agora.formats import validate
+from agora.formats.thinking import is_thinking
 from harness.histories import EveryNth
 from harness.signing import Signer
 from tests.integrations.conformance import ANSWER, Case, Ran, note
@@ -182,7 +182,7 @@ class Bound:
         assert len(thoughts(server.received[-1].messages)) == self.steps
 
     def test_edited_at_every_call_no_older_thinking_goes_out(self, way: str, folder: Path) -> None:
-        compressor = Compressor(schedule="every_call")
+        compressor = Compressor(edits="every_call")
         plain, before = self.ran(way, folder, None)
         ran, after = self.ran(way, folder, compressor)
 

@@ -198,7 +198,7 @@ class Conformance:
 
     def test_where_nothing_is_elided_requests_are_as_they_were(self, folder: Path) -> None:
         plain = self._ran(self.ways[0], folder)
-        ran = self._ran(self.ways[0], folder, Compressor(schedule="never"))
+        ran = self._ran(self.ways[0], folder, Compressor(edits="never"))
 
         assert [r.body for r in ran.requests] == [r.body for r in plain.requests]
 

@@ -1,9 +1,9 @@
 """What the suites of all integrations share."""
 
 import pytest
+from agora.sent_thinking import SentThinking
 
 from agora import bound_thinking
-from agora.sent_thinking import SentThinking
 
 
 @pytest.fixture(autouse=True)

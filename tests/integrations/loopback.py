@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from agora.adapters import validate
+from agora.formats import validate
 
 Body = dict[str, Any]
 FORMATS = {"/chat/completions": "openai", "/responses": "responses", "/messages": "anthropic"}

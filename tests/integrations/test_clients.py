@@ -189,7 +189,7 @@ def test_tokens_are_counted_for_the_request_that_will_be_sent(tmp_path: Path) ->
     assert fewer.input_tokens < 0.6 * plain.input_tokens
 
 
-EAGER = Compressor(schedule="every_call", budget=Budget(limit=10), k_recent=1)
+EAGER = Compressor(edits="every_call", budget=Budget(limit=10), k_recent=1)
 
 
 def history_of(name: str = "read_file") -> list[Any]:

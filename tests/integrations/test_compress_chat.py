@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agora.adapters.thoughts import REMOVED, thinks
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.rent_or_buy import Edit, Sizes
+from agora.formats.thinking import REMOVED, thinks
 from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, is_bound, with_text
 from agora.integrations.wire import call, text_part, wire_of
 from harness.histories import EveryNth, History, RandomScorer
@@ -22,7 +22,7 @@ COMPRESSORS = st.builds(
         scorer=RandomScorer(seed),
         budget=Budget(keep_ratio=ratio),
         k_recent=recent,
-        schedule="every_call",
+        edits="every_call",
     ),
     st.sampled_from((0.0, 0.25, 0.6)),
     st.integers(0, 3),
@@ -114,7 +114,7 @@ def test_system_messages_stay_where_they_stood_though_they_go_out_beside() -> No
     for number in range(9):
         chat += step(number, f"row {number} " * 60)
 
-    compressed = compress_chat(Compressor(schedule="every_call"), chat, format="anthropic")
+    compressed = compress_chat(Compressor(edits="every_call"), chat, format="anthropic")
 
     assert compressed is not None
     assert compressed.compression.trajectory is not None
@@ -128,7 +128,7 @@ def test_thinking_of_anthropic_keeps_its_steps_in_any_dialect() -> None:
         chat += step(number, f"row {number} " * 60)
     chat[1]["thoughts"] = [thought]
 
-    compressed = compress_chat(Compressor(schedule="every_call"), chat)
+    compressed = compress_chat(Compressor(edits="every_call"), chat)
 
     assert compressed is not None
     assert [k.position for k in compressed.kept] == list(range(len(chat)))
@@ -146,7 +146,7 @@ def test_an_answer_without_calls_does_not_keep_a_conversation_from_being_compres
             answer = {"role": "assistant", "content": "Found.", "tool_calls": [], "thoughts": []}
             chat += [answer, {"role": "user", "content": "Once more."}]
 
-    compressed = compress_chat(Compressor(schedule="every_call"), chat, format=format)
+    compressed = compress_chat(Compressor(edits="every_call"), chat, format=format)
 
     assert compressed is not None
     assert chat[11] in compressed.rebuild(chat, edit)
@@ -213,7 +213,7 @@ def test_an_edit_takes_out_the_thinking_that_is_older_and_no_other(format: str) 
     chat = thinking_steps(40)
     before = copy.deepcopy(chat)
 
-    every = compress_chat(Compressor(schedule="every_call"), chat, format=format, model=BOUND)
+    every = compress_chat(Compressor(edits="every_call"), chat, format=format, model=BOUND)
     chat_again = thinking_steps(40)
     nth = compress_chat(Compressor(schedule=EveryNth(25)), chat_again, format=format, model=BOUND)
 
@@ -233,7 +233,7 @@ def test_a_message_of_nothing_but_thinking_takes_a_text() -> None:
     only = {"role": "assistant", "content": "", "tool_calls": [], "thoughts": [THOUGHT]}
     chat += [only, {"role": "user", "content": "And now?"}]
 
-    compressed = compress_chat(Compressor(schedule="every_call"), chat, model=BOUND)
+    compressed = compress_chat(Compressor(edits="every_call"), chat, model=BOUND)
 
     assert compressed is not None
     assert compressed.kept[-2] == Kept(len(chat) - 2, (REMOVED,), apart=True, thoughtless=True)
@@ -249,7 +249,7 @@ def test_a_message_of_nothing_but_thinking_takes_a_text() -> None:
 def test_a_model_that_does_not_bind_keeps_its_thinking() -> None:
     chat = thinking_steps(9)
 
-    compressed = compress_chat(Compressor(schedule="every_call"), chat, model="claude-opus-4-5")
+    compressed = compress_chat(Compressor(edits="every_call"), chat, model="claude-opus-4-5")
 
     assert compressed is not None
     assert not any(k.thoughtless for k in compressed.kept)
@@ -261,7 +261,7 @@ def test_the_rules_of_a_model_that_binds_hold_before_its_first_thought() -> None
         if "thoughts" in message:
             message["thoughts"] = []
 
-    compressed = compress_chat(Compressor(schedule="every_call"), chat, model=BOUND)
+    compressed = compress_chat(Compressor(edits="every_call"), chat, model=BOUND)
 
     assert compressed is not None
     assert compressed.compression.format == "anthropic"

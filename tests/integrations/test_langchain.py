@@ -20,8 +20,8 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
-from agora.adapters.thoughts import REMOVED
 from agora.compressor import Compressor
+from agora.formats.anthropic import REMOVED
 from agora.integrations.langchain import AgoraEdit, AgoraMiddleware, shorten
 from tests.integrations.bound import Bound
 from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran
@@ -201,7 +201,7 @@ def test_signed_thinking_is_taken_out_of_whatever_shape_it_has(shape: str) -> No
     messages += [AIMessage(**SIGNED[shape]), HumanMessage("And now?")]
     before = [message.model_dump() for message in messages]
 
-    every = Compressor(schedule="every_call")
+    every = Compressor(edits="every_call")
     shorter = shorten(every, messages, model="claude-fable-5-1")
     plain = shorten(every, messages, model="claude-opus-4-5")
 

@@ -23,8 +23,8 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from agora.adapters.thoughts import REMOVED
 from agora.compressor import Compressor
+from agora.formats.anthropic import REMOVED
 from agora.integrations.pydantic_ai import Agora, shorten
 from tests.integrations.bound import Bound
 from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran
@@ -127,7 +127,7 @@ def test_a_response_of_nothing_but_thinking_takes_a_text() -> None:
         "claude-fable-5-1", provider=AnthropicProvider(base_url="http://127.0.0.1:1", api_key="key")
     )
 
-    shorter = shorten(Compressor(schedule="every_call"), messages, model)
+    shorter = shorten(Compressor(edits="every_call"), messages, model)
 
     assert "context compressor" in str(shorter)
     assert "c2ln" not in str(shorter)

@@ -12,8 +12,8 @@ from strands.agent.conversation_manager import NullConversationManager
 from strands.models.openai import OpenAIModel
 from strands.tools.executors import SequentialToolExecutor
 
-from agora.adapters.thoughts import REMOVED
 from agora.compressor import Compressor
+from agora.formats.anthropic import REMOVED
 from agora.integrations.strands import compressed, shorten
 from tests.integrations.bound import Bound
 from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran
@@ -108,7 +108,7 @@ def test_a_message_of_nothing_but_thinking_takes_a_text(format: str) -> None:
     ]
     before = copy.deepcopy(messages)
 
-    every = Compressor(schedule="every_call")
+    every = Compressor(edits="every_call")
     shorter = shorten(every, messages, format=format, model="us.anthropic.claude-fable-5-1-v1:0")
 
     assert "context compressor" in str(shorter)

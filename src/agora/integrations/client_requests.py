@@ -3,8 +3,8 @@
 import copy
 from typing import Any
 
-from agora.adapters import read_request
 from agora.core.request import Request
+from agora.formats import read_request
 
 _FORMATS = {
     "/chat/completions": "openai",

@@ -7,13 +7,13 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from agora.adapters.rules.refusals import BINDING_RULES, names_history_rule
-from agora.adapters.thoughts import thinks
 from agora.bound_thinking import refused_thinking
 from agora.compressor import Compressor
 from agora.core.compression import Compression
 from agora.core.request import Request
 from agora.errors import SettingError
+from agora.formats.refusals import BINDING_RULES, names_history_rule
+from agora.formats.thinking import thinks
 from agora.integrations.client_requests import asks_a_model, request_in, with_messages
 from agora.integrations.compress_chat import FailOpen, logged
 from agora.savings import COUNTED, Counted

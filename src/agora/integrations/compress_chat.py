@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from agora.adapters.thoughts import is_thinking, thinks
 from agora.bound_thinking import refused_thinking
 from agora.compressor import Compressor
 from agora.core.binding import binds
 from agora.core.compression import Compression, FallbackLevel, Reason
+from agora.formats.thinking import is_thinking, thinks
 from agora.integrations.wire import Message, Wire, text_part, wire_of
 
 T = TypeVar("T")

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from agora.adapters.thoughts import REMOVED
 from agora.compressor import Compressor
 from agora.errors import MissingExtraError
+from agora.formats.anthropic import REMOVED
 from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, is_bound
 from agora.integrations.wire import Message, call, image_part, text_part, thought, tool
 

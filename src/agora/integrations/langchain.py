@@ -6,9 +6,9 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from agora.adapters.thoughts import is_thinking
 from agora.compressor import Compressor
 from agora.errors import MissingExtraError
+from agora.formats.thinking import is_thinking
 from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, is_bound, with_text
 from agora.integrations.wire import (
     ASIDE,

@@ -9,12 +9,13 @@ import asyncio
 import logging
 from typing import Any
 
-from agora.adapters import read_request
-from agora.adapters.thoughts import REMOVED, is_thinking, without_thinking
 from agora.compressor import Compressor
 from agora.core.compression import Compression
 from agora.core.request import Request
 from agora.errors import MissingExtraError
+from agora.formats import read_request
+from agora.formats.anthropic import REMOVED
+from agora.formats.thinking import is_thinking, without_thinking
 from agora.integrations.compress_chat import (
     FailOpen,
     Kept,

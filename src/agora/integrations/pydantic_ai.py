@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from agora.adapters.thoughts import REMOVED
 from agora.compressor import Compressor
 from agora.core.binding import binds
 from agora.errors import MissingExtraError
+from agora.formats.anthropic import REMOVED
 from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, is_bound, with_text
 from agora.integrations.wire import Message, call, image_part, text_part, thought, tool
 

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Sequence
 from itertools import groupby
 from typing import Any, TypeVar
 
-from agora.adapters.thoughts import REMOVED
 from agora.compressor import Compressor
 from agora.errors import MissingExtraError
+from agora.formats.anthropic import REMOVED
 from agora.integrations.compress_chat import FailOpen, Kept, compress_chat, is_bound
 from agora.integrations.wire import Message, call, image_part, redacted, text_part, thought, tool
 

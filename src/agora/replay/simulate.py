@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from agora.adapters import broken_rules
-from agora.adapters.spoken import may_act_by_text
 from agora.compressor import Compressor
 from agora.core.calls import Billed, Call, calls_of
 from agora.core.compression import Decision
@@ -23,6 +21,8 @@ from agora.core.schedule import EditReason, State, advance
 from agora.core.schedule import Policy as SchedulePolicy
 from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Trajectory
+from agora.formats import broken_rules
+from agora.formats.text_agents import may_act_by_text
 from agora.logs import Recording, Usage
 from agora.logs.moments import Moment
 from agora.replay.clearing import cleared, clears, is_triggered

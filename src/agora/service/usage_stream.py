@@ -10,7 +10,7 @@ import zlib
 from collections import deque
 from typing import Any
 
-from agora.adapters.usage import Usage, read_usage
+from agora.formats.usage import Usage, read_usage
 
 _READABLE = ("gzip", "deflate", "identity")
 """Encodings of answers in which usage can be read."""
