@@ -146,11 +146,11 @@ class Anthropic(MessageFormat):
 
     def call_ids(self, message: Message) -> list[str]:
         blocks = map(as_object, as_list(message.get("content")))
-        return [str(b["id"]) for b in blocks if b.get("type") == "tool_use" and "id" in b]
+        return [str(b["id"]) for b in blocks if b.get("type") == "tool_use" and b.get("id")]
 
     def result_ids(self, message: Message) -> list[str]:
         blocks = map(as_object, as_list(message.get("content")))
-        return [str(b["tool_use_id"]) for b in blocks if _is_result(b) and "tool_use_id" in b]
+        return [str(b["tool_use_id"]) for b in blocks if _is_result(b) and b.get("tool_use_id")]
 
     def answer(self, body: Mapping[str, Any]) -> list[Any] | None:
         content = body.get("content")

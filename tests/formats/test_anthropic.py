@@ -1,13 +1,13 @@
 from typing import Any
 
 import pytest
-from agora.formats.anthropic import Anthropic
 
 from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS, Characters
 from agora.core.trajectory import Result
 from agora.formats import validate
+from agora.formats.anthropic import Anthropic
 from agora.formats.base import Parsed
 from harness.shortened import forms
 
@@ -287,9 +287,9 @@ def test_a_block_that_is_not_known_is_counted_and_stays_with_what_the_user_says(
 def test_a_marker_stands_inside_the_last_result(content: Any, after: Any) -> None:
     message = saw(result("a", content), text("Hurry."))
 
-    assert ADAPTER.attach(message, "mark") == saw(result("a", after), text("Hurry."))
-    assert not ADAPTER.speaks(message)
-    assert ADAPTER.speaks(saw(text("Hurry.")))
+    assert ADAPTER.append_text(message, "mark") == saw(result("a", after), text("Hurry."))
+    assert not ADAPTER.is_user_text(message)
+    assert ADAPTER.is_user_text(saw(text("Hurry.")))
 
 
 def test_each_result_answers_its_own_call_and_says_whether_it_failed() -> None:
