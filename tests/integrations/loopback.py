@@ -16,6 +16,8 @@ from agora.adapters import validate
 
 Body = dict[str, Any]
 FORMATS = {"/chat/completions": "openai", "/responses": "responses", "/messages": "anthropic"}
+OUTPUT_TOKENS = 8
+"""Of every answer."""
 FIELDS = {"openai": "messages", "responses": "input", "anthropic": "messages"}
 
 
@@ -73,6 +75,9 @@ class Loopback:
     refused: list[str] = field(default_factory=list)
     url: str = ""
     """Without `/v1`."""
+    fails_at: int = 0
+    """The request that gets a server error, and every one after it; 0 for none."""
+    failed: int = 0
 
     def answer(self, path: str, body: Body) -> tuple[int, str, list[bytes]]:
         """Return status, content type and body, in pieces."""
@@ -95,6 +100,9 @@ class Loopback:
             self.refused.append(broken[0].error)
             error = {"type": "invalid_request_error", "message": broken[0].error}
             return 400, "application/json", [json.dumps({"error": error}).encode()]
+        if self.fails_at and len(self.received) >= self.fails_at:
+            self.failed += 1
+            return 500, "application/json", [b'{"error": {"message": "planted"}}']
         answer = self.script[min(len(self.received), len(self.script) - 1)]
         self.received.append(received)
         number = len(self.received)
@@ -146,13 +154,13 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 @contextmanager
-def loopback(script: Sequence[Answer]) -> Iterator[Loopback]:
+def loopback(script: Sequence[Answer], *, fails_at: int = 0) -> Iterator[Loopback]:
     """Serve on a free port of 127.0.0.1."""
-    state = Loopback(script)
+    state = Loopback(script, fails_at=fails_at)
 
     class Handler(Posted):
         def do_GET(self) -> None:
-            model = {"id": "self-hosted", "object": "model", "created": 1, "owned_by": "us"}
+            model = {"id": "gpt-4-turbo", "object": "model", "created": 1, "owned_by": "us"}
             self.say(200, "application/json", [json.dumps({"data": [model]}).encode()])
 
         def answered(self, body: Any) -> tuple[int, str, list[bytes]]:
@@ -180,7 +188,7 @@ def _chat(answer: Answer, number: int, model: str, tokens: int) -> Body:
         "created": 1,
         "model": model,
         "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-        "usage": {"prompt_tokens": tokens, "completion_tokens": 8, "total_tokens": tokens + 8},
+        "usage": {"prompt_tokens": tokens, "completion_tokens": OUTPUT_TOKENS, "total_tokens": tokens + OUTPUT_TOKENS},
     }
 
 
@@ -232,7 +240,7 @@ def _message(answer: Answer, number: int, model: str, tokens: int) -> Body:
         "content": content,
         "stop_reason": "tool_use" if answer.calls else "end_turn",
         "stop_sequence": None,
-        "usage": {"input_tokens": tokens, "output_tokens": 8},
+        "usage": {"input_tokens": tokens, "output_tokens": OUTPUT_TOKENS},
     }
 
 
@@ -265,7 +273,7 @@ def message_events(whole: Body) -> Iterator[bytes]:
             yield _event("content_block_delta", index=index, delta=delta)
         yield _event("content_block_stop", index=index)
     stop = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
-    yield _event("message_delta", delta=stop, usage={"output_tokens": 8})
+    yield _event("message_delta", delta=stop, usage={"output_tokens": OUTPUT_TOKENS})
     yield _event("message_stop")
 
 
@@ -315,9 +323,9 @@ def _response(answer: Answer, number: int, model: str, tokens: int) -> Body:
         "usage": {
             "input_tokens": tokens,
             "input_tokens_details": {"cached_tokens": 0},
-            "output_tokens": 8,
+            "output_tokens": OUTPUT_TOKENS,
             "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": tokens + 8,
+            "total_tokens": tokens + OUTPUT_TOKENS,
         },
     }
 
@@ -362,6 +370,11 @@ _EVENTS = {"openai": chat_events, "responses": _response_events, "anthropic": me
 def _sealed(thought: str, number: int) -> str:
     """Return what stands for a signature: no two answers have the same."""
     return base64.b64encode(f"{number}: {thought}".encode()).decode()
+
+
+def prompt_tokens_of(request: Received) -> int:
+    """Return the prompt tokens that the provider reports for a request."""
+    return _tokens(request.body)
 
 
 def _tokens(body: Body) -> int:
