@@ -125,6 +125,9 @@ class Conformance:
     rich: ClassVar[tuple[str, ...]] = ()
     """The ways that also take thinking and images."""
     images: ClassVar[bool] = True
+    translated: ClassVar[bool] = False
+    """Whether messages with thinking are read in another format than they are sent in: then their
+    sizes differ a little, and at the edge of the budget another step may stay."""
     picture: ClassVar[str] = PNG
     """What of the image has to arrive, if a framework rewrites it."""
     example: ClassVar[str] = ""
@@ -248,7 +251,11 @@ class Conformance:
         assert not self.images or self.picture in sent
         if not rich_way.startswith("openai/"):
             assert "I have not seen note" in sent
-        self._check_requests(plain, ran, compressor)
+        if self.translated:
+            assert [r.options for r in ran.requests] == [r.options for r in plain.requests]
+            assert sum("context compressor" in json.dumps(r.messages) for r in ran.requests) >= 3
+        else:
+            self._check_requests(plain, ran, compressor)
 
     def test_the_example_finishes_and_says_what_it_saved(self, folder: Path) -> None:
         if not self.example:

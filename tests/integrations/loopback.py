@@ -273,7 +273,7 @@ def message_events(whole: Body) -> Iterator[bytes]:
             yield _event("content_block_delta", index=index, delta=delta)
         yield _event("content_block_stop", index=index)
     stop = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
-    yield _event("message_delta", delta=stop, usage={"output_tokens": OUTPUT_TOKENS})
+    yield _event("message_delta", delta=stop, usage=whole["usage"])
     yield _event("message_stop")
 
 

@@ -14,7 +14,8 @@ from google.adk.runners import InMemoryRunner
 from google.genai import types
 
 from agora.compressor import Compressor
-from agora.integrations.google_adk import NOTE, AgoraPlugin
+import agora
+from agora.integrations.google_adk import AgoraPlugin
 from tests.integrations.bound import Bound
 from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran
 from tests.integrations.loopback import Received
@@ -70,7 +71,8 @@ class Agents:
             return answer, [e.content.model_dump(mode="json") for e in kept.events if e.content]
 
         answer, kept = asyncio.run(run())
-        return Ran(answer, kept)
+        savings = agora.savings(plugins[0]) if plugins else None
+        return Ran(answer, kept, savings=savings)
 
 
 class TestADK(Agents, Conformance):

@@ -23,6 +23,7 @@ from agents.run import CallModelData, ModelInputData
 from openai import AsyncOpenAI
 
 from agora.compressor import Compressor
+import agora
 from agora.integrations.openai_agents import AgoraFilter
 from tests.integrations.conformance import (
     ANSWER,
@@ -96,6 +97,7 @@ class TestOpenAIAgents(Conformance):
         given: Any = [{"role": "user", "content": content}]
         before = copy.deepcopy(given)
         options: Any = {"run_config": config, "max_turns": 30, "session": session}
+        options["hooks"] = filter_ if case.compressor else None
         options["run_config"].session_input_callback = lambda old, new: old + new
 
         async def watch() -> Any:
@@ -117,7 +119,8 @@ class TestOpenAIAgents(Conformance):
         else:
             result, kept = asyncio.run(watch())
         assert given == before
-        return Ran(result.final_output, kept)
+        savings = agora.savings(filter_) if case.compressor else None
+        return Ran(result.final_output, kept, savings=savings)
 
     def expected(self, before: Received, compressor: Compressor) -> Any:
         if before.format == "responses":
