@@ -1,4 +1,4 @@
-"""A strict provider on loopback: three APIs, a script of answers, every request kept.
+"""A strict provider on loopback: five APIs, a script of answers, every request kept.
 
 Standard library only, so that it runs in the environment of any framework.
 """
@@ -15,10 +15,18 @@ from typing import Any
 from agora.adapters import validate
 
 Body = dict[str, Any]
-FORMATS = {"/chat/completions": "openai", "/responses": "responses", "/messages": "anthropic"}
+FORMATS = {
+    "/chat/completions": "openai",
+    "/responses": "responses",
+    "/messages": "anthropic",
+    "/converse": "bedrock",
+    ":generateContent": "gemini",
+    ":streamGenerateContent": "gemini",
+}
 OUTPUT_TOKENS = 8
 """Of every answer."""
-FIELDS = {"openai": "messages", "responses": "input", "anthropic": "messages"}
+FIELDS = {"responses": "input", "gemini": "contents"}
+SYSTEMS = {"responses": "instructions", "gemini": "systemInstruction"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +57,28 @@ class Received:
 
     @property
     def messages(self) -> Any:
-        return self.body[FIELDS[self.format]]
+        return self.body[FIELDS.get(self.format, "messages")]
 
     @property
     def options(self) -> Body:
         """Everything but the messages."""
-        return {k: v for k, v in self.body.items() if k != FIELDS[self.format]}
+        return {k: v for k, v in self.body.items() if k != FIELDS.get(self.format, "messages")}
 
     @property
     def system(self) -> object:
-        return self.body.get("instructions" if self.format == "responses" else "system")
+        return self.body.get(SYSTEMS.get(self.format, "system"))
+
+    @property
+    def tools(self) -> object:
+        return self.body.get("toolConfig" if self.format == "bedrock" else "tools")
+
+    @property
+    def model(self) -> str:
+        """The model, which some APIs have in the path."""
+        if "model" in self.body:
+            return str(self.body["model"])
+        name = self.path.removesuffix("/converse").rpartition("/")[2]
+        return name.partition(":")[0]
 
     @property
     def thinking(self) -> bool | None:
@@ -93,7 +113,7 @@ class Loopback:
             received.messages,
             format=format,
             system=received.system,
-            tools=body.get("tools"),
+            tools=received.tools,
             thinking=received.thinking,
         )
         if broken:
@@ -106,7 +126,9 @@ class Loopback:
         answer = self.script[min(len(self.received), len(self.script) - 1)]
         self.received.append(received)
         number = len(self.received)
-        whole = _WHOLE[format](answer, number, str(body.get("model", "m")), _tokens(body))
+        whole = _WHOLE[format](answer, number, received.model, _tokens(body))
+        if "streamGenerateContent" in path:
+            return 200, "text/event-stream", [_data(whole)]
         if not body.get("stream"):
             return 200, "application/json", [json.dumps(whole).encode()]
         return 200, "text/event-stream", list(_EVENTS[format](whole))
@@ -363,7 +385,45 @@ def _response_events(whole: Body) -> Iterator[bytes]:
     yield event("response.completed", response=whole)
 
 
-_WHOLE = {"openai": _chat, "responses": _response, "anthropic": _message}
+def _converse(answer: Answer, number: int, model: str, tokens: int) -> Body:
+    content: list[Body] = [{"text": answer.text}] if answer.text else []
+    content += [
+        {"toolUse": {"toolUseId": call.id, "name": call.name, "input": call.arguments}}
+        for call in answer.calls
+    ]
+    return {
+        "output": {"message": {"role": "assistant", "content": content}},
+        "stopReason": "tool_use" if answer.calls else "end_turn",
+        "usage": {
+            "inputTokens": tokens,
+            "outputTokens": OUTPUT_TOKENS,
+            "totalTokens": tokens + OUTPUT_TOKENS,
+        },
+        "metrics": {"latencyMs": 1},
+    }
+
+
+def _generated(answer: Answer, number: int, model: str, tokens: int) -> Body:
+    parts: list[Body] = [{"text": answer.text}] if answer.text else []
+    parts += [
+        {"functionCall": {"id": call.id, "name": call.name, "args": call.arguments}}
+        for call in answer.calls
+    ]
+    usage = {"promptTokenCount": tokens, "candidatesTokenCount": OUTPUT_TOKENS}
+    return {
+        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}],
+        "usageMetadata": {**usage, "totalTokenCount": tokens + OUTPUT_TOKENS},
+        "modelVersion": model,
+    }
+
+
+_WHOLE = {
+    "openai": _chat,
+    "responses": _response,
+    "anthropic": _message,
+    "bedrock": _converse,
+    "gemini": _generated,
+}
 _EVENTS = {"openai": chat_events, "responses": _response_events, "anthropic": message_events}
 
 

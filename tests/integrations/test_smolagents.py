@@ -49,6 +49,7 @@ def plain(step: Body) -> Body:
 
 
 class TestToolCallingAgent(Conformance):
+    translated: ClassVar = "all"
     example: ClassVar = "with_smolagents.py"
     ways: ClassVar[tuple[str, ...]] = ("openai/run", "openai/stream", "openai/stream_outputs")
     rich: ClassVar[tuple[str, ...]] = ("openai/run",)

@@ -7,13 +7,14 @@ import pytest
 
 pytest.importorskip("strands", reason="Strands has an environment of its own")
 
+import boto3
+from botocore.config import Config
 from strands import Agent, tool
 from strands.agent.conversation_manager import NullConversationManager
+from strands.models import BedrockModel
 from strands.models.openai import OpenAIModel
 from strands.tools.executors import SequentialToolExecutor
 
-from agora.adapters.thoughts import REMOVED
-from agora.compressor import Compressor
 import agora
 from agora.integrations.strands import AgoraModel
 from tests.integrations.bound import Bound
@@ -21,6 +22,15 @@ from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Confo
 
 
 def model_of(case: Case) -> Any:
+    if case.endpoint == "bedrock":
+        session = boto3.Session(aws_access_key_id="k", aws_secret_access_key="k", region_name="us")
+        return BedrockModel(
+            boto_session=session,
+            endpoint_url=case.url,
+            boto_client_config=Config(retries={"total_max_attempts": 1}),
+            model_id=MODEL,
+            streaming=False,
+        )
     client = {"base_url": f"{case.url}/v1", "api_key": "key", "max_retries": 0}
     if case.endpoint == "openai":
         return OpenAIModel(client_args=client, model_id=MODEL)
@@ -81,11 +91,18 @@ class Agents:
 
 
 class TestStrands(Agents, Conformance):
+    ways: ClassVar[tuple[str, ...]] = ("bedrock/sync", "bedrock/async")
+    rich: ClassVar[tuple[str, ...]] = ("bedrock/sync",)
+
+
+class TestStrandsWithAnotherProvider(Agents, Conformance):
+    translated: ClassVar = "all"
     example: ClassVar = "with_strands.py"
-    ways: ClassVar[tuple[str, ...]] = ("openai/sync", "openai/async", "openai/stream")
+    ways: ClassVar[tuple[str, ...]] = ("openai/sync", "openai/stream")
     rich: ClassVar[tuple[str, ...]] = ("openai/sync",)
 
 
 class TestBoundThinking(Agents, Bound):
     ways: ClassVar[tuple[str, ...]] = ("sync", "stream")
+    loose: ClassVar[tuple[str, ...]] = ways
     redacts: ClassVar[bool] = False

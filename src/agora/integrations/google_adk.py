@@ -14,6 +14,7 @@ from agora.integrations.base import Shortener
 
 try:
     from google.adk.plugins.base_plugin import BasePlugin
+    from google.genai.types import Content
 except ImportError as error:
     raise MissingExtraError(__name__, "google-adk") from error
 
@@ -66,8 +67,13 @@ class AgoraPlugin(BasePlugin):
         config = request.config
         tools = [tool.model_dump(mode="json", exclude_none=True) for tool in config.tools or ()]
         system = config.system_instruction
+        # A subclass such as ModelContent has its role as a default, which is not written out.
+        contents = [
+            content if type(content) is Content else Content(role=content.role, parts=content.parts)
+            for content in request.contents
+        ]
         return self._shortener.shorten(
-            request.contents,
+            contents,
             model=request.model,
             format="gemini",
             system=system if isinstance(system, str) else None,
