@@ -19,12 +19,12 @@ from unittest import mock
 from rich.progress import track
 
 from agora import bound_thinking
-from agora.adapters import thinking as assembling
-from agora.adapters.assembly import Assembly
 from agora.compressor import Compressor
 from agora.core.compression import Compression
 from agora.core.prices import sheet_for
 from agora.core.tokens import EstimatedTokens
+from agora.formats import message_format
+from agora.formats.steps import StepBuilder
 from agora.sent_thinking import SentThinking
 from harness.bound_sessions import MODELS, drawn
 
@@ -33,11 +33,11 @@ _MARGIN = 2_000
 _COLUMNS = ("removed", "masked", "edits", "blocks")
 
 
-class _Masking(Assembly):
+class _Masking(StepBuilder):
     """Masks every step, as where thinking is not bound."""
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(**given | {"mask": True})
+        super().__init__(**given | {"keep_messages": True})
 
 
 def calls_of(body: dict[str, Any]) -> Iterator[list[Any]]:
@@ -94,7 +94,7 @@ def main() -> None:
         body = drawn(10_000 + seed)
         never, _, _ = bill(body, edits=False)
         removed, edits, blocks = bill(body, edits=True)
-        with mock.patch.object(assembling, "Assembly", _Masking):
+        with mock.patch.object(message_format, "StepBuilder", _Masking):
             masked, _, _ = bill(body, edits=True)
         row = rows.setdefault(
             body["model"], {k: [] for k in ("removed", "masked", "edits", "blocks")}

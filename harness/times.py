@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 from agora import Compressor
-from agora.adapters import format_named, make_request
 from agora.core.forms import omitted
 from agora.core.markers import Markers
 from agora.core.tokens import EstimatedTokens
+from agora.formats import format_named, make_request
 from agora.paper import PaperCompressor
 from agora.scorers.recency import RecencyScorer
 
@@ -230,7 +230,7 @@ def ratio_to_json(raw: bytes, times: int = 3) -> RatioToJson:
 
 
 def _stages(messages: list[Message]) -> object:
-    adapter = format_named("openai").adapter
+    adapter = format_named("openai")
     parsed = adapter.parse(make_request(messages, format="openai"), EstimatedTokens())
     elided = {step.number: omitted(step.number) for step in parsed.trajectory.steps[:-2]}
     return adapter.render(parsed, elided, Markers())

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import agora
 from agora import bound_thinking
-from agora.adapters.thoughts import thinks
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import FallbackLevel, Reason, Thinking
@@ -26,6 +25,7 @@ from agora.core.schedule import (
     Sizes,
 )
 from agora.errors import IllegalMessagesError
+from agora.formats.thinking import thinks
 from agora.sent_thinking import SentThinking, Verdict, mark
 from agora.testing import FailingScorer
 from harness.histories import EveryNth
@@ -175,20 +175,20 @@ def test_a_scorer_that_fails_once_costs_the_thinking_made_until_then_and_no_more
 
 
 def test_a_failure_hands_on_everything_but_thinking_that_could_be_stale() -> None:
-    class Broken:
+    class RuleViolation:
         def count(self, text: str) -> int:
             raise RuntimeError(text[:3])
 
     messages = conversation(8)
 
-    compression = Compressor(counter=Broken()).compress(messages, model=MODEL)
+    compression = Compressor(counter=RuleViolation()).compress(messages, model=MODEL)
 
     assert compression.reason is Reason.THINKING_REMOVED
     assert compression.detail.startswith("failed: RuntimeError")
     assert blocks_in(compression.messages) == []
     assert len(compression.messages) == len(messages)
     assert "8 thinking blocks taken out, nothing elided" in compression.summary()
-    strict = Compressor(counter=Broken(), strict=True)
+    strict = Compressor(counter=RuleViolation(), strict=True)
     with pytest.raises(RuntimeError):
         strict.compress(messages, model=MODEL)
 

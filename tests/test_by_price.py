@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import agora
 from agora import Budget, Compressor, PriceSheet
-from agora.adapters import FORMATS
 from agora.core.schedule import RentOrBuy, Sizes
 from agora.core.scorer import Scorer
+from agora.formats import FORMATS
 from agora.scorers.bm25 import BM25Scorer
 from agora.scorers.recency import RecencyScorer
 from harness.histories import History, RandomScorer

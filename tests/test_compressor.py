@@ -287,11 +287,11 @@ def test_what_would_break_a_rule_is_never_sent(monkeypatch: pytest.MonkeyPatch) 
     messages = history(6)
 
     def drop_last(parsed: Any, elided: Any, markers: Any) -> Any:
-        from agora.adapters.base import Rendered
+        from agora.formats.base import Rendered
 
         return Rendered(parsed.messages[:-1], ())
 
-    monkeypatch.setattr("agora.adapters.openai_chat.OpenAIChat.render", staticmethod(drop_last))
+    monkeypatch.setattr("agora.formats.openai_chat.OpenAIChat.render", staticmethod(drop_last))
 
     compression = every_call(budget=Budget(limit=0)).compress(messages)
 
@@ -372,7 +372,7 @@ def test_what_tools_said_never_stands_in_a_user_s_message() -> None:
     assert [d.kind for d in compression.decisions[:7]].count("line") == 4
 
 
-@pytest.mark.parametrize("format", sorted(agora.adapters.FORMATS))
+@pytest.mark.parametrize("format", sorted(agora.formats.FORMATS))
 def test_what_was_compressed_may_come_back_as_a_conversation_of_its_own(format: str) -> None:
     eager = every_call(budget=Budget(limit=0), k_recent=1, strict=True)
     changed = 0

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agora import Compressor, Schedule
-from agora.adapters import FORMATS
 from agora.core.prices import sheet_for
 from agora.core.schedule import Edit, EveryCall, Never, RentOrBuy, Sizes
+from agora.formats import FORMATS
 from harness.histories import EveryNth, History, RandomScorer
 from harness.histories.strategies import histories
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import agora
-from agora.adapters import FORMATS
+from agora.formats import FORMATS
 from harness.histories import History, sample
 from harness.histories.strategies import histories
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agora.adapters import FORMATS
 from agora.compressor import Compressor
+from agora.formats import FORMATS
 from harness.histories import History, sample
 from harness.histories.strategies import histories
 from harness.properties.case import SETUP_BYTES, Case

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from agora.adapters.thoughts import REMOVED
 from agora.compressor import Compressor
 from agora.core.compression import Reason
+from agora.formats.anthropic import REMOVED
 from agora.rows import compress_rows
 from harness.histories import EveryNth
 

@@ -15,7 +15,7 @@ from google.genai import types
 from pydantic import ValidationError
 
 from agora import Budget, Compression, Compressor
-from agora.adapters import recall_tool
+from agora.formats import recall_tool
 from agora.scorers.recency import RecencyScorer
 from harness.histories import History, sample
 from tests.histories_exhaustive import BEDROCK, GEMINI, GEMINI_MERGED, Spelling, histories

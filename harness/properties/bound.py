@@ -20,12 +20,12 @@ import msgspec
 
 import agora
 from agora import bound_thinking
-from agora.adapters.thoughts import is_thinking, thinks, without_thinking
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.prices import PriceSheet
 from agora.core.schedule import Schedule
 from agora.core.tokens import EstimatedTokens, TokenCounter
+from agora.formats.thinking import is_thinking, thinks, without_thinking
 from agora.scorers.recency import RecencyScorer
 from agora.sent_thinking import SentThinking
 from agora.service import Call, Edited, Service, Settings, route_of

@@ -12,11 +12,11 @@ from types import MappingProxyType
 from typing import Any
 
 import agora
-from agora.adapters import transcript
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import Compression, Reason
 from agora.core.tokens import Characters
+from agora.formats import transcript
 from agora.testing import FixedScorer
 from harness.histories import History
 from harness.histories.choices import LOOKALIKES, Choices

@@ -4,9 +4,7 @@ from collections.abc import Collection
 from importlib import import_module
 from typing import Any, TypeVar
 
-from agora import adapters
-from agora.adapters import Broken, make_request, recall_tool, validate
-from agora.adapters.objects import plain
+from agora import formats
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import Compression, Decision, FallbackLevel, Reason
@@ -17,6 +15,8 @@ from agora.core.scorer import Scorer
 from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.core.trajectory import Anchor, Step, Trajectory
 from agora.errors import AgoraError, MissingExtraError
+from agora.formats import RuleViolation, make_request, recall_tool, validate
+from agora.formats.sdk_objects import to_dicts
 from agora.savings import Savings, savings
 from agora.scorers import load_scorer
 
@@ -96,14 +96,14 @@ def parse(
         ParseError: the messages do not read as a trajectory.
     """
     request = make_request(
-        plain(messages),
+        to_dicts(messages),
         format=format,
         system=system,
-        tools=plain(tools),
+        tools=to_dicts(tools),
         thinking=thinking,
         observations=observations,
     )
-    return adapters.parse(request, counter or EstimatedTokens()).trajectory
+    return formats.parse(request, counter or EstimatedTokens()).trajectory
 
 
 _DEFAULT = Compressor()
@@ -137,7 +137,6 @@ def wrap(client: _Client, compressor: Compressor | None = None, **settings: Any)
 __all__ = [
     "AgoraError",
     "Anchor",
-    "Broken",
     "Budget",
     "Compression",
     "Compressor",
@@ -147,6 +146,7 @@ __all__ = [
     "MissingExtraError",
     "PriceSheet",
     "Reason",
+    "RuleViolation",
     "Savings",
     "Schedule",
     "Scorer",

@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from agora.adapters import Parsed, Rendered
-from agora.adapters.registry import thinking_signed
-from agora.adapters.thoughts import (
-    count_thinking,
-    first_call,
-    signatures,
-    without_thinking,
-)
 from agora.core.compression import NO_THINKING, Compression, FallbackLevel, Reason, Thinking
 from agora.core.request import Request
 from agora.core.schedule import Edit
+from agora.formats import Parsed, Rendered
+from agora.formats.thinking import (
+    count_thinking,
+    first_call,
+    signatures,
+    thinking_signed,
+    without_thinking,
+)
 from agora.sent_thinking import SentThinking, Unknown, mark
 
 _log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ def edited_at(request: Request, parsed: Parsed, edit: Edit) -> int:
     call = edit.history[-1].call if edit.history else edit.epoch
     if not call:
         return 0
-    return 1 + max(at for at, owner in enumerate(parsed.owners) if abs(owner) == call)
+    return 1 + max(at for at, owner in enumerate(parsed.step_of_message) if abs(owner) == call)
 
 
 def may_follow_an_edit(edit: Edit, k_recent: int) -> bool:

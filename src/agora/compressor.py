@@ -5,19 +5,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from agora.adapters import (
-    Parsed,
-    broken_rules,
-    format_named,
-    known_format,
-    make_request,
-    parse,
-)
-from agora.adapters.lifetimes import asked_ttl
-from agora.adapters.objects import handed_back, plain
-from agora.adapters.recall import offers_recall
-from agora.adapters.rendering import tokens_after
-from agora.adapters.spoken import ACTS_BY_TEXT, may_act_by_text
 from agora.bound_thinking import (
     edited_at,
     fail_open,
@@ -62,6 +49,19 @@ from agora.core.settings import check_settings, step_numbers, tool_names
 from agora.core.tokens import Characters, EstimatedTokens, TokenCounter
 from agora.core.trajectory import Step, Trajectory
 from agora.errors import AgoraError, IllegalMessagesError, UnknownFormatError
+from agora.formats import (
+    Parsed,
+    broken_rules,
+    format_named,
+    known_format,
+    make_request,
+    parse,
+)
+from agora.formats.cache_ttl import asked_ttl
+from agora.formats.render import tokens_after
+from agora.formats.sdk_objects import to_dicts, with_sdk_objects
+from agora.formats.text_agents import ACTS_BY_TEXT, may_act_by_text
+from agora.formats.tools import offers_recall
 from agora.paper import Atom, PaperCompressor
 from agora.scorers.recency import RecencyScorer
 
@@ -175,10 +175,10 @@ class Compressor:
         request: Request | None = None
         try:
             request = make_request(
-                plain(messages),
+                to_dicts(messages),
                 format=format,
                 system=system,
-                tools=plain(tools),
+                tools=to_dicts(tools),
                 thinking=thinking,
                 observations=observations,
                 model=model,
@@ -188,7 +188,7 @@ class Compressor:
             compression = self._compressed(request, schedule, pinned, sized)
             if self.shadow:
                 compression = in_shadow(compression, request.messages)
-            return handed_back(remove_unheld(request, compression), request, messages)
+            return with_sdk_objects(remove_unheld(request, compression), request, messages)
         except Exception as error:
             if self.strict:
                 raise
@@ -199,7 +199,7 @@ class Compressor:
             if request is None:
                 return unchanged
             unchanged = replace(unchanged, messages=request.messages)
-            return handed_back(fail_open(request, unchanged), request, messages)
+            return with_sdk_objects(fail_open(request, unchanged), request, messages)
 
     def schedule_for(self, model: str | None = None, ttl: str | None = None) -> Schedule:
         """Return the schedule for a model: by its prices, or by the setting.
@@ -366,7 +366,7 @@ class Compressor:
         trajectory = parsed.trajectory
         tag = tag_of(trajectory.task, trajectory.steps[0])
         recall = offers_recall(request.tools)
-        adapter = format_named(request.format).adapter
+        adapter = format_named(request.format)
         # Counts of parts do not add up exactly: the budget shrinks until the whole fits.
         for attempt in range(_ATTEMPTS):
             decisions = selection.decide()
@@ -405,7 +405,7 @@ class Compressor:
             detail=selection.detail,
             positions=rendered.positions,
             trajectory=trajectory,
-            owners=parsed.owners,
+            owners=parsed.step_of_message,
             spans=parsed.spans,
             observed=parsed.observed,
             thinking=thinking,
@@ -443,7 +443,7 @@ def _unchanged(request: Request, parsed: Parsed, reason: Reason, detail: str = "
         tokens_after=trajectory.tokens,
         decisions=all_kept(trajectory, reason),
         trajectory=trajectory,
-        owners=parsed.owners,
+        owners=parsed.step_of_message,
         spans=parsed.spans,
         observed=parsed.observed,
     )

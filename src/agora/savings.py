@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from agora.adapters.usage import Usage
+from agora.formats.usage import Usage
 from agora.core.compression import Compression, Reason
 from agora.core.prices import UNKNOWN, PriceSheet
 from agora.errors import SettingError

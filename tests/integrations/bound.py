@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from agora.adapters import validate
-from agora.adapters.thoughts import is_thinking
 from agora.compressor import Compressor
 from agora.core.trajectory import Anchor, Step
+from agora.formats import validate
+from agora.formats.thinking import is_thinking
 from harness.histories import EveryNth
 from harness.signing import Signer
 from tests.integrations.conformance import ANSWER, Case, Ran, note

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from agora.adapters import validate
+from agora.formats import validate
 
 Body = dict[str, Any]
 FORMATS = {
@@ -98,6 +98,8 @@ class Loopback:
     fails_at: int = 0
     """The request that gets a server error, and every one after it; 0 for none."""
     failed: int = 0
+    refuses: str = ""
+    """A text whose requests get a 400."""
 
     def answer(self, path: str, body: Body) -> tuple[int, str, list[bytes]]:
         """Return status, content type and body, in pieces."""
@@ -116,9 +118,12 @@ class Loopback:
             tools=received.tools,
             thinking=received.thinking,
         )
-        if broken:
-            self.refused.append(broken[0].error)
-            error = {"type": "invalid_request_error", "message": broken[0].error}
+        refusal = broken[0].error if broken else ""
+        if self.refuses and self.refuses in json.dumps(received.messages):
+            refusal = "planted"
+        if refusal:
+            self.refused.append(refusal)
+            error = {"type": "invalid_request_error", "message": refusal}
             return 400, "application/json", [json.dumps({"error": error}).encode()]
         if self.fails_at and len(self.received) >= self.fails_at:
             self.failed += 1
@@ -176,9 +181,11 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 @contextmanager
-def loopback(script: Sequence[Answer], *, fails_at: int = 0) -> Iterator[Loopback]:
+def loopback(
+    script: Sequence[Answer], *, fails_at: int = 0, refuses: str = ""
+) -> Iterator[Loopback]:
     """Serve on a free port of 127.0.0.1."""
-    state = Loopback(script, fails_at=fails_at)
+    state = Loopback(script, fails_at=fails_at, refuses=refuses)
 
     class Handler(Posted):
         def do_GET(self) -> None:

@@ -19,7 +19,7 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
-from agora.adapters.thoughts import REMOVED
+from agora.formats.anthropic import REMOVED
 from agora.compressor import Compressor
 import agora
 from agora.integrations.base import Shortener

@@ -23,7 +23,7 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from agora.adapters.thoughts import REMOVED
+from agora.formats.anthropic import REMOVED
 from agora.compressor import Compressor
 import agora
 from agora.integrations.base import Shortener

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agora.adapters.lifetimes import asked_ttl
 from agora.cli.options import Setup
 from agora.cli.picture import budget_of, in_short, why_unchanged
 from agora.cli.source import Source
 from agora.compressor import Compressor
 from agora.core.compression import Compression, Decision, FallbackLevel
 from agora.core.trajectory import Trajectory
+from agora.formats.cache_ttl import asked_ttl
 from agora.pages import write_page
 
 MOST_OF_A_TEXT = 20_000

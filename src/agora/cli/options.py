@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from agora.adapters import FORMATS
 from agora.cli.source import Source
 from agora.compressor import Compressor
 from agora.core.action_lines import printable
@@ -18,6 +17,7 @@ from agora.core.request import Observations
 from agora.core.schedule import CEILING, MIN_TOKENS
 from agora.core.scorer import NAMES
 from agora.errors import AgoraError, BundleError
+from agora.formats import FORMATS
 from agora.paper import PaperCompressor
 from agora.scorers.cross_encoder import CrossEncoderScorer
 from agora.scorers.load import DEFAULT, load_scorer

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from agora.adapters.usage import Usage, read_usage
+from agora.formats.usage import Usage, read_usage
 from agora.bound_thinking import refused_thinking
 from agora.compressor import Compressor
 from agora.core.compression import Compression, Reason

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from agora.adapters import read_request
-from agora.adapters.rules.refusals import BINDING_RULES, names_history_rule
-from agora.adapters.thoughts import thinks, without_thinking
-from agora.adapters.usage_stream import UsageStream
+from agora.formats import read_request
+from agora.formats.refusals import BINDING_RULES, names_history_rule
+from agora.formats.thinking import thinks, without_thinking
+from agora.formats.usage_stream import UsageStream
 from agora.core.compression import Compression, Reason
 from agora.core.request import Request
 from agora.integrations.base import Shortener

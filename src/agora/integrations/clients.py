@@ -10,7 +10,7 @@ import sys
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from agora.adapters.usage_stream import readable_encodings
+from agora.formats.usage_stream import readable_encodings
 from agora.compressor import Compressor
 from agora.errors import SettingError, nearest
 from agora.integrations.base import Shortener

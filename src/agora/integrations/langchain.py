@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from agora.adapters.thoughts import REMOVED
+from agora.formats.anthropic import REMOVED
 from agora.compressor import Compressor
 from agora.core.compression import Compression
 from agora.errors import MissingExtraError

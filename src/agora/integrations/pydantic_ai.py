@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from agora.adapters.thoughts import REMOVED
+from agora.formats.anthropic import REMOVED
 from agora.compressor import Compressor
 from agora.core.binding import binds
 from agora.core.compression import Compression
@@ -134,7 +134,8 @@ def _content(part: Any) -> Any:
 def _edit(part: Any, old: Message, new: Message) -> Any:
     if loses_thinking(old, new):
         pieces = [piece for piece in part.parts if not _is_signed(piece)]
-        return replace(part, parts=pieces or [TextPart(REMOVED)])
+        sent = any(piece.part_kind in ("text", "tool-call") for piece in pieces)
+        return replace(part, parts=pieces if sent else [*pieces, TextPart(REMOVED)])
     keeps, text = edited_text(old, new)
     if isinstance(part, ModelResponse):
         return replace(part, parts=[*part.parts, TextPart(text)])

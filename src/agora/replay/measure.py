@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from agora.adapters import parse
-from agora.adapters.recall import offers_recall
 from agora.core.prices import sheet_for
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Trajectory
 from agora.errors import AgoraError
+from agora.formats import parse
+from agora.formats.tools import offers_recall
 from agora.logs import Recording, Usage
 from agora.logs.moments import Moment, moments_of, prompt_tokens
 from agora.logs.shortened import shows_markers

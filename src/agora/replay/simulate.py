@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import accumulate
 
-from agora.adapters import broken_rules
-from agora.adapters.spoken import may_act_by_text
 from agora.compressor import Compressor
 from agora.core.compression import Decision
 from agora.core.forms import Form
@@ -16,6 +14,8 @@ from agora.core.prices import PriceSheet
 from agora.core.schedule import Change, Edit
 from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Trajectory
+from agora.formats import broken_rules
+from agora.formats.text_agents import may_act_by_text
 from agora.logs import Recording, Usage
 from agora.logs.moments import Moment
 from agora.replay.clearing import cleared, clears, is_triggered

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from agora import Budget, Compressor
-from agora.adapters.usage import Usage, read_usage
 from agora.core.prefix_cache import PrefixCache, Segment
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.tokens import EstimatedTokens
+from agora.formats.usage import Usage, read_usage
 from agora.service.money import spent
 from agora.wrapping.doctor import Finding, conversation
 
