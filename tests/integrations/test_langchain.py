@@ -106,7 +106,7 @@ class Agents:
 
 
 class TestLangChain(Agents, Conformance):
-    translated: ClassVar = "thinking"
+    translated: ClassVar[tuple[str, ...]] = ("thinking",)
     example: ClassVar = "with_langchain.py"
     ways: ClassVar[tuple[str, ...]] = (
         "openai/sync",

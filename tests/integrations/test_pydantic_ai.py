@@ -94,7 +94,7 @@ class Agents:
 
 
 class TestPydanticAI(Agents, Conformance):
-    translated: ClassVar = "thinking"
+    translated: ClassVar[tuple[str, ...]] = ("thinking", "anthropic")
     example: ClassVar = "with_pydantic_ai.py"
     ways: ClassVar[tuple[str, ...]] = (
         "openai/sync",

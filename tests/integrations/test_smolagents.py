@@ -49,7 +49,7 @@ def plain(step: Body) -> Body:
 
 
 class TestToolCallingAgent(Conformance):
-    translated: ClassVar = "all"
+    translated: ClassVar[tuple[str, ...]] = ("openai",)
     example: ClassVar = "with_smolagents.py"
     ways: ClassVar[tuple[str, ...]] = ("openai/run", "openai/stream", "openai/stream_outputs")
     rich: ClassVar[tuple[str, ...]] = ("openai/run",)
@@ -111,7 +111,7 @@ def test_an_agent_that_writes_code_is_compressed_as_well(tmp_path: Path) -> None
 
     last = json.dumps(server.received[-1].messages)
     assert answer == ANSWER
-    assert " elided" in last
+    assert "context compressor" in last
     assert "python_interpreter" in last
     assert len(server.received) == len(codes)
     assert sum(note(n).splitlines()[9] in last for n in range(1, FILES + 1)) < FILES - 3
