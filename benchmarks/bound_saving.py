@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from agora.sent_thinking import SentThinking
 from rich.progress import track
 
 from agora import bound_thinking
@@ -25,7 +26,6 @@ from agora.core.prices import sheet_for
 from agora.core.tokens import EstimatedTokens
 from agora.formats import message_format
 from agora.formats.steps import StepBuilder
-from agora.sent_thinking import SentThinking
 from harness.bound_sessions import MODELS, drawn
 
 _COUNT = EstimatedTokens()
@@ -51,7 +51,7 @@ def bill(body: dict[str, Any], *, edits: bool) -> tuple[float, int, int]:
     """Return what a session costs, in tokens at the price of input; edits; blocks taken out."""
     bound_thinking._sent = SentThinking()
     sheet = sheet_for(body["model"])
-    compressor = Compressor(schedule="by_price" if edits else "never")
+    compressor = Compressor(edits="by_price" if edits else "never")
     fixed = _COUNT.count(json.dumps([body["system"], body["tools"]]))
     cost, changes, blocks, epoch = 0.0, 0, 0, 0
     before: list[tuple[str, int]] = []
@@ -68,8 +68,8 @@ def bill(body: dict[str, Any], *, edits: bool) -> tuple[float, int, int]:
         read = sum(size for _, size in sizes[:same]) + (fixed if before else 0)
         written = sum(size for _, size in sizes[same:]) + (0 if before else fixed)
         cost += read * sheet.read + written * sheet.write
-        if found.epoch != epoch:
-            epoch, changes, blocks = found.epoch, changes + 1, found.thinking.blocks
+        if found.last_edit != epoch:
+            epoch, changes, blocks = found.last_edit, changes + 1, found.thinking.blocks
         before = sizes
     return cost, changes, blocks
 

@@ -30,7 +30,7 @@ from rich.progress import track
 
 from agora.core.prefix_cache import PrefixCache, Segment
 from agora.core.prices import PriceSheet, sheet_for, shipped_sheets
-from agora.core.schedule import MIN_TOKENS, Change, RentOrBuy, Sizes
+from agora.core.rent_or_buy import MIN_TOKENS, Change, RentOrBuy, Sizes
 
 SHEETS = (
     "gemini-3-pro",

@@ -24,7 +24,7 @@ Message = dict[str, Any]
 
 MIB = 1024 * 1024
 PRESETS: dict[str, Compressor | PaperCompressor] = {
-    "default": Compressor(schedule="every_call"),
+    "default": Compressor(edits="every_call"),
     "paper": Compressor.paper(RecencyScorer()),
 }
 _WORDS = (
@@ -217,7 +217,7 @@ class RatioToJson:
 def ratio_to_json(raw: bytes, times: int = 3) -> RatioToJson:
     """Return the cost of compressing the request in `raw`, compared with reading it."""
     messages = json.loads(raw)["messages"]
-    with_forms = Compressor(scorer=RecencyScorer(), schedule="every_call")
+    with_forms = Compressor(scorer=RecencyScorer(), edits="every_call")
     # Once, since the texts are remembered after that.
     forms = min(in_turns(1, lambda: with_forms.compress(messages, format="openai")))
     loads, stages, whole = in_turns(

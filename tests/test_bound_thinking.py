@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from agora.sent_thinking import SentThinking, Verdict, mark
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import FallbackLevel, Reason, Thinking
 from agora.core.prices import PriceSheet, sheet_for
-from agora.core.schedule import (
+from agora.core.rent_or_buy import (
     PATIENCE_CALLS,
     Change,
     Edit,
@@ -26,7 +27,6 @@ from agora.core.schedule import (
 )
 from agora.errors import IllegalMessagesError
 from agora.formats.thinking import thinks
-from agora.sent_thinking import SentThinking, Verdict, mark
 from agora.testing import FailingScorer
 from harness.histories import EveryNth
 from harness.properties import bound
@@ -110,7 +110,7 @@ def test_an_edit_takes_out_older_thinking_and_leaves_what_came_after_it() -> Non
     compression = compressor.compress(messages, model=MODEL)
 
     assert compression.changed
-    assert compression.epoch == 6
+    assert compression.last_edit == 6
     assert blocks_in(compression.messages) == ["signature 007", "signature 008"]
     assert compression.thinking.blocks == 6
     assert compression.thinking.tokens > 0
@@ -120,7 +120,7 @@ def test_an_edit_takes_out_older_thinking_and_leaves_what_came_after_it() -> Non
 
 
 def test_a_step_that_lost_its_thinking_may_be_removed_and_not_only_masked() -> None:
-    compressor = Compressor(schedule="every_call", budget=Budget(limit=0), min_tokens=0)
+    compressor = Compressor(edits="every_call", budget=Budget(limit=0), min_tokens=0)
     messages = conversation(12)
 
     bound_to_prefix = compressor.compress(messages, model=MODEL)
@@ -148,7 +148,7 @@ def test_where_nothing_is_edited_the_callers_own_object_comes_back() -> None:
 
 
 def test_the_caller_may_say_that_a_model_does_or_does_not_bind() -> None:
-    every = Compressor(schedule="every_call", budget=Budget(limit=0), min_tokens=0)
+    every = Compressor(edits="every_call", budget=Budget(limit=0), min_tokens=0)
     messages = conversation(8)
 
     free = replace(every, binds_thinking=False).compress(messages, model=MODEL)

@@ -199,7 +199,7 @@ def _compress(
         scorer=scorer or RecencyScorer(),
         budget=Budget(limit=limit),
         k_recent=k_recent,
-        schedule="every_call",
+        edits="every_call",
         # The guard would hide an illegal output behind the caller's own messages.
         strict=True,
     )

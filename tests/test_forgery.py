@@ -272,7 +272,7 @@ def _compress(door: Door, text: str) -> Compression:
         scorer=RecencyScorer(),
         budget=Budget(keep_ratio=0.6, min_ratio=0.0, unit="characters"),
         k_recent=1,
-        schedule="every_call",
+        edits="every_call",
         strict=True,
     )
     return compressor.compress(

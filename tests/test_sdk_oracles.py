@@ -64,7 +64,7 @@ def _compressions(messages: Any, **request: Any) -> Iterator[Compression]:
             scorer=RecencyScorer(),
             budget=Budget(keep_ratio=keep_ratio),
             k_recent=1,
-            schedule="every_call",
+            edits="every_call",
             strict=True,
         )
         compression = compressor.compress(messages, **request)

@@ -17,7 +17,7 @@ from harness.chats import human_chat, lost
 
 FORMATS = ("openai", "anthropic", "responses", "gemini", "bedrock")
 SMALLEST = Compressor(
-    schedule="every_call", budget=Budget(limit=1), k_recent=0, min_tokens=0, strict=True
+    edits="every_call", budget=Budget(limit=1), k_recent=0, min_tokens=0, strict=True
 )
 CHATS = 10_000
 Message = dict[str, Any]

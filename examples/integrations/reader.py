@@ -29,7 +29,7 @@ def compressor_for(asked: argparse.Namespace) -> Compressor:
     """Return a compressor that begins early, since the folder is small."""
     return Compressor(
         budget=Budget(keep_ratio=asked.keep_ratio),
-        schedule="never" if asked.plain else "by_price",
+        edits="never" if asked.plain else "by_price",
         min_tokens=asked.min_tokens,
     )
 

@@ -113,7 +113,7 @@ def check_floor(case: Case) -> None:
     outcomes = {decision.number: decision.outcome for decision in compression.decisions}
     assert list(outcomes) == list(range(1, history.steps + 1))
 
-    epoch = history.steps - history.steps % getattr(compressor.schedule, "n", 1)
+    epoch = history.steps - history.steps % setup.every
     recent = range(epoch - max(1, compressor.k_recent) + 1, epoch + 1)
     recalled = {number for by, number in history.recalls if by <= epoch}
     after = range(epoch + 1, history.steps + 1)
@@ -129,7 +129,7 @@ def check_floor(case: Case) -> None:
     assert trajectory is not None
     steps = trajectory.steps[:epoch]
     # An edit that stays as it is while more is said may not look at what is said after it.
-    edits_always = compressor.schedule == "every_call"
+    edits_always = setup.every == 1
     said = [u for u in trajectory.utterances if edits_always or u.after < epoch]
     fixed = trajectory.preamble_tokens + sum(utterance.tokens for utterance in said)
     total = fixed + sum(step.tokens for step in steps)
@@ -140,7 +140,7 @@ def check_floor(case: Case) -> None:
     # more than the budget.
     nothing = Budget(limit=0, unit=compressor.budget.unit)
     none = Compressor(**{**fields_of(compressor), "budget": nothing})
-    least_out = Setup(none, setup.pins).compress(history).messages
+    least_out = Setup(none, setup.pins, setup.every).compress(history).messages
     allowed = max(trajectory.tokens - total + budget, case.tokens_of(least_out))
     assert case.tokens_after <= allowed, "more was kept than the budget allows"
 
@@ -218,7 +218,7 @@ def check_deterministic(case: Case) -> None:
 
 def check_prefix(case: Case) -> None:
     history, setup = case.history, case.epochs
-    every: int = getattr(setup.compressor.schedule, "n")  # noqa: B009 - `EveryNth` has it
+    every = setup.every
     previous: Any = None
     previous_epoch = -1
     for call in history.calls:
@@ -286,7 +286,9 @@ def check_forgery(case: Case) -> None:
 
     # What a line says is read from the text, and takes its room from what is kept whole.
     compressor = Compressor(**fields)
-    one, other = (blind_account(Setup(compressor, setup.pins).compress(r)) for r in reported)
+    one, other = (
+        blind_account(Setup(compressor, setup.pins, setup.every).compress(r)) for r in reported
+    )
     assert one == other
 
 

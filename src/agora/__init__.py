@@ -10,7 +10,7 @@ from agora.core.budget import Budget
 from agora.core.compression import Compression, Decision, FallbackLevel, Reason
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.request import Observations
-from agora.core.schedule import MIN_TOKENS, Schedule
+from agora.core.schedule import State
 from agora.core.scorer import Scorer
 from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.core.trajectory import Anchor, Step, Trajectory
@@ -19,6 +19,7 @@ from agora.formats import RuleViolation, make_request, recall_tool, validate
 from agora.formats.sdk_objects import to_dicts
 from agora.savings import Savings, savings
 from agora.scorers import load_scorer
+from agora.session import Session
 
 __version__ = "0.3.0"
 
@@ -32,32 +33,19 @@ def compress(
     tools: object = None,
     pins: Collection[int] = (),
     observations: Observations | None = None,
-    min_tokens: int = MIN_TOKENS,
-    keep_tools: Collection[str] = (),
-    changing_tools: Collection[str] = (),
-    reading_tools: Collection[str] = (),
 ) -> Compression:
     """Return the messages to send instead, compressed with the defaults.
 
     `messages` may be in any of the six formats; the format is detected. They are
     not changed; when there is nothing to gain they are returned as they are. No
-    messages make it raise. `Compressor.compress` describes the options, and
-    `Compressor` describes `min_tokens` and the settings about tools.
+    messages make it raise. `Compressor.compress` describes the options. A `Session`
+    does more for a conversation: it knows what was sent before, and when.
 
     Raises:
-        SettingError: `min_tokens` is no size, `pins` are no numbers of steps, tools are no
-            names, or one of them is said both to change something and to read.
+        SettingError: `pins` are no numbers of steps.
         UnknownFormatError: there is no format of the name given as `format`.
     """
-    compressor = _DEFAULT
-    if min_tokens != MIN_TOKENS or keep_tools or changing_tools or reading_tools:
-        compressor = Compressor(
-            min_tokens=min_tokens,
-            keep_tools=keep_tools,
-            changing_tools=changing_tools,
-            reading_tools=reading_tools,
-        )
-    return compressor.compress(
+    return _DEFAULT.compress(
         messages,
         model=model,
         format=format,
@@ -148,8 +136,9 @@ __all__ = [
     "Reason",
     "RuleViolation",
     "Savings",
-    "Schedule",
     "Scorer",
+    "Session",
+    "State",
     "Step",
     "TokenCounter",
     "Trajectory",

@@ -147,7 +147,7 @@ class PaperCompressor:
             tokens_after=trajectory.tokens,
             decisions=all_kept(trajectory, Reason.NOTHING_TO_ELIDE),
             format=request.format,
-            epoch=len(trajectory.steps),
+            last_edit=len(trajectory.steps),
             trajectory=trajectory,
             unit="characters",
         )

@@ -8,14 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from agora.formats.usage import Usage
 from agora.core.compression import Compression, Reason
 from agora.core.prices import UNKNOWN, PriceSheet
 from agora.errors import SettingError
+from agora.formats.usage import Usage
 
 LEDGER = "agora_ledger"
 """The attribute under which clients and integrations keep their `Ledger`."""
 _MOST_CONVERSATIONS = 256
+_FIRST = 3
+"""So many messages tell a conversation: system text, task and the first answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,7 @@ class Ledger:
                 self.savings = replace(sums, unpriced=sums.unpriced + 1)
                 return
             before, after = compression.tokens_before, compression.tokens_after
-            edit = compression.epoch if compression.changed else 0
+            edit = compression.last_edit if compression.changed else 0
             sent = Sent(before, after, edit)
             if shadow:
                 sent = Sent(before, before, 0)
@@ -207,11 +209,9 @@ class Ledger:
 
 
 def _conversation(compression: Compression) -> int:
-    trajectory = compression.trajectory
-    if trajectory is None:
-        return 0
-    first = trajectory.steps[0] if trajectory.steps else None
-    return hash((trajectory.task, first and (first.action, first.observation)))
+    """Return a number for a conversation: by its task and the first answer."""
+    request = compression.request
+    return hash(repr(request.messages[:_FIRST])) if request is not None else 0
 
 
 def savings(source: Any) -> Savings:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agora.core.budget import Budget
 from agora.core.prices import PriceSheet, Tier, sheet_for, shipped_sheets
-from agora.core.schedule import (
+from agora.core.rent_or_buy import (
     FORESIGHT_STEPS,
     MARKER_TOKENS,
     Change,

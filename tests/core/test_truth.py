@@ -376,7 +376,7 @@ def test_in_messages_each_note_stands_where_its_result_stood(one: str, other: st
     notes: list[list[str]] = []
     for first, second in ((one, other), (other, one)):
         found = Compressor(
-            schedule="every_call",
+            edits="every_call",
             budget=Budget(limit=1),
             min_tokens=0,
             k_recent=0,

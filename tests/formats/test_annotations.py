@@ -154,7 +154,7 @@ def chat(tool: str) -> list[dict[str, Any]]:
 def test_annotations_come_first_then_the_users_lists_then_the_name(
     tool: str, hints: dict[str, Any], lists: dict[str, Any], gone: bool
 ) -> None:
-    compressor = Compressor(budget=Budget(limit=10), schedule="every_call", strict=True, **lists)
+    compressor = Compressor(budget=Budget(limit=10), edits="every_call", strict=True, **lists)
 
     found = compressor.compress(chat(tool), tools=declared("openai", tool, annotations=hints))
 

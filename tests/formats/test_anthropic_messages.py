@@ -1,13 +1,13 @@
 from typing import Any
 
 import pytest
-from agora.formats.anthropic import Anthropic
 
 from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS, Characters
 from agora.core.trajectory import Result
 from agora.formats import validate
+from agora.formats.anthropic import Anthropic
 from agora.formats.base import Parsed
 from harness.shortened import forms
 

@@ -2,12 +2,12 @@ import json
 from typing import Any
 
 import pytest
-from agora.formats.bedrock import Bedrock
 
 from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
 from agora.formats.base import Parsed
+from agora.formats.bedrock import Bedrock
 from harness.shortened import forms
 
 SIGNED = " by the context compressor, not by the user"

@@ -126,7 +126,7 @@ def test_a_format_from_outside_is_detected_read_and_compressed_by_the_library(
     minutes: Format,
 ) -> None:
     history = lines(20)
-    compression = Compressor(schedule="every_call", min_tokens=0).compress(history)
+    compression = Compressor(edits="every_call", min_tokens=0).compress(history)
 
     assert detect(history) == "minutes"
     assert compression.changed
@@ -175,9 +175,7 @@ def test_the_service_edits_bodies_of_a_format_from_outside(minutes: Format) -> N
 
 def test_an_adapter_alone_is_enough_to_compress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KNOWN, "minutes", Format(adapter=Minutes()))
-    compression = Compressor(schedule="every_call", min_tokens=0).compress(
-        lines(20), format="minutes"
-    )
+    compression = Compressor(edits="every_call", min_tokens=0).compress(lines(20), format="minutes")
 
     assert compression.changed
     with pytest.raises(UnknownFormatError, match="the format 'minutes' has no tools"):

@@ -1,11 +1,10 @@
 from typing import Any
 
-from agora.formats.gemini import Gemini
-
 from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
 from agora.formats.base import Parsed
+from agora.formats.gemini import Gemini
 from harness.shortened import forms
 
 SIGNED = " by the context compressor, not by the user"

@@ -3,15 +3,15 @@
 from typing import Any
 
 import pytest
-from agora.formats.request import make_request, read_request
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agora import Compressor
 from agora.core.prices import sheet_for
+from agora.core.rent_or_buy import RentOrBuy
 from agora.core.request import Request
-from agora.core.schedule import RentOrBuy
 from agora.formats.cache_ttl import asked_ttl, marks_only_the_end, written_1h
+from agora.formats.requests import make_request, read_request
 
 HOUR = {"type": "ephemeral", "ttl": "1h"}
 USUAL = {"type": "ephemeral"}

@@ -14,7 +14,7 @@ from agora.formats.sdk_objects import restored, to_dicts
 from harness.histories import History
 from harness.histories.strategies import histories
 
-EAGER = Compressor(schedule="every_call", budget=Budget(limit=0), k_recent=1, min_tokens=0)
+EAGER = Compressor(edits="every_call", budget=Budget(limit=0), k_recent=1, min_tokens=0)
 MESSAGE_FORMATS = [name for name in FORMATS if name != "transcript"]
 
 

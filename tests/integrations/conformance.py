@@ -2,7 +2,7 @@
 
 An agent reads files with a real tool; a strict provider on loopback plays the model. The same
 agent runs without the integration and with it. Each request with it must be what
-`Compressor.compress` makes of the request without it, on the wire, value for value: a hook that
+a session makes of the request without it, on the wire, value for value: a hook that
 does not fire, fires twice or edits something else fails.
 """
 
@@ -20,6 +20,7 @@ import pytest
 import agora
 from agora.compressor import Compressor
 from agora.core.prices import sheet_for
+from agora.session import Session
 from agora.testing import FailingScorer
 from tests.integrations.loopback import (
     OUTPUT_TOKENS,
@@ -239,7 +240,7 @@ class Conformance:
 
     def test_where_nothing_is_elided_requests_are_as_they_were(self, folder: Path) -> None:
         plain = self._ran(self.ways[0], folder)
-        ran = self._ran(self.ways[0], folder, Compressor(schedule="never"))
+        ran = self._ran(self.ways[0], folder, Compressor(edits="never"))
 
         assert [r.body for r in ran.requests] == [r.body for r in plain.requests]
 
@@ -308,8 +309,9 @@ class Conformance:
             assert shortest[0] < 0.7 * shortest[1]
             return
         changed = 0
+        session = compressor.session()
         for before, after in zip(plain.requests, ran.requests, strict=True):
-            expected = self.expected(before, compressor)
+            expected = self.expected(before, session)
             changed += expected != before.messages
             assert after.messages == expected
             assert after.options == before.options
@@ -318,16 +320,18 @@ class Conformance:
         calls = [_calls(request) for request in plain.requests]
         assert max(calls) == FILES, "every call has to be in the history"
 
-    def expected(self, before: Received, compressor: Compressor) -> Any:
-        """Return what the compressor makes of a request."""
-        return compressor.compress(
+    def expected(self, before: Received, session: Session) -> Any:
+        """Return what a session makes of a request."""
+        compression = session.compress(
             before.messages,
             model=before.model,
             format=before.format,
             system=before.system,
             tools=before.tools,
             thinking=before.thinking,
-        ).messages
+        )
+        session.answered(compression, usage={"input_tokens": prompt_tokens_of(before)})
+        return compression.messages
 
 
 def _served(suite: Conformance, case: Case) -> Ran:

@@ -15,14 +15,14 @@ from agora.compressor import Compressor
 from agora.core.budget import Budget
 from harness.gateway.loopback import serving
 from harness.gateway.signing_upstream import SigningUpstream
-from harness.histories import EveryNth
+from tests.integrations.bound import NOW_AND_THEN
 
 MODEL = "claude-fable-5-1"
 TOOLS: Any = [{"name": "read", "input_schema": {"type": "object"}}]
 
 
-def compressor(every: int = 5) -> Compressor:
-    return Compressor(schedule=EveryNth(every), budget=Budget(limit=600), min_tokens=0)
+def compressor() -> Compressor:
+    return Compressor(**{**NOW_AND_THEN, "budget": Budget(limit=600)})
 
 
 def answered(said: Any) -> list[dict[str, Any]]:

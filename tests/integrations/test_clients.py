@@ -193,7 +193,7 @@ def test_tokens_are_counted_for_the_request_that_will_be_sent(tmp_path: Path) ->
     assert fewer.input_tokens < 0.6 * plain.input_tokens
 
 
-EAGER = Compressor(schedule="every_call", budget=Budget(limit=10), k_recent=1)
+EAGER = Compressor(edits="every_call", budget=Budget(limit=10), k_recent=1)
 
 
 def history_of(name: str = "read_file") -> list[Any]:
@@ -317,8 +317,8 @@ def test_a_refusal_of_a_shortened_request_is_answered_by_the_whole_one(tmp_path:
 
 
 def test_a_misspelt_setting_is_answered_with_the_nearest_one(heard: Heard) -> None:
-    with pytest.raises(SettingError, match=r"shedule is no setting.*did you mean schedule"):
-        agora.wrap(heard.openai, shedule="never")
+    with pytest.raises(SettingError, match=r"edit is no setting.*did you mean edits"):
+        agora.wrap(heard.openai, edit="never")
     with pytest.raises(SettingError, match=r"client is the class openai\.OpenAI; it must be a client"):
         agora.wrap(openai.OpenAI)
 
@@ -381,19 +381,13 @@ def test_batches_are_sent_as_they_are(heard: Heard) -> None:
     assert counted["messages"] == EAGER.compress(messages, format="anthropic").messages
 
 
-def test_tools_that_are_named_are_added_to_those_of_the_compressor(heard: Heard) -> None:
+def test_settings_are_taken_by_name_besides_those_of_the_compressor(heard: Heard) -> None:
     messages = history_of("frobnicate")
-    kept = replace(EAGER, keep_tools=("other",))
-    wrap(heard.openai, kept, keep_tools=["frobnicate"]).chat.completions.create(
-        model=MODEL, messages=messages
-    )
-    wrap(heard.openai, EAGER, reading_tools=["frobnicate"]).chat.completions.create(
-        model=MODEL, messages=messages
-    )
+    for kind in ("keep", "reads"):
+        client = wrap(heard.openai, EAGER, tools={"frobnicate": kind})
+        client.chat.completions.create(model=MODEL, messages=messages)
 
-    reads = replace(EAGER, reading_tools=("frobnicate",)).compress(messages).messages
+    reads = replace(EAGER, tools={"frobnicate": "reads"}).compress(messages).messages
     assert [body["messages"] for body in heard.bodies] == [messages, reads]
-    with pytest.raises(SettingError, match="changing_tools"):
-        agora.wrap(heard.openai, changing_tools=["a"], reading_tools=["a"])
-    with pytest.raises(SettingError, match="keep_tools is 'frobnicate'"):
-        agora.wrap(heard.openai, keep_tools="frobnicate")
+    with pytest.raises(SettingError, match="tools"):
+        agora.wrap(heard.openai, tools={"a": "eats"})

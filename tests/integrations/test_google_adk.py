@@ -98,7 +98,7 @@ def test_claude_that_checks_its_thinking_gets_unchanged_requests(tmp_path: Path)
     write_notes(tmp_path)
     with signing(long_script(FILES)) as server:
         options: Any = {"endpoint": "anthropic", "call": "async", "folder": tmp_path}
-        options |= {"model": BOUND, "compressor": Compressor(schedule="every_call")}
+        options |= {"model": BOUND, "compressor": Compressor(edits="every_call")}
         ran = Agents().run(Case(url=server.url, **options))
 
     assert ran.answer == ANSWER

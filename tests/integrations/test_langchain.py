@@ -174,7 +174,7 @@ def test_signed_thinking_is_taken_out_of_whatever_shape_it_has(shape: str) -> No
     messages += [AIMessage(**SIGNED[shape]), HumanMessage("And now?")]
     before = [message.model_dump() for message in messages]
 
-    every = Compressor(schedule="every_call")
+    every = Compressor(edits="every_call")
     shorter, _ = shorten(Shortener(every), messages, model="claude-fable-5-1")
     plain, _ = shorten(Shortener(every), messages, model="claude-opus-4-5")
 

@@ -22,7 +22,7 @@ from agents.models.chatcmpl_converter import Converter
 from agents.run import CallModelData, ModelInputData
 from openai import AsyncOpenAI
 
-from agora.compressor import Compressor
+from agora.session import Session
 import agora
 from agora.integrations.openai_agents import AgoraFilter
 from tests.integrations.conformance import (
@@ -122,11 +122,11 @@ class TestOpenAIAgents(Conformance):
         savings = agora.savings(filter_) if case.compressor else None
         return Ran(result.final_output, kept, savings=savings)
 
-    def expected(self, before: Received, compressor: Compressor) -> Any:
+    def expected(self, before: Received, session: Session) -> Any:
         if before.format == "responses":
-            return super().expected(before, compressor)
+            return super().expected(before, session)
         system, *rest = before.messages
-        edited = compressor.compress(
+        edited = session.compress(
             ITEMS[key(rest)],
             model=MODEL,
             format="responses",

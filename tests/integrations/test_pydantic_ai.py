@@ -130,7 +130,7 @@ def test_a_response_of_nothing_but_thinking_takes_a_text() -> None:
     messages += [ModelResponse([thinking, said]), ModelRequest([UserPromptPart("And now?")])]
     before = copy.deepcopy(messages)
 
-    shortener = Shortener(Compressor(schedule="every_call"))
+    shortener = Shortener(Compressor(edits="every_call"))
     shorter, _ = shorten(shortener, messages, model="claude-fable-5-1")
 
     assert "context compressor" in str(shorter)

@@ -153,7 +153,7 @@ def test_thinking_of_claude_never_goes_back_so_nothing_is_refused(tmp_path: Path
             """
             return (tmp_path / name).read_text()
 
-        edited = wrap_model(model, Compressor(schedule="every_call"))
+        edited = wrap_model(model, Compressor(edits="every_call"))
         agent = ToolCallingAgent([read_file], edited, max_steps=30, verbosity_level=0)
         answer = agent.run(TASK)
 

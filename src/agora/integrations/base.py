@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from agora.formats.usage import Usage, read_usage
-from agora.bound_thinking import refused_thinking
 from agora.compressor import Compressor
 from agora.core.compression import Compression, Reason
 from agora.core.model_names import bare_name
 from agora.core.prices import UNKNOWN, PriceSheet, sheet_for, shipped_sheets
 from agora.errors import nearest
 from agora.savings import Ledger
+from agora.session import Session
 
 T = TypeVar("T")
 Message = dict[str, Any]
@@ -35,6 +35,7 @@ class Shortener:
     def __init__(self, compressor: Compressor | None = None) -> None:
         # A strict compressor raises, which would end the agent's run.
         self._compressor = replace(compressor or Compressor(), strict=False)
+        self._session = Session(self._compressor)
         self.ledger = Ledger(shadow=self._compressor.shadow)
         self._failed = False
 
@@ -52,20 +53,34 @@ class Shortener:
         """Return the compression of a call; `options` are those of `Compressor.compress`."""
         if model and self._compressor.sheet is None:
             warn_unknown(model)
-        compression = self._compressor.compress(messages, model=model, **options)
+        compression = self._session.compress(messages, model=model, **options)
         decided = compression.changed or compression.reason is Reason.SHADOW
         level = logging.INFO if decided else logging.DEBUG
         _log.log(level, "%s", compression.summary(), extra={"compression": compression})
         return compression
 
-    def answered(self, compression: Compression, usage: Any, model: str | None) -> None:
-        """Count a call that the provider answered with this usage, in any API's shape."""
-        counts = usage if isinstance(usage, Usage) else read_usage(usage)
-        self.attempt(lambda: self.ledger.add(compression, counts, self._sheet(model)), None)
+    def answered(
+        self, compression: Compression, usage: Any, model: str | None, *, answer: Any = None
+    ) -> None:
+        """Count a call that the provider answered.
 
-    def refused_thinking(self, messages: Any, compression: Compression) -> None:
-        """Note that the provider refused the thinking in a call's messages."""
-        refused_thinking(messages, compression)
+        Args:
+            compression: What was sent.
+            usage: The provider's usage, in any API's shape; None if it reported none.
+            model: The model it went to.
+            answer: The answer's body or messages, in the format of the call, if known.
+        """
+        counts = usage if isinstance(usage, Usage) else read_usage(usage)
+
+        def count() -> None:
+            self._session.answered(compression, answer=answer, usage=counts)
+            self.ledger.add(compression, counts, self._sheet(model))
+
+        self.attempt(count, None)
+
+    def refused(self, compression: Compression, *, about_thinking: bool) -> Compression | None:
+        """Return what to send once more after a refused call, None if there is nothing."""
+        return self._session.refused(compression, about_thinking=about_thinking)
 
     def _sheet(self, model: str | None) -> PriceSheet:
         return self._compressor.sheet or sheet_for(model or "")

@@ -4,14 +4,11 @@ import json
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from agora.formats import read_request
 from agora.formats.refusals import BINDING_RULES, names_history_rule
-from agora.formats.thinking import thinks, without_thinking
 from agora.formats.usage_stream import UsageStream
-from agora.core.compression import Compression, Reason
 from agora.core.request import Request
 from agora.integrations.base import Shortener
 
@@ -50,31 +47,35 @@ class ClientCall:
         self._request = request
         self._answers = answers
         """False for a request that only counts tokens."""
-        self._compression = self._shortened()
+        self._compression = shortener.shorten(
+            request.messages,
+            model=request.model,
+            format=request.format,
+            system=request.system,
+            tools=request.tools,
+            thinking=request.thinking,
+        )
 
     @property
     def body(self) -> Any:
         """The body to send instead, or None if nothing was changed."""
         compression = self._compression
-        return self._with(compression.messages) if compression.changed else None
+        changed = compression.changed
+        return self._request.with_messages(compression.messages) if changed else None
 
     def body_after_refusal(self, refusal: bytes) -> Any:
         """Return the body to send after a 400 or 422, or None if the refusal is the caller's."""
         return self._shortener.attempt(lambda: self._body_after_refusal(refusal), None)
 
     def _body_after_refusal(self, refusal: bytes) -> Any:
-        messages = self._request.messages
-        if names_history_rule(refusal) in BINDING_RULES and any(map(thinks, messages)):
-            self._shortener.refused_thinking(messages, self._compression)
-            self._compression = self._shortened()
-            _log.warning("the provider refused earlier thinking; sent again without it")
-            return self.body
-        if not self._compression.changed:
+        about_thinking = names_history_rule(refusal) in BINDING_RULES
+        again = self._shortener.refused(self._compression, about_thinking=about_thinking)
+        if again is None:
             return None
-        _log.warning("the provider refused the shortened request; sent again as it was")
-        self._compression = replace(self._compression, reason=Reason.FAILED)
-        bound = self._request.is_bound
-        return self._with(without_thinking(messages).messages if bound else messages)
+        how = "without its earlier thinking" if about_thinking else "as it was"
+        _log.warning("the provider refused the request; sent again %s", how)
+        self._compression = again
+        return self._request.with_messages(again.messages)
 
     def watch(self, response: Any) -> None:
         """Count the call by the usage in its answer, which may not have been read yet."""
@@ -86,27 +87,14 @@ class ClientCall:
         if response.is_closed:
             usage = UsageStream()
             usage.feed(response.content)
-            self._finish(usage)
+            self._finish(usage, response.json())
         else:
             usage = UsageStream(response.headers.get("content-encoding", ""))
             response.stream = _tee(response.stream, usage, self._finish)
 
-    def _finish(self, usage: UsageStream) -> None:
-        self._shortener.answered(self._compression, usage.usage(), self._request.model)
-
-    def _with(self, messages: Any) -> Any:
-        return self._request.with_messages(messages)
-
-    def _shortened(self) -> Compression:
-        request = self._request
-        return self._shortener.shorten(
-            request.messages,
-            model=request.model,
-            format=request.format,
-            system=request.system,
-            tools=request.tools,
-            thinking=request.thinking,
-        )
+    def _finish(self, usage: UsageStream, answer: Any = None) -> None:
+        counts = usage.usage()
+        self._shortener.answered(self._compression, counts, self._request.model, answer=answer)
 
 
 def library_of(value: Any) -> Any:

@@ -73,8 +73,8 @@ class AgoraMiddleware(AgentMiddleware):
     def _counted(self, response: Any, request: ModelRequest, compression: Any) -> Any:
         answers = [m for m in getattr(response, "result", ()) if isinstance(m, AIMessage)]
         if compression is not None and answers:
-            usage = answers[-1].usage_metadata
-            self._shortener.answered(compression, usage, _model(request.model))
+            usage, answer = answers[-1].usage_metadata, [_chat(answers[-1])]
+            self._shortener.answered(compression, usage, _model(request.model), answer=answer)
         return response
 
 

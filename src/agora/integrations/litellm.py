@@ -88,7 +88,8 @@ class AgoraLogger(CustomLogger):
         fields = response if isinstance(response, dict) else {}
         usage = fields.get("usage") or getattr(response, "usage", None)
         counts = usage.model_dump() if hasattr(usage, "model_dump") else usage
-        self._shortener.answered(waiting[0], counts, waiting[1])
+        answer = response.model_dump() if hasattr(response, "model_dump") else fields
+        self._shortener.answered(waiting[0], counts, waiting[1], answer=answer or None)
 
     def _shortened(self, kwargs: dict[str, Any], kind: str) -> dict[str, Any] | None:
         return self._shortener.attempt(lambda: self._edited(kwargs, kind), None)

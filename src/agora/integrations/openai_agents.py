@@ -65,7 +65,8 @@ class AgoraFilter(RunHooks[Any]):
                 "input_tokens_details": details and details.model_dump(),
                 "output_tokens": usage.output_tokens,
             }
-            self._shortener.answered(waiting[0], counts, waiting[1])
+            compression, name = waiting
+            self._shortener.answered(compression, counts, name, answer=response.output)
 
     def _compressed(self, data: CallModelData[Any], name: str | None) -> Compression:
         given = data.model_data

@@ -56,7 +56,8 @@ class Agora(AbstractCapability[Any]):
             }
             counts = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
             counts["input_tokens_details"] = details
-            self._shortener.answered(compression, counts, _model_name(request.model))
+            name, answer = _model_name(request.model), [_chat(response)]
+            self._shortener.answered(compression, counts, name, answer=answer)
         return response
 
     def _edited(self, request: Any) -> tuple[Any, Compression | None]:

@@ -61,7 +61,7 @@ def ask(
     sheet, anthropic = sheet_for(model), provider.models == "claude"
     messages = _conversation(sheet, anthropic=anthropic)
     budget = Budget(keep_ratio=_KEPT)
-    compressor = Compressor(schedule="every_call", min_tokens=0, budget=budget, sheet=sheet)
+    compressor = Compressor(edits="every_call", min_tokens=0, budget=budget, sheet=sheet)
     edited = compressor.compress(messages[:-2], model=model).messages
     prompts = {
         "whole": messages[:-4],
