@@ -224,14 +224,16 @@ class Conformance:
             endpoint, call = self.ways[0].split("/")
             case = Case(endpoint=endpoint, call=call, folder=folder, compressor=compressor)
             with loopback(script(thinking=False, last=self.last), fails_at=6) as server:
-                with pytest.raises(Exception) as caught:
+                with pytest.raises(Exception) as caught:  # noqa: PT011 - whichever it raises
                     self.run(replace(case, url=server.url))
                 errors.append((type(caught.value), server.failed > 0))
 
         assert errors[0] == errors[1]
         assert errors[0][1]
 
-    def test_where_the_scorer_fails_the_model_receives_what_the_rule_gives(self, folder: Path) -> None:
+    def test_where_the_scorer_fails_the_model_receives_what_the_rule_gives(
+        self, folder: Path
+    ) -> None:
         compressor = Compressor(scorer=FailingScorer(RuntimeError("planted")))
         plain = self._ran(self.ways[0], folder)
         ran = self._ran(self.ways[0], folder, compressor)

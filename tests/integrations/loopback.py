@@ -217,7 +217,11 @@ def _chat(answer: Answer, number: int, model: str, tokens: int) -> Body:
         "created": 1,
         "model": model,
         "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-        "usage": {"prompt_tokens": tokens, "completion_tokens": OUTPUT_TOKENS, "total_tokens": tokens + OUTPUT_TOKENS},
+        "usage": {
+            "prompt_tokens": tokens,
+            "completion_tokens": OUTPUT_TOKENS,
+            "total_tokens": tokens + OUTPUT_TOKENS,
+        },
     }
 
 

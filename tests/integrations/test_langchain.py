@@ -19,9 +19,9 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
-from agora.formats.anthropic import REMOVED
-from agora.compressor import Compressor
 import agora
+from agora.compressor import Compressor
+from agora.formats.anthropic import REMOVED
 from agora.integrations.base import Shortener
 from agora.integrations.langchain import AgoraMiddleware, shorten
 from tests.integrations.bound import Bound

@@ -22,9 +22,9 @@ from agents.models.chatcmpl_converter import Converter
 from agents.run import CallModelData, ModelInputData
 from openai import AsyncOpenAI
 
-from agora.session import Session
 import agora
 from agora.integrations.openai_agents import AgoraFilter
+from agora.session import Session
 from tests.integrations.conformance import (
     ANSWER,
     MODEL,

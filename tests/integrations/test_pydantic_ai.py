@@ -23,9 +23,9 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from agora.formats.anthropic import REMOVED
-from agora.compressor import Compressor
 import agora
+from agora.compressor import Compressor
+from agora.formats.anthropic import REMOVED
 from agora.integrations.base import Shortener
 from agora.integrations.pydantic_ai import Agora, shorten
 from tests.integrations.bound import Bound

@@ -1,4 +1,3 @@
-import ast
 import base64
 import io
 import json
@@ -13,8 +12,8 @@ pytest.importorskip("smolagents", reason="smolagents has an environment of its o
 from PIL import Image
 from smolagents import CodeAgent, OpenAIServerModel, ToolCallingAgent, tool
 
-from agora.compressor import Compressor
 import agora
+from agora.compressor import Compressor
 from agora.integrations.smolagents import wrap_model
 from tests.integrations.bound import MODEL as BOUND
 from tests.integrations.bound import long_script, signing, thoughts
@@ -31,7 +30,7 @@ from tests.integrations.conformance import (
     script,
     write_notes,
 )
-from tests.integrations.loopback import Answer, Call, Received, loopback
+from tests.integrations.loopback import Answer, Call, loopback
 
 Body = dict[str, Any]
 

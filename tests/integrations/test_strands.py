@@ -23,7 +23,7 @@ from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Confo
 
 def model_of(case: Case) -> Any:
     if case.endpoint == "bedrock":
-        session = boto3.Session(aws_access_key_id="k", aws_secret_access_key="k", region_name="us")
+        session = boto3.Session("k", "k", region_name="us")
         return BedrockModel(
             boto_session=session,
             endpoint_url=case.url,

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from agora.formats.usage import Usage, read_usage
 from agora.compressor import Compressor
 from agora.core.compression import Compression, Reason
 from agora.core.model_names import bare_name
 from agora.core.prices import UNKNOWN, PriceSheet, sheet_for, shipped_sheets
 from agora.errors import nearest
+from agora.formats.usage import Usage, read_usage
 from agora.savings import Ledger
 from agora.session import Session
 

@@ -6,10 +6,10 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
+from agora.core.request import Request
 from agora.formats import read_request
 from agora.formats.refusals import BINDING_RULES, names_history_rule
 from agora.formats.usage_stream import UsageStream
-from agora.core.request import Request
 from agora.integrations.base import Shortener
 
 REFUSALS = (400, 422)

@@ -10,9 +10,9 @@ import sys
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from agora.formats.usage_stream import readable_encodings
 from agora.compressor import Compressor
 from agora.errors import SettingError, nearest
+from agora.formats.usage_stream import readable_encodings
 from agora.integrations.base import Shortener
 from agora.integrations.client_calls import REFUSALS, ClientCall, client_call, library_of
 from agora.savings import LEDGER

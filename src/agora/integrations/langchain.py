@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from agora.formats.anthropic import REMOVED
 from agora.compressor import Compressor
 from agora.core.compression import Compression
 from agora.errors import MissingExtraError
+from agora.formats.anthropic import REMOVED
 from agora.integrations.base import (
     Message,
     Shortener,

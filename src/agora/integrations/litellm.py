@@ -10,10 +10,10 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
-from agora.formats import read_request
 from agora.compressor import Compressor
 from agora.core.compression import Compression
 from agora.errors import MissingExtraError
+from agora.formats import read_request
 from agora.integrations.base import Shortener
 
 try:

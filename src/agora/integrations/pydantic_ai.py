@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from agora.formats.anthropic import REMOVED
 from agora.compressor import Compressor
 from agora.core.binding import binds
 from agora.core.compression import Compression
 from agora.errors import MissingExtraError
+from agora.formats.anthropic import REMOVED
 from agora.integrations.base import (
     Message,
     Shortener,
