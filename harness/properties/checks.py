@@ -12,11 +12,14 @@ from types import MappingProxyType
 from typing import Any
 
 import agora
+from agora import PriceSheet, Session
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import Compression, Reason
+from agora.core.schedule import call_of
 from agora.core.tokens import Characters
 from agora.formats import transcript
+from agora.formats.cache_ttl import without_marks
 from agora.testing import FixedScorer
 from harness.histories import History
 from harness.histories.choices import LOOKALIKES, Choices
@@ -30,13 +33,13 @@ from harness.properties.markers import (
 )
 
 
-def broken(history: History, messages: Any) -> tuple[set[str], set[str]]:
+def broken(history: History, messages: Any, before: Any = None) -> tuple[set[str], set[str]]:
     """Return the rules that messages break: those every model enforces, and the others."""
     rules = agora.validate(
         messages,
         format=history.format,
         strict=True,
-        before=history.messages,
+        before=history.messages if before is None else before,
         **history.options,
     )
     return {rule.code for rule in rules if not rule.strict}, {r.code for r in rules if r.strict}
@@ -298,6 +301,59 @@ def blind_account(compression: Compression) -> list[object]:
     return [compression.tokens_before, *steps]
 
 
+# 9 — sessions
+
+_PRICES = (
+    PriceSheet(name="drawn", input=1.0, read=0.5, write=1.0, output=1.0),
+    PriceSheet(name="drawn", input=1.0, read=0.1, write=1.25, output=1.0, ttl_seconds=300),
+    PriceSheet(name="drawn", input=1.0, read=0.9, write=1.0, output=1.0, window=1_500),
+)
+
+
+def check_session(case: Case) -> None:
+    history, setup = case.history, case.setup
+    choices = Choices(history.recipe.tape)
+    settings = {
+        "edits": choices.pick(("by_price", "by_price", "every_call", "free")),
+        "sheet": choices.pick(_PRICES),
+        "forgetting": choices.pick((0.0, 1.0)),
+        "min_tokens": 0,
+    }
+    compressor = Compressor(**{**fields_of(setup.compressor), **settings})
+    now = 0.0
+    session = Session(compressor, clock=lambda: now)
+    request = {"pins": setup.pins, **history.request}
+    previous: Any = None
+    previous_edit: Any = None
+    for call in history.calls:
+        messages = history.upto(call)
+        compression = session.compress(messages, **request)
+        illegal, _ = broken(history, compression.messages, messages)
+        assert not illegal, f"rules were broken: {illegal}"
+        now += 5
+        again = session.compress(clone(messages), **request)
+        assert again.messages == compression.messages, "the same call was sent as other bytes"
+        state = compression.state
+        assert state is not None
+        whole = agora.parse(
+            messages,
+            format=history.format,
+            observations=history.observations,
+            counter=compressor.counting,
+            **history.options,
+        )
+        newest = call_of(whole, compressor.policy())
+        assert state.prompt == newest.prompt + newest.tail, "the conversation was not read whole"
+        assert (state.steps, compression.tokens_before) == (len(whole.steps), whole.tokens)
+        if previous is not None and not state.is_new and state.edit == previous_edit:
+            begins = without_marks(compression.messages[: len(previous)])
+            assert begins == without_marks(previous), "the prompt began otherwise"
+        previous, previous_edit = compression.messages, state.edit
+        following = history.messages[len(messages) :] if isinstance(messages, list) else []
+        session.answered(compression, answer=following[:1])
+        now += choices.pick((5, 5, 5, 1_000))
+
+
 PROPERTIES: Mapping[str, Callable[[Case], None]] = MappingProxyType(
     {
         "1 legal stays legal": check_legal,
@@ -308,6 +364,7 @@ PROPERTIES: Mapping[str, Callable[[Case], None]] = MappingProxyType(
         "5 the prefix": check_prefix,
         "6 never more": check_never_more,
         "8 forgery": check_forgery,
+        "9 sessions": check_session,
     }
 )
 """The checks by name, numbered as the properties are."""

@@ -258,9 +258,10 @@ class Session:
     def load(self, rows: Iterable[Sequence[Any]]) -> None:
         """Continue from the rows of another process; one that cannot be read is left out."""
         with self._lock:
-            for digest, *row in rows:
+            for row in rows:
                 with suppress(ValueError, TypeError):
-                    self._calls.put(bytes.fromhex(digest), SentCall.of_row(row))
+                    digest, *numbers = row
+                    self._calls.put(bytes.fromhex(digest), SentCall.of_row(numbers))
 
     @property
     def used_bytes(self) -> int:
@@ -293,7 +294,9 @@ class Session:
             since = last.since
         else:
             idle = None
-            if last.ended is not None and last.answer & answer_marks(request.format, new):
+            # Of several answers since, others were received by another process.
+            received = answers == 1 and last.answer & answer_marks(request.format, new)
+            if last.ended is not None and received:
                 idle = self._clock() - last.ended
             older = last.older if answers <= 1 and not rewound else None
             since = since._replace(
@@ -403,7 +406,8 @@ class Session:
         if state.is_new:
             return None
         account, tokens = last.account, reading.trajectory.tokens
-        reason = account.reason if last.rewrite else Reason.NOT_WORTH_IT_YET
+        unedited = Reason.REFUSED_BEFORE if last.held else Reason.NOT_WORTH_IT_YET
+        reason = account.reason if last.rewrite else unedited
         fresh = reading.trajectory.steps[len(account.decisions) :]
         why = "after the edit" if last.rewrite else str(reason)
         account = replace(
