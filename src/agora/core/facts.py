@@ -378,7 +378,7 @@ def name_weight(name: str) -> float:
     if "/" in name or "\\" in name:
         return 1.0
     if not name.isalpha() or _CAMEL.search(name):
-        return 0.5 if "@" in name else 0.7
+        return 0.5 if name.islower() else 0.7
     return 0.6 if name.isupper() else 0.2 if name.islower() else 0.3
 
 
@@ -465,11 +465,11 @@ def chosen_facts(
 
     Facts whose name is in `known`, or in `said` on the same line, are left out. Of a record with a
     word in `topics`, one that the user mentioned, the fact of the greatest weight counts twice. A
-    fact comes with the one that identifies its record.
+    number, a date or a word comes with the fact that identifies its record.
 
     >>> cards = facts_in('[{"id": "card_6276", "balance": 113}, {"id": "card_7480", "balance": 6}]')
     >>> chosen_facts(cards, frozenset(), frozenset(), [2, 4])
-    ['id=card_6276,card_7480; +2', 'id=card_6276 balance=113; id=card_7480 balance=6']
+    ['id=card_6276,card_7480', 'id=card_6276 balance=113; id=card_7480 balance=6']
     """
     new: dict[str, int] = {}
     for at, fact in enumerate(facts):
@@ -495,12 +495,12 @@ def chosen_facts(
         for at in order:
             if len(chosen) == limit:
                 break
-            wanted = {at, identities.get(facts[at].record, at)} - chosen
+            wanted = {at} - chosen
+            if facts[at].weight < 1:
+                wanted |= {identities.get(facts[at].record, at)} - chosen
             if len(chosen) + len(wanted) <= limit:
                 chosen |= wanted
-        text = "; ".join(_groups([facts[at] for at in sorted(chosen)]))
-        left = len(order) - len(chosen & set(order))
-        texts.append(f"{text}; +{left}" if left and text else text)
+        texts.append("; ".join(_groups([facts[at] for at in sorted(chosen)])))
     return texts
 
 
