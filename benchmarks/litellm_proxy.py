@@ -3,7 +3,7 @@
     AGORA_LITELLM=/path/to/litellm python -m benchmarks.litellm_proxy --calls 200
 
 The proxy has requirements of its own, so it runs from an environment of its own. Both ways of
-docs/integrations/litellm.md are tried, with the lines that stand there: the guardrail that asks
+docs/how-to/litellm.md are tried, with the lines that stand there: the guardrail that asks
 `agora proxy`, and the callback. Agents of made-up conversations call the proxy with OpenAI's
 client, streamed and not. What its upstream gets has to be what the library makes of the
 conversation; with the guardrail, of the rows that the proxy hands out.
@@ -39,7 +39,7 @@ from harness.gateway.strict_upstream import StrictUpstream
 from tests.proxy.running import proxy as agora_proxy
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs/integrations/litellm.md"
+PAGE = ROOT / "docs/how-to/litellm.md"
 MODEL, KEY = "gpt-4o", "sk-proxy-test"
 START_SECONDS = 600.0
 

@@ -17,7 +17,6 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "build" / "site"
-_LONG = ("results/",)
 _FORWARD = """<!doctype html>
 <meta charset="utf-8">
 <title>AGORA</title>
