@@ -46,13 +46,13 @@ def product_page() -> str:
     """Return the reference of the product's commands."""
     names = [name for name in sorted(WORDS) if name not in LAB_COMMANDS]
     intro = "Every command prints its help with `--help`."
-    lab = "`lab`, `label`, `scorer` and `train` come with the lab: `pip install . ./lab`."
+    lab = "`lab`, `label`, `scorer` and `train` come with the distribution `agora-lab`."
     return _document("Commands", f"{intro} {lab}", names, _FOR_PROGRAMS)
 
 
 def lab_page() -> str:
     """Return the reference of the lab's commands, which have to be installed."""
-    intro = "The commands that `pip install . ./lab` adds to `agora`."
+    intro = "The commands that `agora-lab` adds to `agora`."
     made = "*Generated from the commands by `docs/make_cli.py`.*"
     return _document("Commands of the lab", intro, LAB_COMMANDS, made)
 
