@@ -20,7 +20,7 @@ from agora.errors import AgoraError, MissingExtraError
 from agora.savings import Saved, saved
 from agora.scorers import load_scorer
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 
 def compress(
