@@ -2,8 +2,8 @@
 
 The method is a design-based confidence sequence (Ham, Bojinov, Lindon and Tingley, 2022) with the
 normal mixture boundary of Robbins (1970). Conversations come one after the other, and a fair coin
-(the hash) decides the arm of each. Under a hypothetical effect, the figure that a conversation would
-have had without AGORA is known up to that coin. So the sign of
+(the hash) decides the arm of each. Under a hypothetical effect, the figure that a conversation
+would have had without AGORA is known up to that coin. So the sign of
 
     x = ±(that figure − the mean of untreated figures so far)
 
