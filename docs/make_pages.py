@@ -149,7 +149,67 @@ def experiment_errors() -> str:
     return percent(worst, 1)
 
 
+WAYS = {
+    "default": "**AGORA**",
+    "free only": "AGORA, only edits that cost nothing",
+    "the provider's own clearing": "Anthropic's context editing, documented defaults",
+}
+
+
+def bill_table(path: str, groups: Sequence[str]) -> str:
+    """Return the bill of recorded sessions by group and way, from `python -m benchmarks.bill`."""
+    body = []
+    for group in groups:
+        ways = results(path)["groups"].get(group, {})
+        for way, title in WAYS.items():
+            if way not in ways:
+                continue
+            row = ways[way]
+            left = row["everything"] - row["dollars"]
+            extra = left / (row["dollars"] + row["output"])
+            body.append(
+                [
+                    f"{group} ({row['sessions']} sessions, ${row['everything']:,.0f})",
+                    title,
+                    percent(-row["saved"], 1),
+                    percent(-row["saved_with_output"], 1),
+                    f"+{percent(extra)}",
+                    percent(row["names"], 1),
+                    percent(row["names_after_an_edit"], 1) if row["names_after_an_edit"] else "–",
+                    percent(row["nothing_saved"]),
+                    f"{row['worst_moment']:.3f}",
+                ]
+            )
+    head = [
+        *("", "", "input bill", "whole bill", "break-even, calls", "names found"),
+        *("after an edit", "sessions that gain nothing", "worst moment"),
+    ]
+    return table(head, body)
+
+
+def bill_claude_code() -> str:
+    """Return the bill of the Claude Code sessions: all, by lifetime of the cache, by model."""
+    path = "benchmarks/results/bill-claude-code.json"
+    return bill_table(path, list(results(path)["groups"]))
+
+
+def bill_gemini() -> str:
+    """Return the bill of the 500 coding runs, at the prices they were billed at and at others."""
+    files = sorted((ROOT / "benchmarks/results").glob("bill-gemini*.json"))
+    tables = []
+    for path in files:
+        model = path.stem.removeprefix("bill-gemini").removeprefix("-") or "gemini-3-pro"
+        tables.append(
+            bill_table(f"benchmarks/results/{path.name}", ["all"]).replace(
+                "| all (", f"| {model} ("
+            )
+        )
+    return tables[0] + "".join("".join(one.splitlines(keepends=True)[3:]) for one in tables[1:])
+
+
 FIGURES: dict[str, Callable[[], str]] = {
+    "bill-claude-code": bill_claude_code,
+    "bill-gemini": bill_gemini,
     "bound-saving": bound_saving,
     "bound-agents": bound_agents,
     "judge": judge,
@@ -305,7 +365,71 @@ def _largest(removed: Sequence[Block], colors: Colors, y: float) -> Iterator[str
         yield text(414, y + 66 + 44 * n, f"-> {cut(facts, 58)}", 11, "mono quiet")
 
 
-PICTURES: dict[str, Callable[[Colors], str]] = {"prompt": prompt_picture}
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """A group of recorded sessions: dollars of everything, of AGORA and of the answers."""
+
+    model: str
+    sessions: int
+    everything: float
+    agora: float
+    output: float
+
+    @property
+    def saved(self) -> float:
+        """The share of the input bill that is saved."""
+        return 1 - self.agora / self.everything
+
+    @property
+    def break_even(self) -> float:
+        """The share of extra calls, each as dear as the mean one, that uses the saving up."""
+        return (self.everything - self.agora) / (self.agora + self.output)
+
+
+def bills() -> list[Bill]:
+    """Return the recorded sessions by model, from the files of `python -m benchmarks.bill`."""
+    groups = []
+    for path, kind, title in (
+        ("bill-claude-code.json", "", ""),
+        ("bill-gemini.json", "all", "gemini-3-pro"),
+        ("bill-gemini-gpt-5.json", "all", "the same at gpt-5's prices"),
+        ("bill-gemini-claude-opus-5-5.json", "all", "the same at claude-opus-5-5's"),
+    ):
+        if not (ROOT / "benchmarks/results" / path).exists():
+            continue
+        for group, ways in results(f"benchmarks/results/{path}")["groups"].items():
+            row = ways["default"]
+            is_model = group.startswith(("claude", "gpt", "gemini"))
+            if (group == kind if kind else is_model) and row["sessions"] >= 5:
+                values = (row[name] for name in ("sessions", "everything", "dollars", "output"))
+                groups.append(Bill(title or group, *values))
+    return groups
+
+
+def bill_picture(colors: Colors) -> str:
+    """Draw the input bill with AGORA beside everything, and how many extra calls use it up."""
+    rows, step, left, wide = bills(), 46, 240, 300
+    body = [
+        text(20, 30, "Input bill of recorded sessions", 18, bold=True),
+        text(20, 52, "whole bar: everything sent; green: saved", 13, "quiet"),
+        text(left + wide + 30, 30, "Saved", 18, bold=True),
+        text(left + wide + 130, 30, "Limit", 18, bold=True),
+        text(left + wide + 130, 52, "used up by extra calls", 13, "quiet"),
+    ]
+    for n, row in enumerate(rows):
+        y = 72 + step * n
+        unit = "session" if row.sessions == 1 else "sessions"
+        body.append(text(20, y + 15, row.model, 14))
+        body.append(text(20, y + 31, f"{row.sessions} {unit}, ${row.everything:,.0f}", 11, "quiet"))
+        body.append(bar(left, y + 4, wide, 24, colors.kept))
+        body.append(bar(left, y + 4, wide * row.agora / row.everything, 24, colors.protected))
+        body.append(text(left + 8, y + 21, f"${row.agora:,.0f}", 12, "on"))
+        body.append(text(left + wide + 30, y + 21, percent(row.saved, 1), 15, bold=True))
+        body.append(text(left + wide + 130, y + 21, f"+{percent(row.break_even)} calls", 14))
+    return svg(72 + step * len(rows) + 14, "Input bill with AGORA by model", body, colors)
+
+
+PICTURES: dict[str, Callable[[Colors], str]] = {"prompt": prompt_picture, "bill": bill_picture}
 
 
 # Install lines
@@ -366,6 +490,8 @@ def made() -> Iterator[tuple[Path, str]]:
     for page in pages():
         yield page, filled(page.read_text(encoding="utf-8"))
     for name, draw in PICTURES.items():
+        if name == "bill" and not bills():
+            continue
         for scheme, colors in SCHEMES.items():
             yield IMAGES / f"{name}-{scheme}.svg", draw(colors)
 
