@@ -26,7 +26,7 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
-from agora.formats import broken_rules
+from agora.adapters import broken_rules
 from agora.compressor import Compressor
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.schedule import CLOCK_MARGIN_SECONDS, Policy

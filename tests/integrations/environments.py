@@ -9,7 +9,7 @@
 
 Frameworks pin each other out, so each has environments of its own, installed from the releases in
 locks/. `--move` installs what is newest today, and writes the lock if the suite passes. The results
-are kept in docs/integrations/results.json, and docs/integrations/compatibility.md is made from it.
+are kept in docs/reference/compatibility.json, and compatibility.md beside it is made from them.
 """
 
 import argparse
@@ -29,8 +29,8 @@ from typing import Any
 
 from tests.integrations.frameworks import ENDS, FRAMEWORKS, ROOT, Framework
 
-RESULTS = ROOT / "docs" / "integrations" / "results.json"
-PAGE = ROOT / "docs" / "integrations" / "compatibility.md"
+RESULTS = ROOT / "docs" / "reference" / "compatibility.json"
+PAGE = ROOT / "docs" / "reference" / "compatibility.md"
 INSTALL_SECONDS = 600
 SUITE_SECONDS = 600
 BRIEF = "exactly_what_the_compressor_gives or edited_at_every_call"
