@@ -207,8 +207,8 @@ class Session:
 
         Args:
             compression: What was sent.
-            answer: The answer: its body, its messages, or an object of the SDK. Without it silence
-                is not measured.
+            answer: The answer: its body, its messages, or an object of the SDK; or the words that
+                `UsageStream.words` has of it. Without it silence is not measured.
             usage: Its usage, as the provider reported it or as `Usage`.
             note: Numbers to find again in `SentCall.note` at the next call.
         """
@@ -325,22 +325,28 @@ class Session:
         last = place.last
         if last is None or last.rewrite is None:
             return Made(replace(account, state=last and last.state))
-        account = replace(account, state=last.state, reason=Reason.COMPRESSED)
+        edit = last.state.edit if last.state else None
+        account = replace(
+            account,
+            state=last.state,
+            reason=Reason.COMPRESSED,
+            last_edit=edit.steps if edit else 0,
+        )
         return Made(account, last.rewrite.for_later(), is_checked=False)
 
-    def settle(self, place: Place, made: Made) -> Compression | None:
+    def settle(self, place: Place, made: Made, *, whole: bool = False) -> Compression | None:
         """Return what goes out for a request, and store how it is sent.
 
         None if a provider would refuse it, and the conversation was not parsed whole: then it has
-        to be, and decided on.
+        to be, and decided on. With `whole` the caller's own messages go out this once.
         """
         request, digest = place.request, place.digests[-1]
         if asks_for_summary(request.messages[-_LAST_MESSAGES:]) and self._fits(request, made):
             # What follows the answer is a conversation of its own.
-            whole = _as_it_came(made.account, Reason.OWN_SUMMARY)
-            return self._written(request, self._call(place, Made(whole)), digest)
+            account = _as_it_came(made.account, Reason.OWN_SUMMARY)
+            return self._written(request, self._call(place, Made(account)), digest)
         for choice in self._choices(place, made):
-            call = self._call(place, choice)
+            call = self._call(place, choice, whole=whole)
             compression = self._written(request, call, digest)
             if choice.is_checked or not _is_refused(request, compression, call):
                 if not (place.is_same and place.last and place.last.answered):
@@ -443,11 +449,11 @@ class Session:
                 yield made._replace(account=account, rewrite=rewrite, is_checked=False)
         yield made
 
-    def _call(self, place: Place, made: Made) -> SentCall:
+    def _call(self, place: Place, made: Made, *, whole: bool = False) -> SentCall:
         """Return how a call is sent."""
         account, rewrite, state = made.account, made.rewrite, made.account.state
         key = rewrite.key if rewrite is not None else b""
-        sent_key = b"" if self.compressor.shadow else key
+        sent_key = b"" if self.compressor.shadow or whole else key
         makes_edit = rewrite is not None and state is not None and state.is_new
         return SentCall(
             messages=len(place.digests),
@@ -489,6 +495,8 @@ class Session:
         places: tuple[int, ...] = ()
         if call.rewrite is not None and call.sent_key:
             messages, places = call.rewrite.of(request.messages)
+        elif call.key and not self.compressor.shadow:
+            account = _as_it_came(account, Reason.NOT_WORTH_IT_YET)
         compression = replace(
             account,
             messages=messages,
