@@ -42,6 +42,8 @@ _CALL_BYTES = 1_000
 """About what a stored call takes without its edit and the sizes of its steps."""
 _NEWEST = 8
 """Among so many of the newest messages is any mark that tells the lifetime of the cache."""
+_MOST_SCALE = 5
+"""How far a provider's count of a prompt may be from ours."""
 _LAST_MESSAGES = 4
 """How many messages may hold a request for a summary: system text can follow it."""
 
@@ -214,7 +216,9 @@ class Session:
         """
         usage = usage if isinstance(usage, Usage) else read_usage(to_dicts(usage))
         marks = answer_marks(compression.format, to_dicts(answer))
-        billed = usage and Billed(usage.uncached, usage.read, usage.written, usage.output)
+        billed = None
+        if usage is not None and _is_credible(usage.prompt, compression.tokens_after):
+            billed = Billed(usage.uncached, usage.read, usage.written, usage.output)
         with self._lock:
             call = self._calls.get(compression.digest)
             if call is not None:
@@ -658,6 +662,11 @@ def _as_it_came(account: Compression, reason: Reason) -> Compression:
     tokens = account.tokens_before
     whole = untouched(None, reason, format=account.format)
     return replace(whole, tokens_before=tokens, tokens_after=tokens)
+
+
+def _is_credible(prompt: int, tokens: int) -> bool:
+    """Return True if a provider's count may be of this prompt, and not of a part or a dummy."""
+    return not tokens or tokens / _MOST_SCALE <= prompt <= tokens * _MOST_SCALE
 
 
 def _without_messages(compression: Compression) -> Compression:

@@ -37,6 +37,8 @@ _BYTES_PER_TOKEN = 3
 _LONG_BYTES = 512 << 10
 """A longer body is read in a thread, so that others need not wait."""
 _SAVE_SECONDS = 60.0
+_FOLLOWED = ("bypass", "too_short")
+"""Calls that go out whole and decide which thinking holds at the next one."""
 
 
 class Service:
@@ -144,8 +146,7 @@ class Service:
 
     async def edit(self, call: Call) -> Edited:
         """Return what to send for a call: an edit, the edit in force, or the client's own body."""
-        # Thinking of calls before it may not fit a prompt that the client wants whole for once.
-        if call.untouched and (call.untouched != "bypass" or not call.binds_thinking):
+        if call.untouched and not (call.binds_thinking and call.untouched in _FOLLOWED):
             return Edited(body=call.body, reason=call.untouched)
         if self.settings.mode == "shadow":
             self._shadows[id(call)] = asyncio.create_task(self._edit(call))
@@ -223,7 +224,8 @@ class Service:
         reason = call.untouched
         if compression is None:
             made, reason = await self._made(call, place)
-            compression = self._session.settle(place, made, whole=bool(call.untouched))
+            whole = call.untouched == "bypass"
+            compression = self._session.settle(place, made, whole=whole)
             if compression is None:
                 return Edited(body=call.body, reason=str(Reason.GUARD))
         edited = self._written(call, compression, reason)
@@ -248,7 +250,11 @@ class Service:
                 return await self._workers.decide(call, place.since), ""
             except LateError as error:
                 reason = error.reason
-        return self._session.late(place, Reason.LATE), reason
+        made = self._session.late(place, Reason.LATE)
+        if reason == "too_short" and not made.account.tokens_before:
+            # Too small to have been edited by anyone.
+            made = made._replace(account=replace(made.account, tokens_before=1, tokens_after=1))
+        return made, reason
 
     def _stands_down(self, call: Call) -> bool:
         return self.settings.owners.stand_down and self._stand_down.stands_down(call.owner)
