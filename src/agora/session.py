@@ -654,7 +654,8 @@ def _rewound(state: State, here: State) -> State:
 def _is_refused(request: Request, compression: Compression, call: SentCall) -> bool:
     """Return True if a provider would refuse what goes out."""
     sent = replace(request, messages=compression.messages, edited_at=call.older)
-    before = request.messages if compression.changed else None
+    # What an edit left of the old messages was held against them when it was made.
+    before = request.messages if call.older else None
     return bool(broken_rules(sent, before=before))
 
 
