@@ -9,6 +9,7 @@ two SVG files, for light and for dark pages. Install lines name a checkout until
 `zensical.toml` is true, and the package index from then on.
 """
 
+import ast
 import json
 import re
 import sys
@@ -207,7 +208,15 @@ def bill_gemini() -> str:
     return tables[0] + "".join("".join(one.splitlines(keepends=True)[3:]) for one in tables[1:])
 
 
+def settings() -> str:
+    """Return the example in the docstring of the settings, a whole file."""
+    module = ast.parse((ROOT / "src/agora/service/settings.py").read_text(encoding="utf-8"))
+    _, _, example = (ast.get_docstring(module) or "").partition("\n\n")
+    return f"\n```toml\n{example.strip()}\n```\n"
+
+
 FIGURES: dict[str, Callable[[], str]] = {
+    "settings": settings,
     "bill-claude-code": bill_claude_code,
     "bill-gemini": bill_gemini,
     "bound-saving": bound_saving,
