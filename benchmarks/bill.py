@@ -2,7 +2,7 @@
 
     python -m benchmarks.bill
     python -m benchmarks.bill --only long --sheets gpt-5 claude-opus-5
-    python -m benchmarks.bill --out benchmarks/results/bill.json --plot docs/explanation/bill.svg
+    python -m benchmarks.bill --out benchmarks/results/bill.json --plot docs/concepts/bill.svg
 
 Input cost only, relative to sending everything with the same provider's cache: an edit at every
 call, AGORA's schedule, and the cheapest schedule that knows the future. `--plot` needs all sheets,
