@@ -1,11 +1,11 @@
-"""The same content by every way: library, proxy, and the filter in a real Envoy.
+"""Compare the content that library, proxy, and the filter in a real Envoy send.
 
     python -m benchmarks.same_bytes --requests 1000
     python -m benchmarks.same_bytes --formats gemini,bound --out FILE
 
 Requests of each format are drawn by seed: short histories of every legal shape, edited at every
 call, and under `bound` conversations of 8 to 80 steps with models that bind their thinking. Each
-has a key of its own, so no process remembers anything of it. The JSON of the messages that reach
+has a key of its own, so no process knows it. The JSON of the messages that reach
 the provider has to equal the library's; the bytes of proxy and filter have to be the same.
 """
 
@@ -47,7 +47,7 @@ stand_down = false
 
 
 def requests_of(kind: str, count: int) -> Iterator[tuple[str, bytes]]:
-    """Yield path and body of so many requests."""
+    """Yield path and body of `count` requests."""
     if kind == "bound":
         for seed in range(count):
             yield PATHS["anthropic"], json.dumps(drawn_bound(seed)).encode()
@@ -57,7 +57,7 @@ def requests_of(kind: str, count: int) -> Iterator[tuple[str, bytes]]:
 
 
 def by_library(body: Json, route: Route) -> list[Any]:
-    """Return the messages that the library makes of a body."""
+    """Return the library's messages for a body."""
     bound_thinking._sent = SentThinking()
     fields = route.fields
 
@@ -77,7 +77,7 @@ def by_library(body: Json, route: Route) -> list[Any]:
 
 
 def compare(kind: str, count: int) -> Counter[str]:
-    """Return how many requests of a kind were edited, and how many differed by way."""
+    """Count the edited requests of a format, and those that proxy or filter sent differently."""
     counts = Counter(requests=0, edited=0, proxy_differs=0, filter_differs=0, bytes_differ=0)
     upstream = StrictUpstream()
     with (

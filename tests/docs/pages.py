@@ -28,9 +28,9 @@ class Block:
 
 def pages() -> list[Path]:
     """Return every page people read. The lab's notebook is frozen and not among them."""
-    names = ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG", "CODE_OF_CONDUCT")
+    names = ("README", "ARCHITECTURE", "CONTRIBUTING", "SECURITY", "CHANGELOG", "CODE_OF_CONDUCT")
     outside = [ROOT / f"{name}.md" for name in (*names, "examples/README", "lab/README")]
-    outside += sorted((ROOT / "lab" / "docs").glob("*.md"))
+    outside += [*sorted((ROOT / "lab" / "docs").glob("*.md")), *sorted((ROOT / "adr").glob("*.md"))]
     return [*(page for page in outside if page.exists()), *sorted(DOCS.rglob("*.md"))]
 
 
