@@ -17,7 +17,7 @@ from agora.core.trajectory import Anchor, Step, Trajectory
 from agora.errors import AgoraError, MissingExtraError
 from agora.formats import RuleViolation, make_request, recall_tool, validate
 from agora.formats.sdk_objects import to_dicts
-from agora.savings import Saved, saved
+from agora.savings import Savings, savings
 from agora.scorers import load_scorer
 from agora.session import Session
 
@@ -98,38 +98,27 @@ _DEFAULT = Compressor()
 _Client = TypeVar("_Client")
 
 
-def wrap(
-    client: _Client,
-    compressor: Compressor | None = None,
-    *,
-    shadow: bool = False,
-    keep_tools: Collection[str] = (),
-    changing_tools: Collection[str] = (),
-    reading_tools: Collection[str] = (),
-) -> _Client:
+def wrap(client: _Client, compressor: Compressor | None = None, **settings: Any) -> _Client:
     """Return a client like `client`, of openai or anthropic, whose requests are compressed.
 
-    Chat completions, Responses and Messages; synchronous, asynchronous and
-    streaming. The client passed in is not changed. With `shadow` every request is
-    sent as it is, and the log `agora.integrations` says what would have been elided.
-    A client that was wrapped already gets these settings instead of its own. The tools
-    named are added to those of the compressor, which describes them. `agora.saved(client)`
-    says what it saved.
+    Chat completions, Responses and Messages; synchronous, asynchronous and streaming. The client
+    passed in is not changed, and the connections are shared. A client that was wrapped already
+    gets these settings instead of its own. `agora.savings(client)` returns the dollars and tokens
+    it saved. A request that the provider refuses after an edit is sent once more as it was.
+
+    Args:
+        client: `OpenAI()`, `AsyncAnthropic()` or any variant of them for another cloud.
+        compressor: Decides; the default one if not given.
+        settings: Settings of `Compressor` by name, in addition to the compressor's own. With
+            `shadow=True` every request is sent as it is, and only the savings are estimated.
 
     Raises:
-        SettingError: it is not a client of openai or anthropic, tools are no names, or one is
-            said both to change something and to read.
+        SettingError: It is not a client of openai or anthropic, or a setting is unknown or out of
+            range.
     """
     # Not imported above: integrations stand on this module, and need packages of their own.
     clients = import_module("agora.integrations.clients")
-    wrapped: _Client = clients.wrap(
-        client,
-        compressor,
-        shadow=shadow,
-        keep_tools=keep_tools,
-        changing_tools=changing_tools,
-        reading_tools=reading_tools,
-    )
+    wrapped: _Client = clients.wrap(client, compressor, **settings)
     return wrapped
 
 
@@ -146,7 +135,7 @@ __all__ = [
     "PriceSheet",
     "Reason",
     "RuleViolation",
-    "Saved",
+    "Savings",
     "Scorer",
     "Session",
     "State",
@@ -158,7 +147,7 @@ __all__ = [
     "load_scorer",
     "parse",
     "recall_tool",
-    "saved",
+    "savings",
     "sheet_for",
     "validate",
     "wrap",

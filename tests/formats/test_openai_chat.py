@@ -288,10 +288,10 @@ def test_behind_a_tool_call_no_user_message_is_an_observation() -> None:
     assert read([USER, acts("a"), saw("a"), act, answer]).step_of_message == [0, 1, -1, 0, 0]
 
 
-def test_the_callers_word_counts_in_chats_without_tool_calls_only() -> None:
-    messages = [USER, says("Which one?"), USER, acts("a"), saw("a")]
+def test_the_callers_word_counts_up_to_the_first_tool_call() -> None:
+    messages = [USER, says("open box 1"), USER, acts("a"), saw("a"), says("Which one?"), USER]
 
-    assert read(messages, observations="user").step_of_message == [0, 0, 0, 1, -1]
+    assert read(messages, observations="user").step_of_message == [0, 1, -1, 2, -2, 0, 0]
 
 
 def test_a_result_that_nothing_asked_for_is_left_alone() -> None:

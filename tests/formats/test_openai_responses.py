@@ -2,6 +2,8 @@ from typing import Any
 
 import pytest
 
+import agora
+from agora import Budget, Compressor
 from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
@@ -185,3 +187,21 @@ def test_a_role_and_an_item_that_are_not_known_are_kept_in_place() -> None:
     assert [step.removable for step in parsed.trajectory.steps] == [False, True, True]
     assert parsed.trajectory.steps[1].fixed == "holds a hologram item"
     assert elide(*items, saw("c"), n1="", n3="")[3:6] == [odd, thinks(), new]
+
+
+def test_on_a_model_that_drops_reasoning_at_an_edit_it_counts_as_gone_and_its_items_stay() -> None:
+    sealed = thinks(encrypted_content="x" * 4_000)
+    items = [USER]
+    for call_id in "abcdefgh":
+        items += [{**sealed, "id": f"rs_{call_id}"}, acts(call_id), saw(call_id, "a key " * 200)]
+    eager = Compressor(schedule="every_call", budget=Budget(limit=2_000), k_recent=1, min_tokens=0)
+
+    kept, dropped = (eager.compress(items, model=model) for model in ("gpt-5.6-sol", "gpt-6.1-sol"))
+
+    assert agora.parse(items, format="responses").steps[0].thinking_tokens > 700
+    assert kept.thinking.blocks == 0
+    assert dropped.thinking.blocks == 8
+    assert validate(dropped.messages, format="responses", before=items) == []
+    reasoning = [item for item in dropped.messages if item.get("type") == "reasoning"]
+    assert all(item in items for item in reasoning)
+    assert len(dropped.messages) > len(kept.messages)

@@ -47,8 +47,11 @@ _THINKING = frozenset({"thinking", "redacted_thinking"})
 _SIGNED_FIELDS = ("type", "thinking", "signature", "data")
 _ROLES = {"assistant": MessageRole.AGENT, "user": MessageRole.USER}
 _RESULT_PARTS = frozenset({"text", "image", "document", "search_result"})
+_COMPACTION = "compaction"
+"""A summary that the provider wrote of all before it. It comes back as it was, and may stand first
+in the messages: at a threshold the API leaves out what is before it, on demand the client does."""
 _OWN_BLOCKS = frozenset(
-    {"tool_use", "tool_result", "server_tool_use", "document", "compaction", *_THINKING}
+    {"tool_use", "tool_result", "server_tool_use", "document", _COMPACTION, *_THINKING}
 )
 _MOST_MARKS = 4
 _SYSTEM = -1
@@ -146,11 +149,11 @@ class Anthropic(MessageFormat):
 
     def call_ids(self, message: Message) -> list[str]:
         blocks = map(as_object, as_list(message.get("content")))
-        return [str(b["id"]) for b in blocks if b.get("type") == "tool_use" and "id" in b]
+        return [str(b["id"]) for b in blocks if b.get("type") == "tool_use" and b.get("id")]
 
     def result_ids(self, message: Message) -> list[str]:
         blocks = map(as_object, as_list(message.get("content")))
-        return [str(b["tool_use_id"]) for b in blocks if _is_result(b) and "tool_use_id" in b]
+        return [str(b["tool_use_id"]) for b in blocks if _is_result(b) and b.get("tool_use_id")]
 
     def answer(self, body: Mapping[str, Any]) -> list[Any] | None:
         content = body.get("content")
@@ -193,7 +196,7 @@ class Anthropic(MessageFormat):
         thinking = 0
         texts, thoughts, calls = [], [], []
         keep_reason = ""
-        signed = False
+        signed = summary = False
         served: set[str] = set()
         """Calls that the provider answers itself, while one half of them is missing."""
         for block in content:
@@ -217,8 +220,10 @@ class Anthropic(MessageFormat):
                 elif kind.endswith("_tool_use"):
                     served ^= {str(block.get("id"))}
                 elif kind not in self.harmless_blocks:
-                    # Compaction blocks too: the provider wrote them, and wants them as they are.
                     keep_reason = f"holds a {kind or 'nameless'} block"
+                if kind == _COMPACTION:
+                    summary = True
+                    texts.append(str(block.get("content") or ""))
         if served:
             keep_reason = keep_reason or "holds half of a call that the provider answers"
         return ParsedMessage(
@@ -230,6 +235,7 @@ class Anthropic(MessageFormat):
             keep_reason=keep_reason,
             thinking_tokens=thinking,
             signed=signed,
+            summary=summary,
         )
 
     # Writing
@@ -444,7 +450,7 @@ class _Check:
             if role == self._role:
                 self.violations.append(A8.at(n, role=role))
             elif role == "assistant":
-                if n == 0:
+                if n == 0 and not _is_summary(message):
                     self.violations.append(A7.at(n))
                 self.close()
             else:
@@ -526,6 +532,11 @@ class _Check:
                 missing.setdefault(n, []).append(call_id)
         self.violations += [A1.at(n, ids=", ".join(ids)) for n, ids in missing.items()]
         self._asked, self._answered, self._late = {}, set(), []
+
+
+def _is_summary(message: Message) -> bool:
+    blocks = map(as_object, as_list(message.get("content")))
+    return any(block.get("type") == _COMPACTION for block in blocks)
 
 
 def _served_by(kind: str) -> str:

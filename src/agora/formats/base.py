@@ -65,6 +65,8 @@ class ParsedMessage:
     """The tokens of its reasoning that an edit may cost; part of `tokens`."""
     signed: bool = False
     """True if it holds signed thinking, which must come back as it was."""
+    summary: bool = False
+    """True if the provider wrote it to stand for everything before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,7 @@ class Format:
     cache_marks: ClassVar[tuple[str, ...]] = ()
     """The fields that mark the end of what the provider caches."""
     signs_thinking: ClassVar[bool] = False
-    """True if its messages may hold a model's signed thinking."""
+    """True if its messages may hold reasoning that the provider checks: signed or sealed."""
 
     # Recognition
 
@@ -264,11 +266,11 @@ class Format:
     # Thinking, tools
 
     def signatures(self, message: Message) -> list[str]:
-        """Return what identifies each signed thinking block of a message; may be empty texts."""
+        """Return what identifies each block of checked reasoning; may be empty texts."""
         return []
 
     def without_thinking(self, message: Message) -> Message:
-        """Return a message without its signed thinking."""
+        """Return a message without its signed thinking; itself if that has to stay."""
         return message
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> Message | None:

@@ -7,7 +7,16 @@ from agora.core.forms import Form
 from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS, TokenCounter
-from agora.formats.base import Format, Message, Parsed, ParsedMessage, Rendered, texts_of, to_json
+from agora.formats.base import (
+    Format,
+    Message,
+    MessageRole,
+    Parsed,
+    ParsedMessage,
+    Rendered,
+    texts_of,
+    to_json,
+)
 from agora.formats.render import render_messages
 from agora.formats.steps import StepBuilder
 
@@ -57,8 +66,15 @@ class MessageFormat(Format):
     def parse(self, request: Request, counter: TokenCounter) -> Parsed:
         """Return the trajectory in the messages."""
         builder = self.builder(request, counter)
-        for position, message in enumerate(request.messages):
-            builder.add(self.read_message(message, position, counter))
+        messages = [
+            self.read_message(message, position, counter)
+            for position, message in enumerate(request.messages)
+        ]
+        newest_summary = max([n for n, one in enumerate(messages) if one.summary], default=0)
+        for message in messages[:newest_summary]:
+            builder.add(_left_out(message))
+        for message in messages[newest_summary:]:
+            builder.add(message)
         return builder.parsed(request)
 
     def builder(self, request: Request, counter: TokenCounter) -> StepBuilder:
@@ -77,3 +93,10 @@ class MessageFormat(Format):
     def render(self, parsed: Parsed, forms: Mapping[int, Form], markers: Markers) -> Rendered:
         """Return the messages without the removed steps."""
         return render_messages(parsed, forms, markers, self)
+
+
+def _left_out(message: ParsedMessage) -> ParsedMessage:
+    """Return a message before the newest summary: the provider leaves it out of the prompt."""
+    by_user = message.role is MessageRole.USER
+    role = MessageRole.USER if by_user else MessageRole.SYSTEM
+    return ParsedMessage(role, 0, message.text)

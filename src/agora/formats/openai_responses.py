@@ -96,6 +96,7 @@ class OpenAIResponses(MessageFormat):
     )
     rules = (R1, R2, R3, R4, R9, R10)
     cache_marks = ("prompt_cache_breakpoint",)
+    signs_thinking = True
 
     # Recognition
 
@@ -133,6 +134,12 @@ class OpenAIResponses(MessageFormat):
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> Message:
         return {"type": "function", "name": name, "description": description, "parameters": schema}
+
+    # Thinking
+
+    def signatures(self, message: Message) -> list[str]:
+        is_reasoning = message.get("type") == "reasoning"
+        return [_text(message, "id") or ""] if is_reasoning else []
 
     # Reading
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import agora
 from agora import Budget, Compressor
 from agora.formats import FORMATS
-from agora.formats.sdk_objects import restored, to_dicts
+from agora.formats.sdk_objects import to_dicts, to_sdk_objects
 from harness.histories import History
 from harness.histories.strategies import histories
 
@@ -95,7 +95,7 @@ def test_objects_are_compressed_as_the_dicts_they_stand_for_and_come_back_as_the
 
 @given(histories("anthropic"))
 def test_plain_messages_are_not_copied(history: History) -> None:
-    assert plain(history.messages) is history.messages
+    assert to_dicts(history.messages) is history.messages
 
 
 @pytest.mark.parametrize("value", [None, 3, "text", b"bytes", object(), Model, [object()]])
@@ -113,7 +113,7 @@ def test_what_a_tool_was_told_is_not_looked_through() -> None:
 
 
 def test_an_object_that_cannot_be_read_is_left_as_it_is() -> None:
-    class RuleViolation:
+    class Unreadable:
         def model_dump(self, **options: Any) -> dict[str, Any]:
             raise ValueError("broken")
 
@@ -121,7 +121,7 @@ def test_an_object_that_cannot_be_read_is_left_as_it_is() -> None:
         def to_dict(self) -> str:
             return "no dict"
 
-    own = [RuleViolation(), Odd()]
+    own = [Unreadable(), Odd()]
 
     assert to_dicts(own) is own
     assert agora.compress(own).messages is own
@@ -135,7 +135,7 @@ def test_a_block_that_got_a_breakpoint_is_of_its_class_and_one_that_was_added_is
     added = {"type": "text", "text": "[steps 1-2 removed]"}
     written = [{"role": "assistant", "content": ["text", marked, added], "name": "me"}]
 
-    [message] = restored(written, [0], read, own)
+    [message] = to_sdk_objects(written, [0], read, own)
 
     assert message["content"][0] == "text"
     assert type(message["content"][1]) is Model
@@ -153,7 +153,7 @@ def test_an_object_whose_class_loses_what_was_changed_comes_back_as_a_dict() -> 
     own = [Narrow(role="tool", content="long")]
     written = [{"role": "tool", "content": "short"}]
 
-    assert restored(written, [0], to_dicts(own), own) == written
+    assert to_sdk_objects(written, [0], to_dicts(own), own) == written
 
 
 def test_thinking_is_taken_out_of_objects_when_a_call_fails_open_and_in_shadow_mode() -> None:

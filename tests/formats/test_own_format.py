@@ -1,15 +1,13 @@
-"""A wire format is one object: what hangs on it is asked by everything else."""
+"""A wire format is one class: what it answers is asked by everything else."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 import agora
 from agora.compressor import Compressor
-from agora.core.forms import Form
-from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Call
@@ -19,8 +17,7 @@ from agora.formats import (
     KNOWN,
     BodyFields,
     Format,
-    Parsed,
-    Rendered,
+    Rule,
     RuleViolation,
     broken_rules,
     detect,
@@ -29,88 +26,80 @@ from agora.formats import (
     read_request,
     recall_tool,
 )
-from agora.formats.base import CATALOGUE
-from agora.formats.registry import body_formats, thinking_signed
-from agora.formats.render import render_messages
-from agora.formats.steps import Assembly, Kind, Reading
+from agora.formats.base import MessageRole, ParsedMessage
+from agora.formats.message_format import MessageFormat
+from agora.formats.thinking import thinking_signed
 from agora.logs.answers import read_answer
 
 Line = dict[str, Any]
+N1 = Rule("N1", "line {n} answers nothing", "the minutes' own rules")
 
 
-class Minutes:
+class BareMinutes(MessageFormat):
     """A made-up format: minutes of a meeting, where `by` says who speaks and `nr` pairs lines."""
 
     name = "minutes"
 
-    def parse(self, request: Request, counter: TokenCounter) -> Parsed:
-        """Return the trajectory in the minutes."""
-        assembly = Assembly(fixed_tokens=0, mask=False)
-        for line in request.messages:
-            assembly.add(_read(line, counter))
-        return assembly.parsed(request)
+    def read_message(self, message: Line, position: int, counter: TokenCounter) -> ParsedMessage:
+        tokens, text = counter.count(message["says"]), message["says"]
+        if message["by"] == "agent":
+            calls = ((message["nr"], Call("do", text)),)
+            return ParsedMessage(MessageRole.AGENT, tokens, "", calls=calls)
+        if message["by"] == "tool":
+            return ParsedMessage(MessageRole.RESULT, tokens, text, answers=(message["nr"],))
+        return ParsedMessage(MessageRole.USER, tokens, text)
 
-    def render(self, parsed: Parsed, forms: Mapping[int, Form], markers: Markers) -> Rendered:
-        """Return the minutes with their steps shortened."""
-        return render_messages(parsed, forms, markers, self)
-
-    def holds(self, message: Line) -> bool:
-        """Tell whether a marker can be attached to this line."""
+    def accepts_marker(self, message: Line) -> bool:
         return bool(message["by"] != "agent")
 
-    def speaks(self, message: Line) -> bool:
-        """Tell whether a marker attached here stands among the user's words."""
+    def is_user_text(self, message: Line) -> bool:
         return bool(message["by"] == "user")
 
-    def attach(self, message: Line, text: str) -> Line:
-        """Return the line with a text behind its own."""
+    def append_text(self, message: Line, text: str) -> Line:
         return {**message, "says": f"{message['says']}\n{text}"}
 
-    def results(self, message: Line) -> int:
-        """Return how many results a line carries: all of it is one."""
-        return 1
-
-    def note(self, message: Line, notes: list[str]) -> Line:
-        """Return the line with another text."""
+    def replace_results(self, message: Line, notes: list[str]) -> Line:
         return {**message, "says": notes[0]}
 
 
-def _read(line: Line, counter: TokenCounter) -> Reading:
-    tokens, text = counter.count(line["says"]), line["says"]
-    if line["by"] == "agent":
-        return Reading(Kind.AGENT, tokens, "", calls=((line["nr"], Call("do", text)),))
-    if line["by"] == "tool":
-        return Reading(Kind.RESULT, tokens, text, answers=(line["nr"],))
-    return Reading(Kind.USER, tokens, text)
+class Minutes(BareMinutes):
+    """The same with an answer to every question."""
 
+    fields = BodyFields(messages="lines", system=("rules",), server_side=("continues",))
+    rules = (N1,)
 
-def _check(request: Request, before: object) -> list[RuleViolation]:
-    told = {line["nr"] for line in request.messages if line["by"] == "agent"}
-    return [
-        RuleViolation("S1", at, CATALOGUE["S1"].says, False)
-        for at, line in enumerate(request.messages)
-        if line["by"] == "tool" and line["nr"] not in told
-    ]
+    def matches_message(self, message: Line) -> bool:
+        return "by" in message and "says" in message
 
+    def matches_body(self, body: Mapping[str, Any]) -> bool:
+        return "lines" in body
 
-MINUTES = Format(
-    adapter=Minutes(),
-    check=_check,
-    fields=BodyFields(messages="lines", system=("rules",), server_side=("continues",)),
-    tells_message=lambda message: "by" in message and "says" in message,
-    tells_body=lambda body: "lines" in body,
-    acts=lambda line: bool(line["by"] == "agent"),
-    call_ids=lambda line: [line["nr"]] if line["by"] == "agent" else [],
-    said=lambda text: {"by": "user", "says": text},
-    answer=lambda body: [body["line"]] if isinstance(body.get("line"), dict) else None,
-    recall={"call": "agora_recall"},
-)
+    def is_agent(self, message: Line) -> bool:
+        return bool(message["by"] == "agent")
+
+    def call_ids(self, message: Line) -> list[str]:
+        return [message["nr"]] if self.is_agent(message) else []
+
+    def user_message(self, text: str) -> Line:
+        return {"by": "user", "says": text}
+
+    def answer(self, body: Mapping[str, Any]) -> list[Any] | None:
+        return [body["line"]] if isinstance(body.get("line"), dict) else None
+
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> Line:
+        return {"call": name}
+
+    def check(self, request: Request, before: object) -> Iterator[RuleViolation]:
+        numbers = {line["nr"] for line in request.messages if line["by"] == "agent"}
+        for at, line in enumerate(request.messages):
+            if line["by"] == "tool" and line["nr"] not in numbers:
+                yield N1.at(at)
 
 
 @pytest.fixture
 def minutes(monkeypatch: pytest.MonkeyPatch) -> Format:
-    monkeypatch.setitem(KNOWN, "minutes", MINUTES)
-    return MINUTES
+    monkeypatch.setitem(KNOWN, "minutes", Minutes())
+    return KNOWN["minutes"]
 
 
 def lines(steps: int) -> list[Line]:
@@ -173,9 +162,11 @@ def test_the_service_edits_bodies_of_a_format_from_outside(minutes: Format) -> N
     assert edited(20, continues="r-9")[1] == "server_side_history"
 
 
-def test_an_adapter_alone_is_enough_to_compress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KNOWN, "minutes", Format(adapter=Minutes()))
-    compression = Compressor(edits="every_call", min_tokens=0).compress(lines(20), format="minutes")
+def test_reading_and_writing_is_enough_to_compress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KNOWN, "minutes", BareMinutes())
+    compression = Compressor(edits="every_call", min_tokens=0).compress(
+        lines(20), format="minutes"
+    )
 
     assert compression.changed
     with pytest.raises(UnknownFormatError, match="the format 'minutes' has no tools"):
@@ -183,9 +174,9 @@ def test_an_adapter_alone_is_enough_to_compress(monkeypatch: pytest.MonkeyPatch)
     bare = read_request({"messages": lines(2)}, format="minutes")
     assert (bare.format, bare.field, bare.thinking) == ("minutes", "messages", None)
     format = format_named("minutes")
-    assert format.acts({"role": "assistant"})
+    assert format.is_agent({"role": "assistant"})
     assert not format.call_ids({})
-    assert format.said("hi") == {"role": "user", "content": "hi"}
+    assert format.user_message("hi") == {"role": "user", "content": "hi"}
     assert format.answer({"choices": []}) is None
 
 
@@ -212,11 +203,11 @@ def test_a_format_knows_the_agents_messages_and_the_ids_of_its_calls(
     name: str, message: Line, ids: list[str]
 ) -> None:
     format = format_named(name)
-    task = format.said("Go.")
+    task = format.user_message("Go.")
 
-    assert format.acts(message)
+    assert format.is_agent(message)
     assert list(format.call_ids(message)) == ids
-    assert not format.acts(task)
+    assert not format.is_agent(task)
     assert detect([task]) in (name, "openai")
     assert not broken_rules(Request(messages=[task], format=name), strict=True)
 
@@ -262,4 +253,3 @@ def test_what_no_format_has_is_said_with_the_names_of_those_that_are_known() -> 
     assert thinking_signed("anthropic")
     assert not thinking_signed("gemini")
     assert not thinking_signed("minutes")
-    assert "transcript" not in body_formats()

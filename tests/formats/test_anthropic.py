@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from agora import Budget, Compressor
 from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS, Characters
@@ -9,11 +10,13 @@ from agora.core.trajectory import Result
 from agora.formats import validate
 from agora.formats.anthropic import Anthropic
 from agora.formats.base import Parsed
+from harness.histories import sample
 from harness.shortened import forms
 
 SIGNED = " by the context compressor, not by the user"
 
 ADAPTER = Anthropic()
+EAGER = Compressor(schedule="every_call", budget=Budget(limit=0), k_recent=1, min_tokens=0)
 USER = {"role": "user", "content": "Find it."}
 CACHE = {"type": "ephemeral"}
 
@@ -287,9 +290,9 @@ def test_a_block_that_is_not_known_is_counted_and_stays_with_what_the_user_says(
 def test_a_marker_stands_inside_the_last_result(content: Any, after: Any) -> None:
     message = saw(result("a", content), text("Hurry."))
 
-    assert ADAPTER.attach(message, "mark") == saw(result("a", after), text("Hurry."))
-    assert not ADAPTER.speaks(message)
-    assert ADAPTER.speaks(saw(text("Hurry.")))
+    assert ADAPTER.append_text(message, "mark") == saw(result("a", after), text("Hurry."))
+    assert not ADAPTER.is_user_text(message)
+    assert ADAPTER.is_user_text(saw(text("Hurry.")))
 
 
 def test_each_result_answers_its_own_call_and_says_whether_it_failed() -> None:
@@ -307,3 +310,61 @@ def test_what_the_user_says_in_blocks_is_counted() -> None:
     nothing = {"type": "text", "text": ""}
     assert tokens(said) > tokens(nothing)
     assert tokens(said, said) > tokens(said)
+
+
+SUMMARY = {"type": "compaction", "content": "The key is under the mat.", "signature": "s"}
+COMPACTED = {"role": "assistant", "content": [SUMMARY]}
+
+
+def steps(*ids: str) -> list[dict[str, Any]]:
+    return [m for i in ids for m in (acts(i), saw(result(i)))]
+
+
+def test_a_summary_on_demand_stands_first_and_is_the_task_until_the_user_speaks() -> None:
+    messages = [COMPACTED, *steps("a", "b", "c")]
+    trajectory = parse(*messages).trajectory
+
+    assert validate(messages, format="anthropic") == []
+    assert trajectory.task == "The key is under the mat."
+    assert [step.removable for step in trajectory.steps] == [False, True, True]
+    out = elide(*messages, n1="", n2="")
+    assert out[0] is COMPACTED
+    assert validate(out, format="anthropic", before=messages) == []
+    spoken = parse(COMPACTED, USER, *steps("a", "b"))
+    assert [step.removable for step in spoken.trajectory.steps] == [True, True]
+    assert elide(COMPACTED, USER, *steps("a", "b"), n1="")[0] is COMPACTED
+
+
+def test_what_stands_before_a_summary_costs_nothing_and_has_no_steps() -> None:
+    summed = {"role": "assistant", "content": [SUMMARY, *acts("b")["content"]]}
+    rest = [summed, saw(result("b")), *steps("c", "d")]
+    messages = [USER, *steps("a"), *rest]
+    parsed = parse(*messages)
+
+    assert parsed.trajectory.task == "Find it."
+    assert parsed.step_of_message == [0, 0, 0, 1, -1, 2, -2, 3, -3]
+    assert parsed.trajectory.steps[0].fixed == "holds a compaction block"
+    assert parsed.trajectory.preamble_tokens == 0
+    out = elide(*messages, n2="")
+    assert out[:4] == messages[:4]
+    assert validate(out, format="anthropic", before=messages) == []
+
+
+def test_nothing_that_an_edit_adds_is_more_than_a_text_block() -> None:
+    """API version 2026-10-21 refuses citations on user text and documents of the agent."""
+    plain = {"type", "text", "cache_control"}
+    added = 0
+    for history in sample("anthropic", 150, seed=9):
+        known = [block for message in history.messages for block in blocks_of(message)]
+        compression = EAGER.compress(history.messages, **history.request)
+        for block in [b for message in compression.messages for b in blocks_of(message)]:
+            if block not in known and block.get("type") != "tool_result":
+                old = {k: v for k, v in block.items() if k != "cache_control"}
+                assert block.keys() <= plain or old in known
+                added += 1
+    assert added
+
+
+def blocks_of(message: dict[str, Any]) -> list[dict[str, Any]]:
+    content = message["content"]
+    return content if isinstance(content, list) else [text(content)]

@@ -180,8 +180,8 @@ def test_a_marker_stands_inside_the_last_result_whatever_the_user_says_behind_it
     message = user(result("a"), result("b"), text("Hurry."))
 
     marked = user(result("a"), result("b", text("a key"), text("mark")), text("Hurry."))
-    assert ADAPTER.attach(message, "mark") == marked
-    assert ADAPTER.attach(user(text("Hurry.")), "mark") == user(text("Hurry."), text("mark"))
+    assert ADAPTER.append_text(message, "mark") == marked
+    assert ADAPTER.append_text(user(text("Hurry.")), "mark") == user(text("Hurry."), text("mark"))
 
 
 def test_a_cache_point_of_an_elided_step_moves_to_the_message_that_stays_before_it() -> None:

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from agora import Compressor
 from agora.core.prices import sheet_for
-from agora.core.rent_or_buy import RentOrBuy
 from agora.core.request import Request
-from agora.formats.cache_ttl import asked_ttl, marks_only_the_end, written_1h
-from agora.formats.requests import make_request, read_request
+from agora.core.schedule import RentOrBuy
+from agora.formats import make_request, read_request
+from agora.formats.cache_ttl import asked_ttl, marks_only_the_end
 
 HOUR = {"type": "ephemeral", "ttl": "1h"}
 USUAL = {"type": "ephemeral"}
@@ -129,24 +129,6 @@ def test_messages_alone_are_enough() -> None:
     assert asked_ttl(request) == "1h"
 
 
-@pytest.mark.parametrize(
-    ("usage", "hour"),
-    [
-        ({}, None),
-        ({"cache_creation": {"ephemeral_5m_input_tokens": 3}}, None),
-        ({"cache_creation": {"ephemeral_1h_input_tokens": 7}}, 7),
-        ({"cache_creation": {"ephemeral_1h_input_tokens": -7}}, None),
-        ({"cache_creation": 9, "cacheDetails": []}, None),
-        ({"cacheDetails": [{"ttl": "5m", "inputTokens": 3}]}, 0),
-        ({"cacheDetails": [{"ttl": "1h", "inputTokens": 3}, {"ttl": "1h"}, None]}, 3),
-    ],
-)
-def test_a_bill_says_what_was_written_for_an_hour(
-    usage: dict[str, object], hour: int | None
-) -> None:
-    assert written_1h(usage) == hour
-
-
 @pytest.mark.parametrize("role", ["system", "developer"])
 def test_instructions_that_begin_the_messages_are_marked_as_system_text_is(role: str) -> None:
     newest = {"role": "user", "content": [{**TEXT, "cache_control": USUAL}]}
@@ -164,11 +146,3 @@ def test_a_mark_of_the_whole_body_is_one_of_its_end() -> None:
     request = Request(messages=[PLAIN], format="anthropic", body={"cache_control": USUAL})
 
     assert marks_only_the_end(request)
-
-
-def test_nothing_written_for_an_hour_is_said_and_not_looked_for_elsewhere() -> None:
-    usage = {
-        "cache_creation": {"ephemeral_1h_input_tokens": 0},
-        "cacheDetails": [{"ttl": "1h", "inputTokens": 7}],
-    }
-    assert written_1h(usage) == 0

@@ -183,8 +183,8 @@ def test_a_body_without_messages_is_refused() -> None:
         read_request({"prompt": "hi"})
 
 
-def test_a_format_without_an_adapter_is_named() -> None:
-    with pytest.raises(UnknownFormatError, match="no adapter reads the format 'mistral'"):
+def test_a_format_that_nobody_reads_is_named() -> None:
+    with pytest.raises(UnknownFormatError, match="no one reads the format 'mistral'"):
         parse(Request(messages=[USER], format="mistral"))
 
 
@@ -212,4 +212,4 @@ def test_gemini_reads_the_schema_of_the_recall_tool_as_json_schema() -> None:
 def test_a_body_without_messages_is_none_of_converse() -> None:
     with pytest.raises(UnknownFormatError):
         make_request({"modelId": "amazon.titan", "inputText": "Hello."})
-    assert not format_named("bedrock").tells_body({"modelId": "amazon.titan", "input": []})
+    assert not format_named("bedrock").matches_body({"modelId": "amazon.titan", "input": []})

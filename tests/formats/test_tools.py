@@ -12,7 +12,7 @@ from agora import Budget, Compressor
 from agora.core.past import Past
 from agora.core.request import Request
 from agora.formats import annotated_tools
-from agora.formats.tools import TOOL_LIST, tools_of
+from agora.formats.tools import tools_of
 
 READS = {"readOnlyHint": True}
 CHANGES = {"readOnlyHint": False}
@@ -162,7 +162,7 @@ def test_annotations_come_first_then_the_users_lists_then_the_name(
 
 
 def test_a_list_of_tools_among_messages_counts_only_where_servers_may_send_one() -> None:
-    listed = {"type": TOOL_LIST, "tools": [{"name": "peek", "annotations": READS}]}
+    listed = {"type": "mcp_list_tools", "tools": [{"name": "peek", "annotations": READS}]}
     asked = {"role": "user", "content": "Go on."}
     found = {
         format: tools_of(Request(messages=[asked, listed], format=format)).reading

@@ -1,16 +1,16 @@
-"""Frames: what a program writes is told from what a person writes, and never the other way."""
+"""What a program writes is told from what a person writes, and never the other way."""
 
 import time
 
 import pytest
 
-from agora.formats.text_agents import FRAMES, Prompt, Reply, first_frame, in_template
+from agora.formats.text_agents import TEMPLATES, Exchange, first_template, in_template
 
 FENCE = "Let me look.\n\n```bash\nls\n```"
 REACT = "Thought: hm\nAction: ls"
 RAN = "<returncode>0</returncode>\n<output>\na.py\n</output>"
 SHELL = "(Open file: n/a)\n(Current directory: /repo)\nbash-$"
-SWE_AGENT = Prompt(system="The prompt is\n(Open file: <path>) ...", task=f"Fix it.\n{SHELL}")
+SWE_AGENT = ("The prompt is\n(Open file: <path>) ...", f"Fix it.\n{SHELL}")
 CALLING = "Calling tools:\n[{'id': 'call_1'}]"
 
 CUT = (
@@ -18,7 +18,7 @@ CUT = (
     "<elided_chars>\n7\n</elided_chars>\n<output_tail>\nb\n</output_tail>\n"
 )
 
-TOLD = {
+PROGRAMS = {
     "mini-swe-agent": (FENCE, RAN, "returncode"),
     "mini-swe-agent, cut": (
         FENCE,
@@ -46,13 +46,13 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize("case", TOLD)
-def test_what_a_program_frames_is_known_by_its_frame(case: str) -> None:
-    said, answer, name = TOLD[case]
-    frame = first_frame(Reply(said=said, answer=answer), Prompt())
+@pytest.mark.parametrize("case", PROGRAMS)
+def test_what_a_program_writes_is_known_by_its_template(case: str) -> None:
+    said, answer, name = PROGRAMS[case]
+    template = first_template(Exchange(said, answer), "", "")
 
-    assert frame is not None
-    assert frame.name == name
+    assert template is not None
+    assert template.name == name
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_what_a_program_frames_is_known_by_its_frame(case: str) -> None:
     ],
 )
 def test_a_result_in_a_tag_is_known_by_its_tag(tag: str) -> None:
-    frame = first_frame(Reply(said=REACT, answer=f"<{tag}>a.py</{tag}>"), Prompt())
+    template = first_template(Exchange(REACT, f"<{tag}>a.py</{tag}>"), "", "")
 
-    assert frame is not None
-    assert frame.name == tag
+    assert template is not None
+    assert template.name == tag
 
 
-NOT_TOLD = {
+PERSONS = {
     "words behind the frame": (FENCE, f"{RAN}\nWhy is that?"),
     "words before the frame": (FENCE, f"I got\n{RAN}"),
     "words between the elements": (FENCE, f"{RAN}\nand then\n<output>b</output>"),
@@ -89,66 +89,44 @@ NOT_TOLD = {
     "output to a call": ("<tool_call>{}</tool_call>", "<output>\nmy text\n</output>"),
     "a tool tag to code": (FENCE, "<tool_response>x</tool_response>"),
     "a shell that no prompt speaks of": (FENCE, f"look\n{SHELL}"),
-    "an executor without a name": (FENCE, "exitcode: 0 (execution succeeded)\nCode output: 1"),
     "nothing": (REACT, ""),
 }
 
 
-@pytest.mark.parametrize("case", NOT_TOLD)
-def test_what_may_be_a_persons_is_in_no_frame(case: str) -> None:
-    said, answer = NOT_TOLD[case]
+@pytest.mark.parametrize("case", PERSONS)
+def test_what_may_be_a_persons_is_in_no_template(case: str) -> None:
+    said, answer = PERSONS[case]
 
-    assert first_frame(Reply(said=said, answer=answer), Prompt()) is None
+    assert first_template(Exchange(said, answer), "", "") is None
 
 
 def test_the_shell_of_swe_agent_counts_where_its_prompt_speaks_of_it() -> None:
     for answer in (f"a.py\n{SHELL}", SHELL.replace("bash", "(Interactive session: n/a)\nbash")):
-        frame = first_frame(Reply(said="ls", answer=answer), SWE_AGENT)
-        assert frame is not None
-        assert frame.name == "shell"
+        template = first_template(Exchange("ls", answer), *SWE_AGENT)
+        assert template is not None
+        assert template.name == "shell"
     for answer in ("a.py", f"{SHELL} and now?"):
-        assert first_frame(Reply(said="ls", answer=answer), SWE_AGENT) is None
-    asked = Prompt(system=SWE_AGENT.system, task="Fix it.")
-    assert first_frame(Reply(said="ls", answer=SHELL), asked) is None
+        assert first_template(Exchange("ls", answer), *SWE_AGENT) is None
+    assert first_template(Exchange("ls", SHELL), SWE_AGENT[0], "Fix it.") is None
 
 
-@pytest.mark.parametrize("speaker", ["Computer_terminal", "code_executor", "code_executor_agent"])
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "exitcode: 1 (execution failed)\nCode output: x",
-        "There is no code from the last 1 message for me to execute. Go on.",
-    ],
-)
-def test_an_executor_counts_by_the_name_that_its_program_gives_it(
-    answer: str, speaker: str
-) -> None:
-    frame = first_frame(Reply(said="run", answer=answer, speaker=speaker), Prompt())
-
-    assert frame is not None
-    assert frame.name == "executor"
-    assert first_frame(Reply(said="run", answer=answer, speaker="alice"), Prompt()) is None
-    words = Reply(said="run", answer="Stop now.", speaker=speaker)
-    assert first_frame(words, Prompt()) is None
-
-
-def test_frames_are_read_in_linear_time() -> None:
+def test_templates_are_read_in_linear_time() -> None:
     """Four times the text takes about four times as long; a square would take sixteen."""
 
     def seconds(size: int) -> float:
         texts = ("<output>" * size, "<output></output>" * size, "(Open file: " * size, "\n" * size)
         exchanges = [
-            Reply(said=said, answer=f"<returncode>0</returncode>{text}")
+            Exchange(said, f"<returncode>0</returncode>{text}")
             for text in texts
             for said in (FENCE, text, f"Thought:\n{text}")
         ]
         best = float("inf")
         for _ in range(3):
             began = time.perf_counter()
-            for reply in exchanges:
-                for frame in FRAMES:
-                    frame.holds(reply)
-                    frame.opens(reply, SWE_AGENT)
+            for exchange in exchanges:
+                for template in TEMPLATES:
+                    template.matches(exchange)
+                    template.may_open(exchange, *SWE_AGENT)
             best = min(best, time.perf_counter() - began)
         return best
 
@@ -157,7 +135,7 @@ def test_frames_are_read_in_linear_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "framed_note"),
+    ("answer", "noted"),
     [
         (
             "<returncode>1</returncode>\n<output>\nx\n</output>",
@@ -166,10 +144,6 @@ def test_frames_are_read_in_linear_time() -> None:
         ("Observation: you see a key", "Observation: [note]"),
         ("OBSERVATION:\na key", "OBSERVATION: [note]"),
         ("[Observation] a key", "[Observation] [note]"),
-        (
-            "exitcode: 0 (execution succeeded)\nCode output: 7",
-            "exitcode: 0 (execution succeeded)\nCode output: [note]",
-        ),
         ("<observation>a key</observation>", "<observation>\n[note]\n</observation>"),
         ("<b>a key</b>", "[note]"),
         ("<output>a key</output> and more", "[note]"),
@@ -180,5 +154,5 @@ def test_frames_are_read_in_linear_time() -> None:
         ("a key", "[note]"),
     ],
 )
-def test_a_note_takes_the_frame_of_what_it_replaces(answer: str, framed_note: str) -> None:
-    assert in_template("[note]", answer) == framed_note
+def test_a_note_takes_the_template_of_what_it_replaces(answer: str, noted: str) -> None:
+    assert in_template("[note]", answer) == noted

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agora.formats.anthropic import REMOVED
 from agora.formats.thinking import (
-    REMOVED,
     first_call,
     is_thinking,
     signatures,
@@ -90,7 +90,7 @@ def test_each_block_is_told_from_others_by_its_signature_newest_first() -> None:
     messages = [
         by_model(THOUGHT, TEXT, SEALED),
         {"role": "user", "content": "Go on."},
-        by_model(REASONED, HIDDEN, {"reasoningContent": "odd"}, {"type": "thinking"}),
+        by_model(REASONED, HIDDEN, {"reasoningContent": "odd"}),
         {"role": "assistant", "content": None, "thinking_blocks": ["odd", THOUGHT]},
     ]
 
