@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, islice
 from pathlib import Path
@@ -157,7 +157,7 @@ class Row:
             "edited_share": self.edited / self.sessions,
             "missed": self.needing - self.met,
             "break_even": (self.everything - self.dollars) / (self.dollars + self.output),
-            **{key: value for key, value in asdict(self).items() if key != "savings"},
+            **{name: getattr(self, name) for name in Row.__slots__ if name != "savings"},
         }
 
 
