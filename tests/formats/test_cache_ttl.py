@@ -107,19 +107,17 @@ def test_a_compressor_goes_by_the_prices_of_the_requests_own_time_to_live() -> N
     asked: list[str | None] = []
 
     class Watched(Compressor):
-        def schedule_for(self, model: str | None = None, ttl: str | None = None) -> Any:
+        def policy(self, model: str | None = None, ttl: str | None = None) -> Any:
             asked.append(ttl)
-            return super().schedule_for(model, ttl)
+            return super().policy(model, ttl)
 
     Watched().compress([said({**TEXT, "cache_control": HOUR})], model="claude-opus-5")
     Watched().compress([PLAIN], system=[{**TEXT, "cache_control": HOUR}], model="claude-opus-5")
 
     assert asked == ["1h", "1h"]
-    schedule = Compressor().schedule_for("claude-opus-5", "1h")
-    assert isinstance(schedule, RentOrBuy)
-    assert schedule.sheet == sheet_for("claude-opus-5").for_ttl("1h")
-    own = Compressor(sheet=sheet_for("claude-opus-5")).schedule_for("gpt-4o", "1h")
-    assert isinstance(own, RentOrBuy)
+    policy = Compressor().policy("claude-opus-5", "1h")
+    assert policy.sheet == sheet_for("claude-opus-5").for_ttl("1h")
+    own = Compressor(sheet=sheet_for("claude-opus-5")).policy("gpt-4o", "1h")
     assert own.sheet.write == 2.0
 
 

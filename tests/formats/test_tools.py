@@ -138,23 +138,23 @@ def chat(tool: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("tool", "hints", "lists", "gone"),
+    ("tool", "hints", "known", "gone"),
     [
         ("get_order", {}, {}, True),
         ("frobnicate", {}, {}, False),
         ("frobnicate", READS, {}, True),
         ("get_order", CHANGES, {}, False),
         ("get_order", DESTROYS, {}, False),
-        ("frobnicate", {}, {"reading_tools": ["frobnicate"]}, True),
-        ("get_order", {}, {"changing_tools": ["get_order"]}, False),
-        ("frobnicate", READS, {"changing_tools": ["frobnicate"]}, True),
-        ("get_order", CHANGES, {"reading_tools": ["get_order"]}, False),
+        ("frobnicate", {}, {"frobnicate": "reads"}, True),
+        ("get_order", {}, {"get_order": "changes"}, False),
+        ("frobnicate", READS, {"frobnicate": "changes"}, True),
+        ("get_order", CHANGES, {"get_order": "reads"}, False),
     ],
 )
 def test_annotations_come_first_then_the_users_lists_then_the_name(
-    tool: str, hints: dict[str, Any], lists: dict[str, Any], gone: bool
+    tool: str, hints: dict[str, Any], known: dict[str, Any], gone: bool
 ) -> None:
-    compressor = Compressor(budget=Budget(limit=10), edits="every_call", strict=True, **lists)
+    compressor = Compressor(budget=Budget(limit=10), edits="every_call", strict=True, tools=known)
 
     found = compressor.compress(chat(tool), tools=declared("openai", tool, annotations=hints))
 
