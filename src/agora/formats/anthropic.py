@@ -155,6 +155,16 @@ class Anthropic(MessageFormat):
         blocks = map(as_object, as_list(message.get("content")))
         return [str(b["tool_use_id"]) for b in blocks if _is_result(b) and b.get("tool_use_id")]
 
+    def step_messages(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], result: str
+    ) -> list[Message]:
+        call = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+        output = {"type": "tool_result", "tool_use_id": call_id, "content": result}
+        return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [output]}]
+
+    def mark_for_cache(self, message: Message) -> Message:
+        return self.with_cache_mark(message, {"type": "ephemeral"}) or message
+
     def answer(self, body: Mapping[str, Any]) -> list[Any] | None:
         content = body.get("content")
         if not isinstance(content, list) or body.get("role") != "assistant":

@@ -233,6 +233,20 @@ class Format:
         """Return a message in which the user says a text."""
         return {"role": "user", "content": text}
 
+    def step_messages(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], result: str
+    ) -> list[Message]:
+        """Return the messages of a step: a call, and its result."""
+        raise NotImplementedError
+
+    def text_of(self, message: Message) -> str:
+        """Return what a message says, for people: reasoning, text, results, calls."""
+        return ""
+
+    def mark_for_cache(self, message: Message) -> Message:
+        """Return a message with a cache mark at its end, if the format marks messages."""
+        return message
+
     def answer(self, body: Mapping[str, Any]) -> list[Any] | None:
         """Return the messages that a response adds to the history; None for another format's."""
         return None

@@ -104,6 +104,19 @@ class Bedrock(Anthropic):
     def user_message(self, text: str) -> Message:
         return {"role": "user", "content": [{"text": text}]}
 
+    def step_messages(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], result: str
+    ) -> list[Message]:
+        call = {"toolUseId": call_id, "name": name, "input": arguments}
+        output = {"toolUseId": call_id, "content": [{"text": result}]}
+        return [
+            {"role": "assistant", "content": [{"toolUse": call}]},
+            {"role": "user", "content": [{"toolResult": output}]},
+        ]
+
+    def mark_for_cache(self, message: Message) -> Message:
+        return self.with_cache_mark(message, {"cachePoint": {"type": "default"}}) or message
+
     def answer(self, body: Mapping[str, Any]) -> list[Any] | None:
         message = as_object(as_object(body.get("output")).get("message"))
         return [message] if isinstance(message.get("content"), list) else None

@@ -135,6 +135,16 @@ class Gemini(MessageFormat):
     def user_message(self, text: str) -> Message:
         return {"role": "user", "parts": [{"text": text}]}
 
+    def step_messages(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], result: str
+    ) -> list[Message]:
+        call = {"id": call_id, "name": name, "args": arguments}
+        response = {"id": call_id, "name": name, "response": {"output": result}}
+        return [
+            {"role": "model", "parts": [{"functionCall": call}]},
+            {"role": "user", "parts": [{"functionResponse": response}]},
+        ]
+
     def answer(self, body: Mapping[str, Any]) -> list[Any] | None:
         candidates = body.get("candidates")
         if not isinstance(candidates, list):

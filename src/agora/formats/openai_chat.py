@@ -1,5 +1,6 @@
 """OpenAI chat completions, and whatever speaks that dialect: `role`, `content`, `tool_calls`."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -87,6 +88,16 @@ class OpenAIChat(MessageFormat):
 
     def result_ids(self, message: Message) -> list[str]:
         return [str(message["tool_call_id"])] if message.get("tool_call_id") else []
+
+    def step_messages(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], result: str
+    ) -> list[Message]:
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        call = {"id": call_id, "type": "function", "function": function}
+        return [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": call_id, "content": result},
+        ]
 
     def calls_tools(self, message: Message) -> bool:
         return bool(message.get("tool_calls") or message.get("function_call"))

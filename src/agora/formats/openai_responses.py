@@ -122,6 +122,15 @@ class OpenAIResponses(MessageFormat):
         is_call = "call_id" in message and str(message.get("type", "")).endswith("_call")
         return [str(message["call_id"])] if is_call else []
 
+    def step_messages(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], result: str
+    ) -> list[Message]:
+        call = {"type": "function_call", "call_id": call_id, "name": name}
+        return [
+            {**call, "arguments": to_json(arguments)},
+            {"type": "function_call_output", "call_id": call_id, "output": result},
+        ]
+
     def result_ids(self, message: Message) -> list[str]:
         is_output = "call_id" in message and str(message.get("type", "")).endswith("_output")
         return [str(message["call_id"])] if is_output else []
