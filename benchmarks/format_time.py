@@ -9,6 +9,7 @@ that of checking. A counter without work shows what reading costs apart from cou
 import argparse
 import json
 import random
+from functools import partial
 
 from agora.core.tokens import EstimatedTokens
 from agora.formats import broken_rules, formats, make_request, parse
@@ -47,10 +48,10 @@ def main() -> None:
         request = make_request(messages, format=format.name)
         loads, parsing, reading, checking = in_turns(
             given.times,
-            lambda raw=raw: json.loads(raw),
-            lambda request=request: parse(request, EstimatedTokens()),
-            lambda request=request: parse(request, Uncounted()),
-            lambda request=request: broken_rules(request, strict=True),
+            partial(json.loads, raw),
+            partial(parse, request, EstimatedTokens()),
+            partial(parse, request, Uncounted()),
+            partial(broken_rules, request, strict=True),
         )
         row = f"{format.name:12}{len(raw) / MIB:6.1f}{1_000 * loads:10.1f}"
         print(f"{row}{parsing / loads:8.2f}{reading / loads:11.2f}{checking / loads:8.2f}")

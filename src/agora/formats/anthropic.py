@@ -509,9 +509,9 @@ class _Check:
             elif kind.endswith("_tool_use"):
                 self._served.add((_served_by(kind), _text(block.get("id"))))
             elif kind.endswith("_tool_result"):
-                call_id, call = _text(block.get("tool_use_id")), _served_by(kind)
-                if (call, call_id) not in self._served:
-                    self.violations.append(A3.at(n, m=m, kind=kind, id=call_id, call=call))
+                served_id, call = _text(block.get("tool_use_id")), _served_by(kind)
+                if (call, served_id) not in self._served:
+                    self.violations.append(A3.at(n, m=m, kind=kind, id=served_id, call=call))
 
     def _read_result(self, n: int, m: int, block: Message, role: object) -> None:
         content = block.get("content")
