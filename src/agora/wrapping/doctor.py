@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import agora
 from agora.core.prices import shipped_sheets
+from agora.formats import format_named
 from agora.service import Settings, SettingsError
 from agora.wrapping.agents import AGENTS, Agent
 from agora.wrapping.keeper import Keeper, NotStartedError
@@ -190,16 +191,14 @@ def _version(path: str, environment: Mapping[str, str]) -> str | None:
 
 
 def conversation(
-    steps: int = 24, lines: int = 120, first: str = "Read all files."
+    steps: int = 24, lines: int = 120, first: str = "Read all files.", format: str = "openai"
 ) -> dict[str, Any]:
     """Return a made-up request; as it is by default, long enough to be shortened."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": first}]
     for n in range(steps):
-        function = {"name": "read", "arguments": json.dumps({"path": f"file{n}.py"})}
-        call = {"id": f"c{n}", "type": "function", "function": function}
-        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
         text = f"def made_up_{n}(): return {n}\n" * lines
-        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": text})
+        path = {"path": f"file{n}.py"}
+        messages += format_named(format).step_messages(f"c{n}", "read", path, text)
     return {"model": "gpt-4.1", "messages": messages}
 
 
