@@ -71,7 +71,6 @@ def account(compression: Compression, source: Source, setup: Setup) -> Json:
                     decision.outcome,
                     _reason(decision),
                     decision.tokens,
-                    None if decision.score is None else round(decision.score, 3),
                     in_short(step)[:_SHOWN_OF_AN_ACTION],
                     decision.text,
                     decision.kind,
