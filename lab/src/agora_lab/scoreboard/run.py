@@ -1,0 +1,246 @@
+"""Runs contenders on sessions: a task each, rows in a file, and what is missing next time."""
+
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from agora import AgoraError, __version__
+from agora_lab.jsonl import append, open_lines, read_lines
+from agora_lab.methods.base import SkipMethod
+from agora_lab.methods.isolated import Isolated, Peer, build
+from agora_lab.scoreboard import contenders as package
+from agora_lab.scoreboard.sessions import Session, sample
+from agora_lab.scoreboard.simulate import (
+    OTHERS,
+    OWN,
+    Prompts,
+    Row,
+    billed_dollars,
+    sheets_of,
+    simulate,
+)
+from agora_lab.scoreboard.worker import Sent, Table, turns
+
+ROWS = "rows.jsonl"
+SESSIONS = "sessions"
+_FOLDER = Path(__file__).parent
+_TIMEOUT_S = 900.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """A file of the contenders' folder, at one of its settings."""
+
+    file: Path
+    setting: str
+    title: str
+    source: str
+    packages: tuple[str, ...]
+    ours: bool
+    priced: bool
+    """Whether it decides by the model's prices: then it plays each price sheet apart."""
+    options: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.file.stem
+
+    @property
+    def version(self) -> str:
+        """Its packages with their versions."""
+        return ", ".join(self.packages) or (f"agora {__version__}" if self.ours else "")
+
+
+def contenders(names: Sequence[str] = ()) -> list[Contender]:
+    """Return all contenders, or those of the files named, each at its settings.
+
+    Raises:
+        AgoraError: There is no such file.
+    """
+    files = sorted(p for p in Path(package.__path__[0]).glob("*.py") if p.stem != "__init__")
+    unknown = set(names) - {file.stem for file in files}
+    if unknown:
+        raise AgoraError(f"there is no contender {', '.join(sorted(unknown))}")
+    return [
+        Contender(
+            file=file,
+            setting=setting,
+            title=module.TITLE,
+            source=getattr(module, "SOURCE", ""),
+            packages=tuple(getattr(module, "PACKAGES", ())),
+            ours=getattr(module, "OURS", False),
+            priced=getattr(module, "PRICED", False),
+            options=options,
+        )
+        for file in files
+        if not names or file.stem in names
+        for module in [importlib.import_module(f"{package.__name__}.{file.stem}")]
+        for setting, options in module.SETTINGS.items()
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A contender on a session."""
+
+    contender: Contender
+    session: Path
+    data: str
+    id: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What a row of the file is found by."""
+        return self.contender.name, self.contender.setting, self.id
+
+
+def write_sessions(folder: Path, counts: Mapping[str, int]) -> tuple[list[Path], dict[str, Any]]:
+    """Write the sample's sessions to a run's folder, and return their paths and the rules' counts."""
+    place = folder / SESSIONS
+    place.mkdir(parents=True, exist_ok=True)
+    paths: list[Path] = []
+    rules: dict[str, Any] = {}
+    for data, count in counts.items():
+        drawn, skipped = sample(data, count)
+        paths += [session.write(place) for session in drawn]
+        rules[data] = dict(skipped)
+    return paths, rules
+
+
+def tasks(folder: Path, paths: Sequence[Path], chosen: Sequence[Contender]) -> list[Task]:
+    """Return what a run's file of rows still lacks, contender by contender."""
+    done = {(r["contender"], r["setting"], r["session"]) for r in read_lines(folder / ROWS)}
+    found: list[Task] = []
+    for contender in chosen:
+        for path in paths:
+            data, _, name = path.stem.rpartition("-")
+            task = Task(contender=contender, session=path, data=data, id=name)
+            if task.key not in done:
+                found.append(task)
+    return found
+
+
+def write_rows(folder: Path, rows: Iterator[Row]) -> Iterator[Row]:
+    """Append rows to the run's file as they come, and pass them on."""
+    with open_lines(folder / ROWS) as file:
+        for row in rows:
+            append(file, asdict(row))
+            yield row
+
+
+def prepare_environments(chosen: Sequence[Contender]) -> dict[str, str]:
+    """Create the environments of contenders with packages; return why one could not be."""
+    problems: dict[str, str] = {}
+    for contender in chosen:
+        if contender.packages and contender.name not in problems:
+            try:
+                build(_peer(contender))
+            except SkipMethod as reason:
+                problems[contender.name] = str(reason)
+    return problems
+
+
+def play(task: Task) -> Row:
+    """Return the row of a contender on a session; a contender that fails has its problem there."""
+    contender, session = task.contender, Session.read(task.session)
+    row = Row(
+        contender=contender.name,
+        setting=contender.setting,
+        version=contender.version,
+        session=session.id,
+        data=session.data,
+        group=session.group,
+        model=session.model,
+        billed=billed_dollars(session),
+    )
+    fields = asdict(row)
+    sheets = sheets_of(session)
+    try:
+        if contender.priced:
+            fields |= simulate(session, prompts(contender, session), {OWN: sheets[OWN]})
+            for name in OTHERS:
+                other = simulate(session, prompts(contender, session, name), {name: sheets[name]})
+                fields["dollars"] |= other["dollars"]
+        else:
+            fields |= simulate(session, prompts(contender, session), sheets)
+    except (AgoraError, SkipMethod) as problem:
+        fields["problem"] = str(problem)[:300]
+    except Exception as problem:
+        # A contender may raise anything; its other sessions are still played.
+        fields["problem"] = f"{type(problem).__name__}: {problem}"[:300]
+    moments = fields.pop("moments", None)
+    if moments:
+        fields["highest"] = _highest(moments, session)
+    return Row(**fields)
+
+
+def prompts(contender: Contender, session: Session, model: str | None = None) -> Prompts:
+    """Yield what a contender sends at each call."""
+    sums = [0]
+    for tokens in session.tokens:
+        sums.append(sums[-1] + tokens)
+    about = {
+        "model": model or session.model,
+        "format": session.format,
+        "before": session.before,
+        "scale": session.scale,
+        "prompt_tokens": [session.before + sums[call] for call in session.calls],
+        "at_seconds": session.at_seconds,
+        "ttl": session.ttl,
+    }
+    if contender.packages:
+        return _isolated_prompts(contender, session, about)
+    return _own_prompts(contender, session, about)
+
+
+def _own_prompts(contender: Contender, session: Session, about: dict[str, Any]) -> Prompts:
+    module = importlib.import_module(f"{package.__name__}.{contender.name}")
+    table = Table(session.messages, thinking=getattr(module, "THINKING", False))
+    edit = module.prepare(dict(contender.options))
+    keeps = getattr(module, "KEEPS", False)
+    calls = turns(edit, table, session.calls, about, keeps=keeps)
+    try:
+        sent = next(calls)
+        while True:
+            answered = yield sent, table.messages
+            sent = calls.send(answered)
+    except StopIteration:
+        return
+
+
+def _isolated_prompts(contender: Contender, session: Session, about: dict[str, Any]) -> Prompts:
+    request = {"messages": session.messages, "calls": session.calls, "about": about}
+    answer = _process(contender.name, contender.setting).ask(request)
+    table = session.messages + answer["made"]
+    before: list[int] = []
+    for (same, rest), cpu_ms in zip(answer["prompts"], answer["cpu_ms"], strict=True):
+        before = before[:same] + rest
+        yield Sent(before, cpu_ms), table
+
+
+def _peer(contender: Contender) -> Peer:
+    return Peer("worker", contender.packages, _FOLDER)
+
+
+@lru_cache(maxsize=1)
+def _process(name: str, setting: str) -> Isolated:
+    """Return the process of a contender; the one before it ends when it is forgotten."""
+    [contender] = [one for one in contenders([name]) if one.setting == setting]
+    options = {"file": str(contender.file), "settings": dict(contender.options)}
+    return Isolated(_peer(contender), options, _TIMEOUT_S)
+
+
+def _highest(moments: Sequence[float], session: Session) -> float:
+    """Return the highest ratio of the bill so far to that of sending everything."""
+    [everything] = contenders(["everything"])
+    [sheet] = [sheets_of(session)[OWN]]
+    whole = simulate(session, prompts(everything, session), {OWN: sheet})["moments"]
+    spent = base = highest = 0.0
+    for ours, theirs in zip(moments, whole, strict=True):
+        spent, base = spent + ours, base + theirs
+        highest = max(highest, spent / base if base else 0.0)
+    return highest
