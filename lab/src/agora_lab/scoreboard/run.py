@@ -1,6 +1,7 @@
 """Runs contenders on sessions: a task each, rows in a file, and what is missing next time."""
 
 import importlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -11,6 +12,7 @@ from agora import AgoraError, __version__
 from agora_lab.jsonl import append, open_lines, read_lines
 from agora_lab.methods.base import SkipMethod
 from agora_lab.methods.isolated import Isolated, Peer, build
+from agora_lab.on_ray import Outcome
 from agora_lab.scoreboard import contenders as package
 from agora_lab.scoreboard.sessions import Session, sample
 from agora_lab.scoreboard.simulate import (
@@ -25,6 +27,8 @@ from agora_lab.scoreboard.simulate import (
 from agora_lab.scoreboard.worker import Sent, Table, turns
 
 ROWS = "rows.jsonl"
+SAMPLE = "sample.json"
+ABSENT = "absent.json"
 SESSIONS = "sessions"
 _FOLDER = Path(__file__).parent
 _TIMEOUT_S = 900.0
@@ -98,24 +102,33 @@ class Task:
         return self.contender.name, self.contender.setting, self.id
 
 
-def write_sessions(folder: Path, counts: Mapping[str, int]) -> tuple[list[Path], dict[str, Any]]:
-    """Write the sample's sessions to a run's folder, and return their paths and the rules' counts."""
+def write_sessions(folder: Path, counts: Mapping[str, int]) -> list[Path]:
+    """Write the sample's sessions to a run's folder, and return their paths.
+
+    Sessions that are there already are not read from the data again. The file beside them says
+    how many recordings were left out, and by which rule.
+    """
     place = folder / SESSIONS
     place.mkdir(parents=True, exist_ok=True)
-    paths: list[Path] = []
-    rules: dict[str, Any] = {}
+    index = folder / SAMPLE
+    known = json.loads(index.read_text(encoding="utf-8")) if index.exists() else {}
     for data, count in counts.items():
-        drawn, skipped = sample(data, count)
-        paths += [session.write(place) for session in drawn]
-        rules[data] = dict(skipped)
-    return paths, rules
+        have = known.get(data, {"drawn": [], "rules": {}})
+        if len(have["drawn"]) < min(count, have["rules"].get("eligible", count)):
+            drawn, rules = sample(data, count)
+            names = [session.write(place).stem for session in drawn]
+            known[data] = {"drawn": names, "rules": dict(rules)}
+    index.write_text(json.dumps(known, indent=1), encoding="utf-8")
+    return [
+        place / f"{name}.json" for data in counts for name in known[data]["drawn"][: counts[data]]
+    ]
 
 
 def tasks(folder: Path, paths: Sequence[Path], chosen: Sequence[Contender]) -> list[Task]:
-    """Return what a run's file of rows still lacks, contender by contender."""
+    """Return what a run's file of rows still lacks, contender by contender, everything first."""
     done = {(r["contender"], r["setting"], r["session"]) for r in read_lines(folder / ROWS)}
     found: list[Task] = []
-    for contender in chosen:
+    for contender in sorted(chosen, key=lambda one: (one.name != "everything", bool(one.packages))):
         for path in paths:
             data, _, name = path.stem.rpartition("-")
             task = Task(contender=contender, session=path, data=data, id=name)
@@ -142,6 +155,30 @@ def prepare_environments(chosen: Sequence[Contender]) -> dict[str, str]:
             except SkipMethod as reason:
                 problems[contender.name] = str(reason)
     return problems
+
+
+def write_absent(folder: Path, chosen: Sequence[Contender], problems: Mapping[str, str]) -> None:
+    """Note in a run's folder which contenders could not run at all, and why."""
+    absent = {
+        f"{one.name} | {one.setting}": problems[one.name] for one in chosen if one.name in problems
+    }
+    (folder / ABSENT).write_text(json.dumps(absent, indent=1), encoding="utf-8")
+
+
+def row_of(outcome: Outcome[Task, Row]) -> Row:
+    """Return the row of a task; one whose process was lost has that as its problem."""
+    if outcome.value is not None:
+        return outcome.value
+    task = outcome.task
+    return Row(
+        contender=task.contender.name,
+        setting=task.contender.setting,
+        version=task.contender.version,
+        session=task.id,
+        data=task.data,
+        group="",
+        problem=outcome.error[:300],
+    )
 
 
 def play(task: Task) -> Row:
@@ -188,6 +225,7 @@ def prompts(contender: Contender, session: Session, model: str | None = None) ->
         "format": session.format,
         "before": session.before,
         "scale": session.scale,
+        "tokens": session.tokens,
         "prompt_tokens": [session.before + sums[call] for call in session.calls],
         "at_seconds": session.at_seconds,
         "ttl": session.ttl,

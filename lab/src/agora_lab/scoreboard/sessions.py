@@ -117,7 +117,9 @@ def _read(data: str, skipped: Counter[str]) -> Iterator[Session]:
 
 def _recordings(data: str) -> Iterator[tuple[Recording, str]]:
     if data == CODING:
-        path = data_file("swe-bench-gemini/gemini-3-pro-swe-bench.jsonl.xz", origin="mini-swe-agent")
+        path = data_file(
+            "swe-bench-gemini/gemini-3-pro-swe-bench.jsonl.xz", origin="mini-swe-agent"
+        )
         yield from ((recording, "") for recording in read_logs([path], Tally()))
     elif data == TOOLS:
         path = data_file("tau-bench/gpt-4o-airline.json", origin="sierra-research/tau-bench")
@@ -166,7 +168,9 @@ def _session(recording: Recording, data: str) -> Session | str:
         counted, billed = [sum(sizes[:at]) for at in calls], [one.prompt for one in usage]
         if was_cut(counted, billed):
             return "the client had shortened its prompts"
-        unseen = inferred(counted, billed) if recording.lacks else Unseen(scale=ratio(counted, billed))
+        unseen = (
+            inferred(counted, billed) if recording.lacks else Unseen(scale=ratio(counted, billed))
+        )
         tokens = _calibrated(sizes, calls, unseen)
     model = recording.model or "gpt-4o"
     return Session(

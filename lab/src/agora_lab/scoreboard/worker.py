@@ -26,7 +26,7 @@ class Table:
     """Every message of a session, and every one that a contender made in its place."""
 
     def __init__(self, messages: Sequence[Message], *, thinking: bool) -> None:
-        """Take the session's messages; `thinking` says if contenders see it."""
+        """Take the session's messages; `thinking` says if the contender sees it."""
         self.messages = list(messages)
         self._thinking = thinking
         self.shown = [message if thinking else _without(message) for message in messages]
@@ -82,6 +82,7 @@ def turns(
     """
     last: list[Message] = []
     done, answered = 0, None
+    about = {**about, "sent_tokens": _counter(table, about)}
     for number, call in enumerate(calls):
         history = last + table.shown[done:call] if keeps else table.shown[:call]
         clock = about.get("at_seconds") or ()
@@ -91,6 +92,20 @@ def turns(
         spent = 1000 * (process_time() - start)
         done = call
         answered = yield Sent(table.numbers(last), spent)
+
+
+def _counter(table: Table, about: Mapping[str, Any]) -> Callable[[Sequence[Message]], int]:
+    """Return a function that counts a prompt as the provider's last usage would show it."""
+    tokens = about["tokens"]
+
+    def count(prompt: Sequence[Message]) -> int:
+        size = float(about["before"])
+        for at in table.numbers(prompt):
+            made = table.messages[at] if at >= len(tokens) else None
+            size += tokens[at] if made is None else about["scale"] * len(str(made)) / 4
+        return round(size)
+
+    return count
 
 
 def prepare(options: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
