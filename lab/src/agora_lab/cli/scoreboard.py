@@ -1,5 +1,6 @@
 """The `agora lab scoreboard` command."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,12 @@ from agora import AgoraError
 @click.option(
     "--contender", "names", multiple=True, metavar="NAME", help="Only this one; repeatable."
 )
+@click.option(
+    "--contenders",
+    "folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Contenders of another folder, besides sending everything.",
+)
 @click.option("--report", is_flag=True, help="Run nothing: table and page from the rows.")
 @click.option(
     "--rows",
@@ -42,7 +49,11 @@ from agora import AgoraError
     help="Also write the tables of docs/evidence/scoreboard.md.",
 )
 @click.option("--ray", "address", metavar="ADDRESS", help="A Ray cluster.")
-@click.option("--workers", type=click.IntRange(1), help="Cores to use on this machine.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    help="Cores to use on this machine; with one, everything is done in this process.",
+)
 def scoreboard(
     out: Path, report: bool, rows: Path | None, address: str | None, workers: int | None, **run: Any
 ) -> None:
@@ -69,6 +80,8 @@ def _play(out: Path, run: dict[str, Any], address: str | None, workers: int | No
 
     counts = {CLAUDE_CODE: run["claude_code"], CODING: run["coding"], TOOLS: run["tools"]}
     chosen = grid.contenders(run["names"])
+    if run["folder"]:
+        chosen = [*grid.contenders(["everything"]), *grid.contenders((), run["folder"])]
     paths = grid.write_sessions(out, counts)
     problems = grid.prepare_environments(chosen)
     for name, problem in problems.items():
@@ -78,12 +91,17 @@ def _play(out: Path, run: dict[str, Any], address: str | None, workers: int | No
     total = len(chosen) * len(paths)
     if not todo:
         return
-    with (
-        progress(total, total - len(todo), what="contenders on sessions") as advance,
-        on_ray.connect(address, cpus=workers),
-    ):
-        outcomes = on_ray.run(grid.play, todo, tick=lambda: advance(0, ""))
-        for row in grid.write_rows(out, (grid.row_of(outcome) for outcome in outcomes)):
+    with ExitStack() as stack:
+        advance = stack.enter_context(
+            progress(total, total - len(todo), what="contenders on sessions")
+        )
+        if workers == 1:
+            rows = map(grid.play, todo)
+        else:
+            stack.enter_context(on_ray.connect(address, cpus=workers))
+            outcomes = on_ray.run(grid.play, todo, tick=lambda: advance(0, ""))
+            rows = map(grid.row_of, outcomes)
+        for row in grid.write_rows(out, rows):
             advance(1, row.contender)
 
 

@@ -54,6 +54,8 @@ class Line:
     found: tuple[float, float, float]
     """Share of actions that find every name they need."""
     found_after: float
+    newest: float
+    """Share of actions that find the names they need of the newest results."""
     lines: float
     needs: int
     refused: float
@@ -117,12 +119,11 @@ def board(rows: Sequence[Json], data: str) -> list[Line]:
         if row["data"] == data:
             cells.setdefault((row["contender"], row["setting"]), {})[row["session"]] = row
     base = cells.get(BASE, {})
-    known = {(one.name, one.setting): one for one in contenders()}
-    lines = [
-        _line(known[key].title, ours=known[key].ours, rows=cell, base=base)
-        for key, cell in cells.items()
-        if key in known and base
-    ]
+    titles = {one.name: (one.title, one.ours) for one in contenders()}
+    lines: list[Line] = []
+    for (name, _), cell in cells.items():
+        title, ours = titles.get(name, (name, False))
+        lines.append(_line(title, ours=ours, rows=cell, base=base))
     return sorted(lines, key=lambda line: -line.saved[0])
 
 
@@ -136,6 +137,7 @@ def _line(title: str, *, ours: bool, rows: Mapping[str, Json], base: Mapping[str
     full = np.array([row["dollars"][OWN] for row in whole])
     needs, met, after, after_met = (np.array([r["names"][at] for r in played]) for at in range(4))
     line_needs, line_met = (sum(row["lines"][at] for row in played) for at in range(2))
+    new_needs, new_met = (sum(row["newest"][at] for row in played) for at in range(2))
     ratio = float(spent.sum() / full.sum()) if len(played) else 1.0
     ratios = [float(a / b) if b else 1.0 for a, b in zip(spent, full, strict=True)]
     return Line(
@@ -155,6 +157,7 @@ def _line(title: str, *, ours: bool, rows: Mapping[str, Json], base: Mapping[str
         },
         found=(_share(met.sum(), needs.sum()), *_bounds(met, needs)),
         found_after=_share(after_met.sum(), after.sum()),
+        newest=_share(new_met, new_needs),
         lines=_share(line_met, line_needs),
         needs=int(needs.sum()) if played else 0,
         refused=sum(row["refused"] for row in played) / calls,
@@ -255,6 +258,7 @@ _COLUMNS = (
     ("saved", lambda x: f"{_percent(x.saved[0])} [{100 * x.saved[1]:.1f}, {100 * x.saved[2]:.1f}]"),
     ("found", lambda x: f"{_percent(x.found[0])} [{100 * x.found[1]:.1f}, {100 * x.found[2]:.1f}]"),
     ("after an edit", lambda x: _percent(x.found_after)),
+    ("of the newest", lambda x: _percent(x.newest)),
     ("quoted lines", lambda x: _percent(x.lines)),
     *((f"at {n}", lambda x, n=n: _percent(x.saved_at[n])) for n in OTHERS),
     ("refused calls", lambda x: _percent(x.refused)),
@@ -321,10 +325,15 @@ def _store(rows: Sequence[Json], made: Json, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     flat = [
         {
-            **{key: row[key] for key in row if key not in ("dollars", "names", "lines", "rules")},
+            **{
+                key: row[key]
+                for key in row
+                if key not in ("dollars", "names", "lines", "newest", "rules")
+            },
             **{f"dollars {key}": round(value, 6) for key, value in row["dollars"].items()},
             **{f"names {at}": value for at, value in enumerate(row["names"])},
             **{f"lines {at}": value for at, value in enumerate(row["lines"])},
+            **{f"newest {at}": value for at, value in enumerate(row["newest"])},
             "rules": " ".join(row["rules"]),
             "billed": round(row["billed"], 6),
             "highest": round(row["highest"], 4),
@@ -343,6 +352,7 @@ def _stored(path: Path) -> list[Json]:
             "dollars": {key: row[f"dollars {key}"] or 0.0 for key in (OWN, *OTHERS)},
             "names": [row[f"names {at}"] for at in range(4)],
             "lines": [row[f"lines {at}"] for at in range(4)],
+            "newest": [row[f"newest {at}"] for at in range(4)],
             "rules": row["rules"].split(),
         }
         for row in pq.read_table(path).to_pylist()

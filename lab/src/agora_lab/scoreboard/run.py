@@ -1,7 +1,7 @@
 """Runs contenders on sessions: a task each, rows in a file, and what is missing next time."""
 
-import importlib
 import json
+import runpy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -13,7 +13,6 @@ from agora_lab.jsonl import append, open_lines, read_lines
 from agora_lab.methods.base import SkipMethod
 from agora_lab.methods.isolated import Isolated, Peer, build
 from agora_lab.on_ray import Outcome
-from agora_lab.scoreboard import contenders as package
 from agora_lab.scoreboard.sessions import Session, sample
 from agora_lab.scoreboard.simulate import (
     OTHERS,
@@ -31,6 +30,7 @@ SAMPLE = "sample.json"
 ABSENT = "absent.json"
 SESSIONS = "sessions"
 _FOLDER = Path(__file__).parent
+CONTENDERS = _FOLDER / "contenders"
 _TIMEOUT_S = 900.0
 
 
@@ -59,13 +59,13 @@ class Contender:
         return ", ".join(self.packages) or (f"agora {__version__}" if self.ours else "")
 
 
-def contenders(names: Sequence[str] = ()) -> list[Contender]:
-    """Return all contenders, or those of the files named, each at its settings.
+def contenders(names: Sequence[str] = (), folder: Path = CONTENDERS) -> list[Contender]:
+    """Return all contenders of a folder, or those of the files named, each at its settings.
 
     Raises:
         AgoraError: There is no such file.
     """
-    files = sorted(p for p in Path(package.__path__[0]).glob("*.py") if p.stem != "__init__")
+    files = sorted(path for path in folder.glob("*.py") if path.stem != "__init__")
     unknown = set(names) - {file.stem for file in files}
     if unknown:
         raise AgoraError(f"there is no contender {', '.join(sorted(unknown))}")
@@ -73,17 +73,17 @@ def contenders(names: Sequence[str] = ()) -> list[Contender]:
         Contender(
             file=file,
             setting=setting,
-            title=module.TITLE,
-            source=getattr(module, "SOURCE", ""),
-            packages=tuple(getattr(module, "PACKAGES", ())),
-            ours=getattr(module, "OURS", False),
-            priced=getattr(module, "PRICED", False),
+            title=fields["TITLE"],
+            source=fields.get("SOURCE", ""),
+            packages=tuple(fields.get("PACKAGES", ())),
+            ours=fields.get("OURS", False),
+            priced=fields.get("PRICED", False),
             options=options,
         )
         for file in files
         if not names or file.stem in names
-        for module in [importlib.import_module(f"{package.__name__}.{file.stem}")]
-        for setting, options in module.SETTINGS.items()
+        for fields in [runpy.run_path(str(file))]
+        for setting, options in fields["SETTINGS"].items()
     ]
 
 
@@ -151,7 +151,7 @@ def prepare_environments(chosen: Sequence[Contender]) -> dict[str, str]:
     for contender in chosen:
         if contender.packages and contender.name not in problems:
             try:
-                build(_peer(contender))
+                build(Peer("worker", contender.packages, _FOLDER))
             except SkipMethod as reason:
                 problems[contender.name] = str(reason)
     return problems
@@ -236,10 +236,10 @@ def prompts(contender: Contender, session: Session, model: str | None = None) ->
 
 
 def _own_prompts(contender: Contender, session: Session, about: dict[str, Any]) -> Prompts:
-    module = importlib.import_module(f"{package.__name__}.{contender.name}")
-    table = Table(session.messages, thinking=getattr(module, "THINKING", False))
-    edit = module.prepare(dict(contender.options))
-    keeps = getattr(module, "KEEPS", False)
+    fields = runpy.run_path(str(contender.file))
+    table = Table(session.messages, thinking=fields.get("THINKING", False))
+    edit = fields["prepare"](dict(contender.options))
+    keeps = fields.get("KEEPS", False)
     calls = turns(edit, table, session.calls, about, keeps=keeps)
     try:
         sent = next(calls)
@@ -252,7 +252,8 @@ def _own_prompts(contender: Contender, session: Session, about: dict[str, Any]) 
 
 def _isolated_prompts(contender: Contender, session: Session, about: dict[str, Any]) -> Prompts:
     request = {"messages": session.messages, "calls": session.calls, "about": about}
-    answer = _process(contender.name, contender.setting).ask(request)
+    options = json.dumps([str(contender.file), dict(contender.options), contender.packages])
+    answer = _process(options).ask(request)
     table = session.messages + answer["made"]
     before: list[int] = []
     for (same, rest), cpu_ms in zip(answer["prompts"], answer["cpu_ms"], strict=True):
@@ -260,16 +261,12 @@ def _isolated_prompts(contender: Contender, session: Session, about: dict[str, A
         yield Sent(before, cpu_ms), table
 
 
-def _peer(contender: Contender) -> Peer:
-    return Peer("worker", contender.packages, _FOLDER)
-
-
 @lru_cache(maxsize=1)
-def _process(name: str, setting: str) -> Isolated:
+def _process(contender: str) -> Isolated:
     """Return the process of a contender; the one before it ends when it is forgotten."""
-    [contender] = [one for one in contenders([name]) if one.setting == setting]
-    options = {"file": str(contender.file), "settings": dict(contender.options)}
-    return Isolated(_peer(contender), options, _TIMEOUT_S)
+    file, settings, packages = json.loads(contender)
+    peer = Peer("worker", tuple(packages), _FOLDER)
+    return Isolated(peer, {"file": file, "settings": settings}, _TIMEOUT_S)
 
 
 def _highest(moments: Sequence[float], session: Session) -> float:

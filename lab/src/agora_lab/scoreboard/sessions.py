@@ -30,7 +30,7 @@ DATA = (CLAUDE_CODE, CODING, TOOLS)
 LEAST_CALLS = {CLAUDE_CODE: 20, CODING: 10, TOOLS: 5}
 """Shorter sessions are left out: there is nothing to shorten, and little to pay."""
 RECENT = 2
-"""What the newest turns show is no need: every contender keeps them."""
+"""Turns whose results count as the newest."""
 LOST = 0.9
 """A call that reads less than this share of what was cached has lost its cache."""
 _NAME = re.compile(r"[A-Za-z_][\w./-]{3,}[\w]")
@@ -41,11 +41,14 @@ _MOST_NAMES = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What the action after a call takes from results that are no longer among the newest."""
+    """What the action after a call takes from earlier results."""
 
     call: int
     names: list[str] = field(default_factory=list)
+    """From results that are no longer among the newest; so are the lines."""
     lines: list[str] = field(default_factory=list)
+    newest: list[str] = field(default_factory=list)
+    """Names from the newest results: a contender may shorten those as they arrive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,8 +257,8 @@ def names_in(text: str) -> set[str]:
 def needs(messages: Sequence[Message], calls: Sequence[int]) -> list[Need]:
     """Return what each action took from earlier results.
 
-    A name counts if an earlier result has it, and neither the user, the system text nor the newest
-    turns do; a line counts likewise, if it is long enough to be a quotation.
+    A name counts if an earlier result has it, and neither the user nor the system text does; a line
+    counts likewise, if it is long enough to be a quotation. What the newest turns show is apart.
     """
     texts = [text_of(message) for message in messages]
     actions = [at for at, message in enumerate(messages) if message.get("tool_calls")]
@@ -266,16 +269,24 @@ def needs(messages: Sequence[Message], calls: Sequence[int]) -> list[Need]:
         if not body or len(earlier) <= RECENT:
             continue
         recent = earlier[-RECENT]
-        near = "\n".join(
-            texts[at]
-            for at in range(call)
-            if at >= recent or messages[at]["role"] in ("system", "user")
+        said = "\n".join(
+            texts[at] for at in range(call) if messages[at]["role"] in ("system", "user")
         )
+        near = "\n".join(texts[recent:call])
         past = [texts[at] for at in range(recent) if messages[at]["role"] == "tool"]
-        names = sorted(n for n in names_in(body) if n not in near)
-        lines = sorted({s for x in body.splitlines() if len(s := x.strip()) >= _LINE_CHARACTERS})
-        names = [n for n in names if any(n in text for text in past)][:_MOST_NAMES]
-        lines = [s for s in lines if s not in near and any(s in text for text in past)]
-        if names or lines:
-            found.append(Need(call=number, names=names, lines=lines))
+        new = [texts[at] for at in range(recent, call) if messages[at]["role"] == "tool"]
+        names = sorted(name for name in names_in(body) if name not in said)
+        lines = {s for x in body.splitlines() if len(s := x.strip()) >= _LINE_CHARACTERS}
+        need = Need(
+            call=number,
+            names=[n for n in names if n not in near and _in(n, past)][:_MOST_NAMES],
+            lines=sorted(s for s in lines if s not in said + near and _in(s, past)),
+            newest=[n for n in names if _in(n, new)][:_MOST_NAMES],
+        )
+        if need.names or need.lines or need.newest:
+            found.append(need)
     return found
+
+
+def _in(wanted: str, texts: Sequence[str]) -> bool:
+    return any(wanted in text for text in texts)

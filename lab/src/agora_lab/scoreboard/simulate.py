@@ -42,6 +42,8 @@ class Row:
     """Actions that need a name, those that find all, and both after the first edit."""
     lines: tuple[int, int, int, int] = (0, 0, 0, 0)
     """The same for quoted lines."""
+    newest: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """The same for names that the newest results show."""
     refused: int = 0
     """Calls whose request breaks a rule of the provider."""
     rules: tuple[str, ...] = ()
@@ -133,6 +135,7 @@ class Checks:
         ]
         self.names = [0, 0, 0, 0]
         self.lines = [0, 0, 0, 0]
+        self.newest = [0, 0, 0, 0]
         self.refused = self.lost_text = self.broke = 0
         self.rules: set[str] = set()
         self.edited = False
@@ -159,7 +162,8 @@ class Checks:
         need = self._needs.get(number)
         if need is None:
             return
-        for texts, counts in ((need.names, self.names), (need.lines, self.lines)):
+        wanted = ((need.names, self.names), (need.lines, self.lines), (need.newest, self.newest))
+        for texts, counts in wanted:
             if texts:
                 found = all(self._found(text, present, table) for text in texts)
                 counts[0] += 1
@@ -201,7 +205,7 @@ def simulate(session: Session, prompts: Prompts, sheets: dict[str, PriceSheet]) 
         sent, table = next(prompts)
         while True:
             while len(tokens) < len(table):
-                tokens.append(_tokens(table[len(tokens)], session, table))
+                tokens.append(_tokens(table[len(tokens)], session))
             bills = [one.send(sent.prompt, table, tokens) for one in accounts.values()]
             bill = bills[0]
             sent_tokens += bill.tokens
@@ -217,6 +221,7 @@ def simulate(session: Session, prompts: Prompts, sheets: dict[str, PriceSheet]) 
         "moments": next(iter(accounts.values())).dollars,
         "names": tuple(checks.names),
         "lines": tuple(checks.lines),
+        "newest": tuple(checks.newest),
         "refused": checks.refused,
         "rules": tuple(sorted(checks.rules)),
         "lost_text": checks.lost_text,
@@ -226,7 +231,7 @@ def simulate(session: Session, prompts: Prompts, sheets: dict[str, PriceSheet]) 
     }
 
 
-def _tokens(message: Message, session: Session, table: Sequence[Message]) -> int:
+def _tokens(message: Message, session: Session) -> int:
     """Return the size of a message that a contender made.
 
     What the log hides of an answer stays as long as its calls do.

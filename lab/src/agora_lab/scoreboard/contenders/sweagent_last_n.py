@@ -1,4 +1,4 @@
-"""SWE-agent's last-n observations, by the rules of its history processor, with and without polling."""
+"""SWE-agent's last-n observations, by the rules of its history processor."""
 
 from collections.abc import Callable
 from typing import Any
