@@ -116,7 +116,9 @@ def bill(recording: Recording, keep: int) -> tuple[float, float]:
                 read = held(usage[number].read, before, tokens[:call], hidden, mask, name)
             price = read * sheet.read + (size - read) * sheet.write
             dollars = price * sheet.input / 1e6 * sheet.tier(size).input
-            whole, masked = (whole + dollars, masked) if name == "whole" else (whole, masked + dollars)
+            whole, masked = (
+                (whole + dollars, masked) if name == "whole" else (whole, masked + dollars)
+            )
             last[name] = size
     return whole, masked
 

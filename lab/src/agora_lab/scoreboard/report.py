@@ -2,8 +2,9 @@
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -254,13 +255,17 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f}%"
 
 
-_COLUMNS = (
+def _saved_at(sheet: str, line: Line) -> str:
+    return _percent(line.saved_at[sheet])
+
+
+_COLUMNS: tuple[tuple[str, Callable[[Line], str]], ...] = (
     ("saved", lambda x: f"{_percent(x.saved[0])} [{100 * x.saved[1]:.1f}, {100 * x.saved[2]:.1f}]"),
     ("found", lambda x: f"{_percent(x.found[0])} [{100 * x.found[1]:.1f}, {100 * x.found[2]:.1f}]"),
     ("after an edit", lambda x: _percent(x.found_after)),
     ("of the newest", lambda x: _percent(x.newest)),
     ("quoted lines", lambda x: _percent(x.lines)),
-    *((f"at {n}", lambda x, n=n: _percent(x.saved_at[n])) for n in OTHERS),
+    *((f"at {name}", partial(_saved_at, name)) for name in OTHERS),
     ("refused calls", lambda x: _percent(x.refused)),
     ("calls without a user's text", lambda x: _percent(x.lost_text)),
     ("calls that broke the cache", lambda x: _percent(x.broke)),

@@ -125,10 +125,10 @@ def write_sessions(folder: Path, counts: Mapping[str, int]) -> list[Path]:
 
 
 def tasks(folder: Path, paths: Sequence[Path], chosen: Sequence[Contender]) -> list[Task]:
-    """Return what a run's file of rows still lacks, contender by contender, everything first."""
+    """Return what a run's file of rows still lacks, contender by contender."""
     done = {(r["contender"], r["setting"], r["session"]) for r in read_lines(folder / ROWS)}
     found: list[Task] = []
-    for contender in sorted(chosen, key=lambda one: (one.name != "everything", bool(one.packages))):
+    for contender in sorted(chosen, key=lambda one: (one.name != "everything", one.ours)):
         for path in paths:
             data, _, name = path.stem.rpartition("-")
             task = Task(contender=contender, session=path, data=data, id=name)

@@ -21,7 +21,6 @@ def prepare(settings: dict[str, Any]) -> Callable[..., Any]:
     `freeze` tells it how many messages the last request had, as the documentation asks.
     """
     compress = importlib.import_module("headroom").compress
-    importlib.import_module("litellm").suppress_debug_info = True
     options = {key: value for key, value in settings.items() if key != "freeze"}
     sent: list[int] = [0]
 
