@@ -7,7 +7,7 @@ from tests.docs.pages import DOCS, anchors, links, name_of, navigation, pages
 
 def internal(page: Path) -> list[str]:
     targets = links(page.read_text(encoding="utf-8"))
-    return [target for target in targets if "://" not in target and not target.startswith("mailto:")]
+    return [link for link in targets if "://" not in link and not link.startswith("mailto:")]
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
