@@ -25,7 +25,7 @@ from pathlib import Path
 from rich.progress import Progress
 
 import agora
-from agora.adapters import FORMATS
+from agora.formats import FORMATS
 from harness.properties.bound import BOUND, play
 from harness.properties.checks import PROPERTIES
 from harness.properties.draw import drawn

@@ -19,11 +19,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from agora.sent_thinking import SentThinking
 from rich.progress import track
 
 from agora import bound_thinking
 from agora.compressor import Compressor
-from agora.sent_thinking import SentThinking
 from agora.service import Route, route_of
 from harness.bound_sessions import drawn as drawn_bound
 from harness.envoy import stack

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Mapping
 
-from agora.adapters import Parsed
 from agora.core.forms import Form, Place, omitted
+from agora.formats import Parsed
 
 
 def forms(parsed: Parsed, lines: Mapping[int, str], noted: Collection[int] = ()) -> dict[int, Form]:

@@ -6,7 +6,7 @@
 
 The judge of our edits, written from the provider's pages ("Preserved thinking", "Prefix checks on
 thinking blocks"), the types of its SDK (anthropic 2.8.0) and public reports, and apart from
-`agora.adapters.rules`. It keeps no state: a signature carries, under a MAC, what the check needs.
+`agora.formats.rules`. It keeps no state: a signature carries, under a MAC, what the check needs.
 
 Documented, and modelled here:
 

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 from agora import Compressor
-from agora.adapters import format_named, make_request
 from agora.core.forms import omitted
 from agora.core.markers import Markers
 from agora.core.tokens import EstimatedTokens
+from agora.formats import format_named, make_request
 from agora.paper import PaperCompressor
 from agora.scorers.recency import RecencyScorer
 
@@ -24,7 +24,7 @@ Message = dict[str, Any]
 
 MIB = 1024 * 1024
 PRESETS: dict[str, Compressor | PaperCompressor] = {
-    "default": Compressor(schedule="every_call"),
+    "default": Compressor(edits="every_call"),
     "paper": Compressor.paper(RecencyScorer()),
 }
 _WORDS = (
@@ -216,7 +216,7 @@ class RatioToJson:
 def ratio_to_json(raw: bytes, times: int = 3) -> RatioToJson:
     """Return the cost of compressing the request in `raw`, compared with reading it."""
     messages = json.loads(raw)["messages"]
-    with_forms = Compressor(scorer=RecencyScorer(), schedule="every_call")
+    with_forms = Compressor(scorer=RecencyScorer(), edits="every_call")
     # Once, since the texts are remembered after that.
     forms = min(in_turns(1, lambda: with_forms.compress(messages, format="openai")))
     loads, stages, whole = in_turns(
@@ -229,7 +229,7 @@ def ratio_to_json(raw: bytes, times: int = 3) -> RatioToJson:
 
 
 def _stages(messages: list[Message]) -> object:
-    adapter = format_named("openai").adapter
+    adapter = format_named("openai")
     parsed = adapter.parse(make_request(messages, format="openai"), EstimatedTokens())
     elided = {step.number: omitted(step.number) for step in parsed.trajectory.steps[:-2]}
     return adapter.render(parsed, elided, Markers())

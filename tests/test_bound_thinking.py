@@ -8,17 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from agora.sent_thinking import SentThinking, Verdict, mark
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agora
 from agora import bound_thinking
-from agora.adapters.thoughts import thinks
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import FallbackLevel, Reason, Thinking
 from agora.core.prices import PriceSheet, sheet_for
-from agora.core.schedule import (
+from agora.core.rent_or_buy import (
     PATIENCE_CALLS,
     Change,
     Edit,
@@ -26,7 +26,7 @@ from agora.core.schedule import (
     Sizes,
 )
 from agora.errors import IllegalMessagesError
-from agora.sent_thinking import SentThinking, Verdict, mark
+from agora.formats.thinking import thinks
 from agora.testing import FailingScorer
 from harness.histories import EveryNth
 from harness.properties import bound
@@ -110,7 +110,7 @@ def test_an_edit_takes_out_older_thinking_and_leaves_what_came_after_it() -> Non
     compression = compressor.compress(messages, model=MODEL)
 
     assert compression.changed
-    assert compression.epoch == 6
+    assert compression.last_edit == 6
     assert blocks_in(compression.messages) == ["signature 007", "signature 008"]
     assert compression.thinking.blocks == 6
     assert compression.thinking.tokens > 0
@@ -120,7 +120,7 @@ def test_an_edit_takes_out_older_thinking_and_leaves_what_came_after_it() -> Non
 
 
 def test_a_step_that_lost_its_thinking_may_be_removed_and_not_only_masked() -> None:
-    compressor = Compressor(schedule="every_call", budget=Budget(limit=0), min_tokens=0)
+    compressor = Compressor(edits="every_call", budget=Budget(limit=0), min_tokens=0)
     messages = conversation(12)
 
     bound_to_prefix = compressor.compress(messages, model=MODEL)
@@ -148,7 +148,7 @@ def test_where_nothing_is_edited_the_callers_own_object_comes_back() -> None:
 
 
 def test_the_caller_may_say_that_a_model_does_or_does_not_bind() -> None:
-    every = Compressor(schedule="every_call", budget=Budget(limit=0), min_tokens=0)
+    every = Compressor(edits="every_call", budget=Budget(limit=0), min_tokens=0)
     messages = conversation(8)
 
     free = replace(every, binds_thinking=False).compress(messages, model=MODEL)
@@ -175,20 +175,20 @@ def test_a_scorer_that_fails_once_costs_the_thinking_made_until_then_and_no_more
 
 
 def test_a_failure_hands_on_everything_but_thinking_that_could_be_stale() -> None:
-    class Broken:
+    class RuleViolation:
         def count(self, text: str) -> int:
             raise RuntimeError(text[:3])
 
     messages = conversation(8)
 
-    compression = Compressor(counter=Broken()).compress(messages, model=MODEL)
+    compression = Compressor(counter=RuleViolation()).compress(messages, model=MODEL)
 
     assert compression.reason is Reason.THINKING_REMOVED
     assert compression.detail.startswith("failed: RuntimeError")
     assert blocks_in(compression.messages) == []
     assert len(compression.messages) == len(messages)
     assert "8 thinking blocks taken out, nothing elided" in compression.summary()
-    strict = Compressor(counter=Broken(), strict=True)
+    strict = Compressor(counter=RuleViolation(), strict=True)
     with pytest.raises(RuntimeError):
         strict.compress(messages, model=MODEL)
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import agora
 from agora import Budget, Compressor, PriceSheet
-from agora.adapters import FORMATS
-from agora.core.schedule import RentOrBuy, Sizes
+from agora.core.rent_or_buy import RentOrBuy, Sizes
 from agora.core.scorer import Scorer
+from agora.formats import FORMATS
 from agora.scorers.bm25 import BM25Scorer
 from agora.scorers.recency import RecencyScorer
 from harness.histories import History, RandomScorer
@@ -129,5 +129,5 @@ def test_a_budget_is_what_an_edit_by_price_leaves_at_most() -> None:
 
     compression = compressor.compress(messages)
 
-    after_the_epoch = sum(d.tokens for d in compression.decisions[compression.epoch :])
+    after_the_epoch = sum(d.tokens for d in compression.decisions[compression.last_edit :])
     assert compression.tokens_after - after_the_epoch <= 0.25 * compression.tokens_before

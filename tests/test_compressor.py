@@ -11,7 +11,7 @@ import pytest
 import agora
 from agora import Budget, Compressor, FallbackLevel, PriceSheet, Reason, validate
 from agora.core.prices import sheet_for
-from agora.core.schedule import Edit, Sizes
+from agora.core.rent_or_buy import Edit, Sizes
 from agora.core.tokens import Characters
 from agora.core.trajectory import Anchor, Step, Trajectory
 from agora.errors import (
@@ -71,7 +71,7 @@ class EpochAt:
 
 def every_call(**options: Any) -> Compressor:
     """Return a compressor that edits whatever an edit costs."""
-    return Compressor(**{"schedule": "every_call", **options})
+    return Compressor(**{"edits": "every_call", **options})
 
 
 def outcomes(compression: agora.Compression) -> dict[int, str]:
@@ -135,7 +135,7 @@ def test_a_prompt_that_is_all_floor_comes_back_as_the_same_object(messages: Any)
 
 
 def test_a_schedule_that_never_edits_leaves_the_prompt_alone() -> None:
-    compression = every_call(schedule="never").compress(history(9))
+    compression = every_call(edits="never").compress(history(9))
 
     assert compression.reason is Reason.NOT_WORTH_IT_YET
     assert outcomes(compression) == dict.fromkeys(range(1, 10), "kept")
@@ -189,7 +189,7 @@ def test_nothing_after_the_epoch_is_scored_or_elided() -> None:
     ).compress(history(9))
 
     assert scores.seen == [6]
-    assert compression.epoch == 6
+    assert compression.last_edit == 6
     assert [d.reason for d in compression.decisions[6:]] == ["after the edit"] * 3
     assert outcomes(compression)[5] == "elided"
 
@@ -287,11 +287,11 @@ def test_what_would_break_a_rule_is_never_sent(monkeypatch: pytest.MonkeyPatch) 
     messages = history(6)
 
     def drop_last(parsed: Any, elided: Any, markers: Any) -> Any:
-        from agora.adapters.base import Rendered
+        from agora.formats.base import Rendered
 
         return Rendered(parsed.messages[:-1], ())
 
-    monkeypatch.setattr("agora.adapters.openai_chat.OpenAIChat.render", staticmethod(drop_last))
+    monkeypatch.setattr("agora.formats.openai_chat.OpenAIChat.render", staticmethod(drop_last))
 
     compression = every_call(budget=Budget(limit=0)).compress(messages)
 
@@ -336,8 +336,8 @@ def test_sizes_can_be_counted_by_the_callers_own_counter() -> None:
 
 def test_in_shadow_the_messages_stay_and_the_account_says_what_would_go() -> None:
     messages = history(30)
-    plain = Compressor(schedule="every_call", min_tokens=0).compress(messages)
-    shadow = Compressor(schedule="every_call", min_tokens=0, shadow=True).compress(messages)
+    plain = Compressor(edits="every_call", min_tokens=0).compress(messages)
+    shadow = Compressor(edits="every_call", min_tokens=0, shadow=True).compress(messages)
 
     assert plain.changed
     assert not shadow.changed
@@ -372,15 +372,13 @@ def test_what_tools_said_never_stands_in_a_user_s_message() -> None:
     assert [d.kind for d in compression.decisions[:7]].count("line") == 4
 
 
-@pytest.mark.parametrize("format", sorted(agora.adapters.FORMATS))
+@pytest.mark.parametrize("format", sorted(agora.formats.FORMATS))
 def test_what_was_compressed_may_come_back_as_a_conversation_of_its_own(format: str) -> None:
     eager = every_call(budget=Budget(limit=0), k_recent=1, strict=True)
     changed = 0
     for drawn in sample(format, 30, seed=7):
         options: dict[str, Any] = {"format": format, **drawn.options}
-        compression = Compressor(schedule="every_call", k_recent=1).compress(
-            drawn.messages, **options
-        )
+        compression = Compressor(edits="every_call", k_recent=1).compress(drawn.messages, **options)
         if not compression.changed or validate(compression.messages, **options):
             continue
         changed += 1

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agora import Compressor, Schedule
-from agora.adapters import FORMATS
 from agora.core.prices import sheet_for
-from agora.core.schedule import Edit, EveryCall, Never, RentOrBuy, Sizes
+from agora.core.rent_or_buy import Edit, EveryCall, Never, RentOrBuy, Sizes
+from agora.formats import FORMATS
 from harness.histories import EveryNth, History, RandomScorer
 from harness.histories.strategies import histories
 
@@ -67,7 +67,7 @@ def test_ones_own_schedule_for_every_call_keeps_what_the_named_one_keeps(format_
     mine = Somebodys(lambda sizes: Edit(len(sizes.steps), sees_newest=True))
 
     def check(history: History, _: Schedule) -> None:
-        named = Compressor(schedule="every_call", scorer=RandomScorer(3))
+        named = Compressor(edits="every_call", scorer=RandomScorer(3))
 
         assert replace(named, schedule=mine).compress(
             history.messages, **history.request

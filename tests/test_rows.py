@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from agora.adapters.thoughts import REMOVED
 from agora.compressor import Compressor
 from agora.core.compression import Reason
+from agora.formats.anthropic import REMOVED
 from agora.rows import compress_rows
 from harness.histories import EveryNth
 
 BOUND = "claude-fable-5-1"
-EVERY = Compressor(schedule="every_call")
+EVERY = Compressor(edits="every_call")
 
 
 def thinking_rows(steps: int) -> list[dict[str, Any]]:
@@ -90,5 +90,5 @@ def test_rows_whose_assistant_messages_were_held_back_stay_if_the_model_binds_th
     assert found.compression.reason is Reason.NOTHING_TO_ELIDE
     assert "held back" in found.compression.summary()
     assert compress_rows(EVERY, rows, model="gpt-4o").changed
-    told = Compressor(schedule="every_call", binds_thinking=False)
+    told = Compressor(edits="every_call", binds_thinking=False)
     assert compress_rows(told, rows, model=BOUND).changed

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import agora
 from agora import Budget, Compressor
-from agora.core.schedule import MIN_TOKENS, EveryCall, Never
+from agora.core.rent_or_buy import MIN_TOKENS, EveryCall, Never
 from agora.core.scorer import NAMES
 from agora.errors import AgoraError, BundleError, SettingError
 from agora.scorers.load import DEFAULT, load_scorer
@@ -64,9 +64,9 @@ def test_a_budget_that_cannot_be_meant_is_a_value_error(wrong: dict[str, Any]) -
 
 
 def test_a_schedule_may_be_named() -> None:
-    assert Compressor(schedule="by_price") == Compressor()
-    assert Compressor(schedule="every_call").schedule_for() == EveryCall()
-    assert Compressor(schedule="never").schedule_for("gpt-5") == Never()
+    assert Compressor(edits="by_price") == Compressor()
+    assert Compressor(edits="every_call").schedule_for() == EveryCall()
+    assert Compressor(edits="never").schedule_for("gpt-5") == Never()
 
 
 @given(

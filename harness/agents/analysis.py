@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agora.adapters import validate
 from agora.compressor import Compressor
 from agora.core.prices import sheet_for
+from agora.formats import validate
 from harness.agents.cache import ExactCache, Usage
 from harness.agents.record import Request, header
 from harness.agents.rules import refusal

@@ -1,6 +1,6 @@
 """The rules of the fake provider, with refusals in the provider's words.
 
-Written from the providers' documentation and apart from `agora.adapters.rules`, whose findings are
+Written from the providers' documentation and apart from `agora.formats.rules`, whose findings are
 recorded next to these: an edit that pleases only the validator it was checked with proves nothing.
 """
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from agora.adapters import validate
 from agora.core.tokens import EstimatedTokens
+from agora.formats import validate
 
 Message = dict[str, Any]
 _FORMATS = {

@@ -128,7 +128,7 @@ def every_call(messages: Messages) -> Messages:
     return list(_EVERY.compress(messages).messages)
 
 
-_EVERY = agora.Compressor(schedule="every_call")
+_EVERY = agora.Compressor(edits="every_call")
 
 
 def langchain(**options: Any) -> Shorten:

@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agora.adapters.thoughts import REMOVED, thinks, without_thinking
 from agora.compressor import Compressor
 from agora.core.binding import binds
 from agora.core.compression import Compression, FallbackLevel, Reason
 from agora.core.markers import tag_of
 from agora.core.tokens import EstimatedTokens, TokenCounter
+from agora.formats.anthropic import REMOVED
+from agora.formats.thinking import thinks, without_thinking
 
 Row = Mapping[str, Any]
 _TASK = {"role": "user", "content": "-"}

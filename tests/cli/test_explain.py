@@ -20,7 +20,7 @@ from tests.logs.test_claude_code import Session
 
 
 def every_call(**options: Any) -> Compressor:
-    return Compressor(schedule="every_call", **options)
+    return Compressor(edits="every_call", **options)
 
 
 def drawn(compression: Compression, budget: Budget, width: int = 100) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.adapters.usage import read_usage
+from agora.formats.usage import read_usage
 from agora.logs import Tally, Usage, read_logs
 
 JSON = st.recursive(

@@ -3,9 +3,9 @@
 import pytest
 
 import agora
-from agora.adapters.recall import offers_recall
 from agora.core.forms import Form
 from agora.core.markers import tag_of
+from agora.formats.tools import offers_recall
 from agora.logs.moments import Moment
 from agora.replay.prompts import Writer
 from harness.properties.case import Case

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("msgspec", reason="the extra gateway is not installed")
 
-from agora.adapters import read_request
-from agora.adapters.usage import Usage
+from agora.formats import read_request
+from agora.formats.usage import Usage
 from agora.service import Call, Edited, Outcome, Service, settings_from
 from harness.gateway.histories import chat, messages
 from tests.service.bodies import PATHS, drawn, route_for

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agora.adapters.lifetimes import asked_ttl
 from agora.cli.options import Setup
 from agora.cli.picture import budget_of, in_short, why_unchanged
 from agora.cli.source import Source
 from agora.compressor import Compressor
 from agora.core.compression import Compression, Decision, FallbackLevel
+from agora.core.schedule import states
 from agora.core.trajectory import Trajectory
+from agora.formats.cache_ttl import asked_ttl
 from agora.pages import write_page
 
 MOST_OF_A_TEXT = 20_000
@@ -47,7 +48,7 @@ def account(compression: Compression, source: Source, setup: Setup) -> Json:
         "by_rule": compression.fallback_level is FallbackLevel.PARTIAL,
         "before": compression.tokens_before,
         "after": compression.tokens_after,
-        "epoch": compression.epoch,
+        "epoch": compression.last_edit,
         "epochs": [],
         "steps": [],
         "said": [],
@@ -60,7 +61,7 @@ def account(compression: Compression, source: Source, setup: Setup) -> Json:
                 **_sizes(compression, trajectory),
                 "unseen": 0 if log is None else log.unseen_tokens,
             },
-            "budget": budget_of(setup.compressor.budget, trajectory, compression.epoch),
+            "budget": budget_of(setup.compressor.budget, trajectory, compression.last_edit),
             "epochs": _epochs(compression, trajectory, source, setup, setup.compressor_of(log)),
             "steps": [
                 [
@@ -109,16 +110,14 @@ def _epochs(
     compressor: Compressor,
 ) -> list[int]:
     """Return after how many steps each edit so far was made; the last is the one in force."""
-    if not compression.epoch:
+    if not compression.last_edit:
         return []
-    schedule = compressor.schedule_for(
-        setup.model or source.request.model, asked_ttl(source.request)
-    )
-    history = schedule.edit(compressor.sizes(trajectory, pins=setup.pins)).history
-    if history is None:
-        # Each call is an edit of its own, so only the newest says something.
-        return [compression.epoch]
-    return [change.epoch for change in history if change.epoch]
+    policy = compressor.policy(setup.model or source.request.model, asked_ttl(source.request))
+    pinned = frozenset(setup.pins) | compressor.kept(trajectory, plans=False).keys()
+    edits = [s.edit for s in states(trajectory, policy, pinned=pinned) if s.is_new and s.edit]
+    if edits[-1].why == "every call":
+        return [compression.last_edit]
+    return [edit.steps for edit in edits]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from agora.adapters import FORMATS
 from agora.cli.source import Source
 from agora.compressor import Compressor
 from agora.core.action_lines import printable
 from agora.core.compression import Compression, FallbackLevel, Reason
 from agora.core.prices import FAMILIES, UNKNOWN, sheet_for, shipped_sheets
 from agora.core.request import Observations
-from agora.core.schedule import CEILING, MIN_TOKENS
+from agora.core.schedule import MAX_COST_RATIO, MIN_TOKENS
 from agora.core.scorer import NAMES
+from agora.core.settings import EDITS, ToolKind
 from agora.errors import AgoraError, BundleError
+from agora.formats import FORMATS
 from agora.paper import PaperCompressor
 from agora.scorers.cross_encoder import CrossEncoderScorer
 from agora.scorers.load import DEFAULT, load_scorer
@@ -43,9 +44,10 @@ class Setup:
         """Return the compression by the paper's method."""
         for name in self.given:
             if name not in _PAPER_OPTIONS:
-                option = next(iter(self.given["tools"])) if name == "tools" else name
-                flag = option.removesuffix("s").replace("_", "-")
-                raise click.UsageError(f"--paper does not take --{flag}")
+                flag = f"--{name.removesuffix('s').replace('_', '-')}"
+                if name == "tools":
+                    flag, _ = _TOOL_OPTIONS[next(iter(self.given["tools"].values()))]
+                raise click.UsageError(f"--paper does not take {flag}")
         if "scorer" not in self.given:
             raise click.UsageError("--paper needs --scorer with the folder of a trained scorer")
         scorer = self.compressor.scorer
@@ -127,7 +129,7 @@ class Setup:
     def _say_prices(self, source: Source) -> None:
         """Say whose prices counted, where the model has no sheet of its own."""
         model = self.model or source.request.model
-        if not isinstance(model, str) or not model or self.compressor.schedule != "by_price":
+        if not isinstance(model, str) or not model or self.compressor.edits != "by_price":
             return
         sheet = sheet_for(model)
         shown = printable(model)
@@ -209,50 +211,52 @@ def min_tokens_option() -> Callable[[Command], Command]:
         "--min-tokens",
         type=click.IntRange(min=0),
         metavar="TOKENS",
-        help=f"Leave smaller prompts alone (schedule by_price).  [default: {MIN_TOKENS}]",
+        help=f"Leave smaller prompts alone (edits by_price).  [default: {MIN_TOKENS}]",
     )
 
 
-def ceiling_option() -> Callable[[Command], Command]:
-    """Return the option `--ceiling`."""
+def max_cost_ratio_option() -> Callable[[Command], Command]:
+    """Return the option `--max-cost-ratio`."""
     return click.option(
-        "--ceiling",
+        "--max-cost-ratio",
         type=click.FloatRange(min=1),
         metavar="RATIO",
         help="Highest input bill at any call, as a ratio to never editing; inf for no limit "
-        f"(schedule by_price).  [default: {CEILING}]",
+        f"(edits by_price).  [default: {MAX_COST_RATIO}]",
     )
 
 
 def tool_options(command: Command) -> Command:
-    """Add what can be said of tools to a command, which gets it as one `tools`.
-
-    Those are settings of a compressor by their names, without the ones that were not given.
-    """
+    """Add what can be said of tools to a command, which gets it as one mapping `tools`."""
 
     @functools.wraps(command)
     def with_tools(**given: Any) -> None:
-        asked = {name: given.pop(name) for name in _TOOL_OPTIONS}
-        for name in asked["changing_tools"]:
-            if name in asked["reading_tools"]:
-                raise click.UsageError(
-                    f"--changing-tool and --reading-tool both name {printable(name)};"
-                    " a tool changes something or only reads"
-                )
-        command(tools={name: names for name, names in asked.items() if names}, **given)
+        tools: dict[str, ToolKind] = {}
+        for kind in _TOOL_OPTIONS:
+            for name in given.pop(kind):
+                if tools.setdefault(name, kind) != kind:
+                    raise click.UsageError(
+                        f"{_TOOL_OPTIONS[tools[name]][0]} and {_TOOL_OPTIONS[kind][0]} both name"
+                        f" {printable(name)}"
+                    )
+        command(tools=tools, **given)
 
     described: Command = with_tools
-    for name, said in reversed(_TOOL_OPTIONS.items()):
-        flag = f"--{name.removesuffix('s').replace('_', '-')}"
-        described = click.option(flag, name, multiple=True, metavar="NAME", help=said)(described)
+    for kind, (flag, text) in reversed(list(_TOOL_OPTIONS.items())):
+        described = click.option(flag, kind, multiple=True, metavar="NAME", help=text)(described)
     return described
 
 
-_TOOL_OPTIONS = {
-    "keep_tools": "Always keep the steps of this tool; may be repeated.",
-    "changing_tools": "This tool changes something: its steps always leave a line; may be"
-    " repeated.",
-    "reading_tools": "This tool only reads: its steps may be left out; may be repeated.",
+_TOOL_OPTIONS: Mapping[ToolKind, tuple[str, str]] = {
+    "keep": ("--keep-tool", "Always keep the steps of this tool; may be repeated."),
+    "changes": (
+        "--changing-tool",
+        "This tool changes something: its steps always leave a line; may be repeated.",
+    ),
+    "reads": (
+        "--reading-tool",
+        "This tool only reads: its steps may be left out; may be repeated.",
+    ),
 }
 
 
@@ -281,9 +285,10 @@ def complete_model(
 
 _OPTIONS = (
     click.option(
-        "--schedule",
-        type=click.Choice(("by_price", "every_call", "never")),
-        help="When to edit: when it pays at the model's prices, at every call, or never."
+        "--edits",
+        type=click.Choice(EDITS),
+        help="When to edit: when it pays at the model's prices, only when the cache is gone anyway"
+        " (free), at every call, or never."
         "  [default: by_price]",
     ),
     click.option(
@@ -317,7 +322,7 @@ _OPTIONS = (
         f"  [default: {DEFAULT}]",
     ),
     min_tokens_option(),
-    ceiling_option(),
+    max_cost_ratio_option(),
     tool_options,
     click.option(
         "--pin",
@@ -336,14 +341,14 @@ _OPTIONS = (
     click.option("--strict", is_flag=True, help="Fail instead of returning the input unchanged."),
 )
 _NAMES = (
-    "schedule",
+    "edits",
     "model",
     "keep_ratio",
     "limit",
     "k_recent",
     "scorer",
     "min_tokens",
-    "ceiling",
+    "max_cost_ratio",
     "tools",
     "pins",
     "observations",
@@ -355,21 +360,21 @@ _PAPER_OPTIONS = ("keep_ratio", "k_recent", "scorer", "observations", "strict")
 
 def _setup(
     *,
-    schedule: str | None,
+    edits: str | None,
     model: str | None,
     keep_ratio: float | None,
     limit: int | None,
     k_recent: int | None,
     scorer: str | None,
     min_tokens: int | None,
-    ceiling: float | None,
-    tools: Mapping[str, tuple[str, ...]],
+    max_cost_ratio: float | None,
+    tools: Mapping[str, ToolKind],
     pins: tuple[int, ...],
     observations: Observations | None,
     strict: bool,
 ) -> Setup:
     base = Compressor()
-    changes: dict[str, Any] = {"strict": strict, **tools}
+    changes: dict[str, Any] = {"strict": strict, "tools": tools}
     if scorer is not None:
         changes["scorer"] = load_scorer(scorer)
     if keep_ratio is not None or limit is not None:
@@ -381,10 +386,10 @@ def _setup(
         changes["k_recent"] = k_recent
     if min_tokens is not None:
         changes["min_tokens"] = min_tokens
-    if ceiling is not None:
-        changes["ceiling"] = ceiling
-    if schedule is not None:
-        changes["schedule"] = schedule
+    if max_cost_ratio is not None:
+        changes["max_cost_ratio"] = max_cost_ratio
+    if edits is not None:
+        changes["edits"] = edits
     return Setup(
         compressor=replace(base, **changes),
         pins=pins,

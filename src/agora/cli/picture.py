@@ -86,7 +86,7 @@ def _fixed(
     fixed = ", ".join(f"{part} {size:,}" for part, size in sizes.items() if size)
     hidden = f" ({unseen_tokens:,} of it not in the log)" if unseen_tokens else ""
     share = "" if budget.keep_ratio is None else f" ({budget.keep_ratio:.0%})"
-    allowed = budget_of(budget, trajectory, compression.epoch)
+    allowed = budget_of(budget, trajectory, compression.last_edit)
     return f"fixed: {fixed or 0}{hidden}; budget {allowed:,}{share}"
 
 
@@ -151,7 +151,7 @@ def _remarks(compression: Compression, budget: Budget) -> Iterator[str]:
         yield f"The scorer failed, so newer steps came first: {compression.detail}"
     protected = sum(one.tokens for one in compression.decisions if one.outcome == "protected")
     stays = trajectory.fixed_tokens - trajectory.pending_tokens + protected
-    if stays > budget_of(budget, trajectory, compression.epoch):
+    if stays > budget_of(budget, trajectory, compression.last_edit):
         yield (
             f"Above the budget: what always stays (fixed and protected) takes {stays:,}, "
             "so nothing else had room"

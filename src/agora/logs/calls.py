@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agora.adapters.usage import Usage
 from agora.core.request import Observations
+from agora.formats.usage import Usage
 from agora.logs.recording import Recording, Tally, complete, rising
 
 MAX_OPEN = 1_000

@@ -11,7 +11,7 @@ import aiohttp
 
 from agora.service.routes import Family, Route
 from agora.service.settings import UPSTREAMS
-from agora.service.usage_stream import readable_encodings
+from agora.formats.usage_stream import readable_encodings
 
 _HOP_BY_HOP = frozenset(
     "connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from agora.adapters.spoken import ACTS_BY_TEXT
 from agora.core.prices import FAMILIES, UNKNOWN, PriceSheet
 from agora.core.schedule import MIN_TOKENS
+from agora.formats.text_agents import ACTS_BY_TEXT
 from agora.logs import Tally, Usage
 from agora.replay.run import OWN, Pricing, ReplayOutcome
 from agora.replay.simulate import Policy, PolicyBill, Replayed

@@ -7,9 +7,9 @@ from typing import Any
 from msgspec import DecodeError
 
 from agora import Compression, Compressor, Reason
-from agora.adapters import known_format, read_request
 from agora.core.tokens import EstimatedTokens
 from agora.errors import AgoraError
+from agora.formats import known_format, read_request
 from agora.rows import compress_rows, is_partial
 from agora.service.call import Call, Edited
 from agora.service.prompt import (

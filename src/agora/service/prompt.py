@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agora.adapters.lifetimes import MARKS
-from agora.adapters.thoughts import thinks, without_thinking
+from agora.formats.cache_ttl import MARKS
+from agora.formats.thinking import thinks, without_thinking
 from agora.service.routes import Route
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from agora import Budget, Compressor
-from agora.adapters.usage import Usage, read_usage
 from agora.core.prefix_cache import PrefixCache, Segment
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.tokens import EstimatedTokens
+from agora.formats.usage import Usage, read_usage
 from agora.service.money import spent
 from agora.wrapping.doctor import Finding, conversation
 
@@ -61,7 +61,7 @@ def ask(
     sheet, anthropic = sheet_for(model), provider.models == "claude"
     messages = _conversation(sheet, anthropic=anthropic)
     budget = Budget(keep_ratio=_KEPT)
-    compressor = Compressor(schedule="every_call", min_tokens=0, budget=budget, sheet=sheet)
+    compressor = Compressor(edits="every_call", min_tokens=0, budget=budget, sheet=sheet)
     edited = compressor.compress(messages[:-2], model=model).messages
     prompts = {
         "whole": messages[:-4],

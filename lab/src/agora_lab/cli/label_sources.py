@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agora.adapters import parse
 from agora.core.trajectory import Trajectory
 from agora.errors import AgoraError
+from agora.formats import parse
 from agora.logs import Recording, Tally
 from agora_lab.recorded import KINDS, read_logs
 
