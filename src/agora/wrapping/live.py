@@ -23,20 +23,20 @@ from agora.wrapping.doctor import Finding, conversation
 
 _STEPS = 12
 _WHOLE, _KEPT = 2.4, 0.6
-"""The size of the prompt in smallest cached prefixes, and what an edit leaves of it."""
+"""The size of the prompt before and after an edit, in multiples of the smallest cached prefix."""
 _LEAST_TOKENS = 1_024
 _LEAST_READ = 0.8
-"""The share of the predicted cache read below which a cache does not do what its sheet says."""
+"""Below this share of the predicted read, the cache does not match its price sheet."""
 _ANSWER_TOKENS = 256
 Json = dict[str, Any]
 
 
 class Provider(NamedTuple):
-    """Where to ask and with which model; the user's variables begin with its name."""
+    """A provider and its cheap model; the user's variables begin with the provider's name."""
 
     name: str
     models: str
-    """How the names of its models begin; empty for any."""
+    """Prefixes of its models' names; empty for any."""
     model: str
     url: str
 
@@ -52,7 +52,7 @@ PROVIDERS = (
 def ask(
     environment: Mapping[str, str], model: str | None, max_cents: float, *, pause: float = 2.0
 ) -> Iterator[Finding]:
-    """Make the calls and yield what each showed; `pause` seconds let a prefix be stored."""
+    """Make the calls and yield a finding for each, `pause` seconds apart for the cache."""
     model = model or next((p.model for p in PROVIDERS if environment.get(f"{p.name}_API_KEY")), "")
     provider = next(p for p in PROVIDERS if model.startswith(p.models))
     if not environment.get(f"{provider.name}_API_KEY"):
@@ -123,7 +123,7 @@ def _body(messages: list[Json], model: str, anthropic: bool) -> Json:
 
 
 def _send(provider: Provider, environment: Mapping[str, str], body: Json) -> tuple[int, Json]:
-    """Return the status and the JSON of an answer; the key goes nowhere else."""
+    """Return the status and the JSON of an answer."""
     key = environment[f"{provider.name}_API_KEY"]
     url = (environment.get(f"{provider.name}_BASE_URL") or provider.url).rstrip("/")
     headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}
