@@ -19,10 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agora.sent_thinking import SentThinking
 from rich.progress import track
 
-from agora import bound_thinking
 from agora.compressor import Compressor
 from agora.service import Route, route_of
 from harness.bound_sessions import drawn as drawn_bound
@@ -34,11 +32,11 @@ from tests.proxy.running import proxy
 from tests.service.bodies import PATHS, drawn
 
 Json = dict[str, Any]
-ALWAYS = {"min_tokens": 1, "schedule": "every_call"}
+ALWAYS = {"min_tokens": 1, "edits": "every_call"}
 SETTINGS = """\
 [compression]
 min_tokens = 1
-schedule = "every_call"
+edits = "every_call"
 [limits]
 deadline_ms = 60000
 [owners]
@@ -58,7 +56,6 @@ def requests_of(kind: str, count: int) -> Iterator[tuple[str, bytes]]:
 
 def by_library(body: Json, route: Route) -> list[Any]:
     """Return the library's messages for a body."""
-    bound_thinking._sent = SentThinking()
     fields = route.fields
 
     def value(names: tuple[str, ...]) -> Any:
@@ -99,7 +96,6 @@ def compare(kind: str, count: int) -> Counter[str]:
             counts["edited"] += wanted != asked[route.fields.messages]
             sent = {}
             for way, port in ports.items():
-                bound_thinking._sent = SentThinking()
                 upstream.received.clear()
                 post(port, path, body, f"{kind}{n}")
                 sent[way] = upstream.received[-1].body

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from agora import Compressor
 from agora.core.prices import sheet_for
 from agora.core.request import Request
-from agora.core.schedule import RentOrBuy
-from agora.formats import make_request, read_request
+from agora.formats import read_request
 from agora.formats.cache_ttl import asked_ttl, marks_only_the_end
 
 HOUR = {"type": "ephemeral", "ttl": "1h"}
@@ -107,26 +106,18 @@ def test_a_compressor_goes_by_the_prices_of_the_requests_own_time_to_live() -> N
     asked: list[str | None] = []
 
     class Watched(Compressor):
-        def schedule_for(self, model: str | None = None, ttl: str | None = None) -> Any:
+        def policy(self, model: str | None = None, ttl: str | None = None) -> Any:
             asked.append(ttl)
-            return super().schedule_for(model, ttl)
+            return super().policy(model, ttl)
 
     Watched().compress([said({**TEXT, "cache_control": HOUR})], model="claude-opus-5")
     Watched().compress([PLAIN], system=[{**TEXT, "cache_control": HOUR}], model="claude-opus-5")
 
     assert asked == ["1h", "1h"]
-    schedule = Compressor().schedule_for("claude-opus-5", "1h")
-    assert isinstance(schedule, RentOrBuy)
-    assert schedule.sheet == sheet_for("claude-opus-5").for_ttl("1h")
-    own = Compressor(sheet=sheet_for("claude-opus-5")).schedule_for("gpt-4o", "1h")
-    assert isinstance(own, RentOrBuy)
+    policy = Compressor().policy("claude-opus-5", "1h")
+    assert policy.sheet == sheet_for("claude-opus-5").for_ttl("1h")
+    own = Compressor(sheet=sheet_for("claude-opus-5")).policy("gpt-4o", "1h")
     assert own.sheet.write == 2.0
-
-
-def test_messages_alone_are_enough() -> None:
-    request = make_request([said({**TEXT, "cache_control": HOUR})])
-
-    assert asked_ttl(request) == "1h"
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
@@ -140,9 +131,3 @@ def test_instructions_that_begin_the_messages_are_marked_as_system_text_is(role:
     assert not marks_only_the_end(marked)
     assert marks_only_the_end(plain)
     assert not marks_only_the_end(Request(messages=[PLAIN], format="openai"))
-
-
-def test_a_mark_of_the_whole_body_is_one_of_its_end() -> None:
-    request = Request(messages=[PLAIN], format="anthropic", body={"cache_control": USUAL})
-
-    assert marks_only_the_end(request)

@@ -6,7 +6,7 @@ from typing import ClassVar
 from agora.core.forms import Form
 from agora.core.markers import Markers
 from agora.core.request import Request
-from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS, TokenCounter
+from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS, EstimatedTokens, TokenCounter
 from agora.formats.base import (
     Format,
     Message,
@@ -42,6 +42,11 @@ class MessageFormat(Format):
     def system_text(self, system: object) -> str:
         """Return the text of the system prompt beside the messages."""
         return system if isinstance(system, str) else texts_of(system)
+
+    def text_of(self, message: Message) -> str:
+        parsed = self.read_message(message, 0, EstimatedTokens())
+        calls = [f"{call.name} {call.arguments}" for _, call in parsed.calls]
+        return "\n".join(filter(None, (parsed.thought, parsed.text, parsed.user_text, *calls)))
 
     def accepts_marker(self, message: Message) -> bool:
         """Return True for a user message or a result with room for text."""
