@@ -20,13 +20,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
 from agora.compressor import Compressor
+from agora.core.budget import Budget
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.schedule import CLOCK_MARGIN_SECONDS, Policy
 from agora.core.tokens import EstimatedTokens
@@ -87,7 +88,7 @@ WAYS = {
     "warm only": Way({}, _blind),
     "h = 0": Way({"forgetting": 0.0}),
     "h = 0.5": Way({"forgetting": 0.5}),
-    "h = 2": Way({"forgetting": 2.0}),
+    "for databases: keep 0.4": Way({"budget": Budget(keep_ratio=0.4)}),
 }
 GUESSES = {
     "no margin": Way({}, partial(_margin, 0.0)),
@@ -154,7 +155,9 @@ class Row:
             "median_session": savings[len(savings) // 2],
             "nothing_saved": 1 - self.gained / self.sessions,
             "edited_share": self.edited / self.sessions,
-            **{key: value for key, value in asdict(self).items() if key != "savings"},
+            "missed": self.needing - self.met,
+            "break_even": (self.everything - self.dollars) / (self.dollars + self.output),
+            **{name: getattr(self, name) for name in Row.__slots__ if name != "savings"},
         }
 
 
@@ -169,6 +172,8 @@ class Session:
     calls: int
     alone: str = ""
     """Why AGORA leaves it alone."""
+    example: dict[str, Any] = field(default_factory=dict)
+    """The prompts of every call in the default way, if it has edits of both kinds."""
     rows: dict[str, Row] = field(default_factory=dict)
 
 
@@ -182,9 +187,7 @@ def recordings(names: tuple[str, ...]) -> Iterator[Recording]:
         yield from read_logs(paths, Tally())
 
 
-def session(
-    recording: Recording, ways: Mapping[str, Way], sheet_name: str, settings: Mapping[str, Any]
-) -> Session:
+def session(recording: Recording, ways: Mapping[str, Way], sheet_name: str) -> Session:
     """Return what one recording costs in each way."""
     counter = EstimatedTokens()
     measured = measure(recording, counter)
@@ -198,10 +201,14 @@ def session(
         everything.send(Prompt(writer.prompt(moment, ()), (), edited=False))
     whole = _dollars(everything.calls, sheet, measured)
     alone = measured.shortened or str(next(iter(broken_rules(recording.request())), ""))
-    lifetime = "1 hour" if recording.ttl == "1h" else "5 minutes"
+    groups = ["all", own.name]
+    if own.lifetimes:
+        groups.append("1 hour" if recording.ttl == "1h" else "5 minutes")
+    if len(whole) >= LONG:
+        groups.append(f"{LONG} calls or more")
     found = Session(
         id=recording.id,
-        groups=("all", lifetime, own.name, *(["60 calls or more"] * (len(whole) >= LONG))),
+        groups=tuple(groups),
         billed=sum(billed_dollars(usage, own, recording.ttl) for usage in measured.usage),
         simulated=sum(whole),
         calls=len(whole),
@@ -218,20 +225,32 @@ def session(
             for prompt in cleared(measured, counter):
                 account.send(prompt)
         else:
-            compressor = Compressor(
-                **{"sheet": sheet, "counter": counter, **settings} | way.settings
-            )
+            compressor = Compressor(**{"sheet": sheet, "counter": counter, **way.settings})
             policy = compressor.policy()
             if way.believes:
                 policy = way.believes(policy, sheet)
             agora = Agora(measured, compressor, policy)
             agora.send(account)
-        found.rows[name] = _row(recording.id, account.calls, whole, output, sheet, measured, agora)
+        row = _row(account.calls, whole, output, sheet, measured, agora)
+        row.worst = recording.id
+        found.rows[name] = row
+        if name == "default" and len(row.edits) > 1:
+            found.example = {
+                "id": recording.id,
+                "whole": [_prompt(call, measured) for call in everything.calls],
+                "sent": [_prompt(call, measured) for call in account.calls],
+                "edits": [at for at, call in enumerate(account.calls) if call.edited],
+                "kinds": [why for why, _ in agora.made] if agora else [],
+                "seconds": measured.at_seconds,
+            }
     return found
 
 
+def _prompt(call: CallBill, measured: Measured) -> int:
+    return round((call.uncached + call.read + call.written) * measured.unseen.scale)
+
+
 def _row(
-    id: str,
     calls: list[CallBill],
     whole: list[float],
     output: float,
@@ -253,7 +272,6 @@ def _row(
         output=output,
         worst_end=ratios[-1],
         worst_moment=max(ratios),
-        worst=id,
         sessions=1,
         edited=first < len(calls),
         gained=sum(dollars) < sum(whole) - 1e-12,
@@ -279,18 +297,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", choices=SOURCES, default="claude-code")
     parser.add_argument("--sheet", default="", help="prices other than those of the log's models")
-    parser.add_argument("--keep", type=float, help="keep_ratio of every row")
     parser.add_argument("--guesses", action="store_true", help="rows with wrong guesses")
+    parser.add_argument("--ways", nargs="*", help="only these rows")
     parser.add_argument("--every", type=int, default=1, help="only every so many recordings")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     ways = {**WAYS, **(GUESSES if options.guesses else {}), CLEARING: Way()}
-    settings = {} if options.keep is None else {"keep_ratio": options.keep}
+    ways = {name: way for name, way in ways.items() if name in (options.ways or ways)}
     left_out: list[str] = []
     groups: dict[str, dict[str, Row]] = {}
     billed = simulated = 0.0
     count = calls = 0
+    example: dict[str, Any] = {}
     alone: Counter[str] = Counter()
 
     def chosen() -> Iterator[Recording]:
@@ -302,14 +321,16 @@ def main() -> None:
             else:
                 yield recording
 
-    work = partial(session, ways=ways, sheet_name=options.sheet, settings=settings)
+    work = partial(session, ways=ways, sheet_name=options.sheet)
     with ProcessPoolExecutor(options.jobs) as pool:
         for found in pool.map(work, chosen()):
             count, calls = count + 1, calls + found.calls
             if found.alone:
-                alone["a rule" if "shortened" not in found.alone else "shortened before"] += 1
+                alone["shortened before" if "shortened" in found.alone else "breaks a rule"] += 1
             else:
                 billed, simulated = billed + found.billed, simulated + found.simulated
+            if len(found.example.get("sent", ())) > len(example.get("sent", ())):
+                example = found.example
             for group in found.groups:
                 for name, row in found.rows.items():
                     groups.setdefault(group, {}).setdefault(name, Row()).add(row)
@@ -320,8 +341,8 @@ def main() -> None:
             f = row.figures()
             print(
                 f"  {f['saved']:6.1%} {f['saved_with_output']:6.1%} {f['names'] or 1:7.1%}"
-                f" {f['names_after_an_edit'] or 1:6.1%} {row.worst_end:6.3f} {row.worst_moment:7.4f}"
-                f" {f['nothing_saved']:7.0%}   {name}  {dict(row.edits)}"
+                f" {f['names_after_an_edit'] or 1:6.1%} {row.worst_end:6.3f}"
+                f" {row.worst_moment:7.4f} {f['nothing_saved']:7.0%}   {name}  {dict(row.edits)}"
             )
     error = simulated / billed - 1 if billed else 0.0
     print(f"\n{count} recordings, {calls:,} calls; left out: {', '.join(left_out) or 'none'}")
@@ -335,13 +356,14 @@ def main() -> None:
             "left_alone": dict(alone),
             "billed": billed,
             "simulated": simulated,
+            "example": example,
             "groups": {
                 group: {name: row.figures() for name, row in rows.items()}
                 for group, rows in groups.items()
             },
         }
         options.out.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
-    bound = max(groups["all"][name].worst_moment for name in WAYS)
+    bound = max(row.worst_moment for name, row in groups["all"].items() if name in WAYS)
     if abs(error) > SUM_BAR or bound > BOUND_BAR:
         sys.exit(f"off by {error:+.1%} in sum; at most {bound:.4f} of sending everything")
 

@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from agora.sent_thinking import SentThinking
 from rich.progress import track
 
-from agora import bound_thinking
 from agora.compressor import Compressor
 from agora.core.compression import Compression
 from agora.core.prices import sheet_for
@@ -49,7 +47,6 @@ def calls_of(body: dict[str, Any]) -> Iterator[list[Any]]:
 
 def bill(body: dict[str, Any], *, edits: bool) -> tuple[float, int, int]:
     """Return what a session costs, in tokens at the price of input; edits; blocks taken out."""
-    bound_thinking._sent = SentThinking()
     sheet = sheet_for(body["model"])
     compressor = Compressor(edits="by_price" if edits else "never")
     fixed = _COUNT.count(json.dumps([body["system"], body["tools"]]))

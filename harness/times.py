@@ -103,7 +103,7 @@ def body(shape: str, size: int) -> bytes:
 
 
 Make = Callable[[int, random.Random], list[Message]]
-"""Makes a history of about so many bytes, another one each time."""
+"""Makes a new history of about the given number of bytes at each call."""
 
 
 def _in_ten(text: Callable[[int, random.Random], str]) -> Make:
@@ -121,7 +121,7 @@ def _letters(alphabet: str) -> Make:
 
 
 def _named(pattern: str) -> Make:
-    """Return a maker of text in which the pattern comes again and again, each time with a name."""
+    """Return a maker of text that repeats the pattern, each time with another name."""
 
     def text(size: int, chance: random.Random) -> str:
         names = [f"{chance.getrandbits(20):x}" for _ in range(5_000)]
@@ -152,13 +152,13 @@ HOSTILE: dict[str, Make] = {
 def in_turns(times: int, *actions: Callable[[], object]) -> list[float]:
     """Return the least CPU seconds each action took, tried in turns `times` times.
 
-    In turns, so that a machine that is busy for a while is busy for all of them.
+    In turns, so that a busy spell of the machine affects all of them.
     """
     best = [float("inf")] * len(actions)
     for _ in range(times):
         for place, action in enumerate(actions):
             gc.collect()
-            # The collector's rounds depend on what else lives in the process.
+            # The collector's work depends on other objects of the process.
             gc.disable()
             begun = time.process_time()
             action()
@@ -176,7 +176,7 @@ class Growth:
 
     @property
     def ratio(self) -> float:
-        """How many times longer twice the size takes."""
+        """The ratio of the time at twice the size to the time at the size."""
         return self.doubled_seconds / self.seconds
 
 
@@ -185,8 +185,7 @@ def growth(
 ) -> Growth:
     """Return how the time to compress grows when the size doubles.
 
-    Every try has texts of its own: what was read before is remembered, and
-    would cost nothing.
+    Every try has new texts, because cached ones would cost nothing.
     """
     tries = []
     for seed in range(times):
@@ -203,7 +202,7 @@ def growth(
 
 @dataclass(frozen=True, slots=True)
 class RatioToJson:
-    """What compressing a body costs, each time as a multiple of `json.loads`."""
+    """The cost of compressing a body, as multiples of `json.loads`."""
 
     loads_seconds: float
     stages: float

@@ -21,7 +21,7 @@ from agora.savings import Savings, savings
 from agora.scorers import load_scorer
 from agora.session import Session
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 
 def compress(

@@ -57,12 +57,11 @@ def test_what_is_said_of_tools_is_what_the_library_is_told(run: Run, write: Writ
     (name,) = {
         call["function"]["name"] for message in chat(12) for call in message.get("tool_calls", ())
     }
-    given = {"--keep-tool": "keep_tools", "--changing-tool": "changing_tools"}
-    given["--reading-tool"] = "reading_tools"
-    for option, setting in given.items():
+    given = {"--keep-tool": "keep", "--changing-tool": "changes", "--reading-tool": "reads"}
+    for option, kind in given.items():
         result = run("compress", *EVERY_CALL, "--limit", "10", write(chat(12)), option, name)
 
-        settings: dict[str, Any] = {"budget": agora.Budget(limit=10), setting: [name]}
+        settings: dict[str, Any] = {"budget": agora.Budget(limit=10), "tools": {name: kind}}
         compressor = agora.Compressor(edits="every_call", **settings)
         assert json.loads(result.stdout) == compressor.compress(chat(12)).messages
     both = run("compress", write(chat(12)), "--changing-tool", name, "--reading-tool", name)

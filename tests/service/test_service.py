@@ -17,7 +17,7 @@ from tests.service.bodies import PATHS, drawn, route_for
 
 T = TypeVar("T")
 ME = {"authorization": "Bearer sk-secret-key-of-mine"}
-GREEDY = {"min_tokens": 0, "schedule": "every_call"}
+GREEDY = {"min_tokens": 0, "edits": "every_call"}
 
 
 def run(work: Callable[[Service], Awaitable[T]], **tables: Any) -> T:

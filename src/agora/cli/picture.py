@@ -21,12 +21,15 @@ _UNCHANGED = {
     Reason.NOTHING_TO_ELIDE: "every step belongs to the floor.",
     Reason.NOTHING_GAINED: "with its markers the edited prompt would not be shorter.",
     Reason.NOT_WORTH_IT_YET: "so far an edit would cost more than it saves."
-    " See what one would do: --schedule every_call",
+    " See what one would do: --edits every_call",
     Reason.ILLEGAL_INPUT: "the provider would refuse these messages as they are.",
     Reason.GUARD: "the edited messages would have broken a rule. Please report this.",
     Reason.UNREADABLE: "no format fits.",
     Reason.FAILED: "something went wrong.",
     Reason.SHADOW: "an edit is due, and in shadow mode none is made.",
+    Reason.OWN_SUMMARY: "the agent has its own conversation summarised.",
+    Reason.REFUSED_BEFORE: "the provider refused an edit of this conversation.",
+    Reason.LATE: "there was no time for an edit.",
     Reason.SERVER_SIDE_HISTORY: "the provider holds earlier messages itself.",
 }
 

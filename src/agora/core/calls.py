@@ -39,7 +39,7 @@ class Call(NamedTuple):
     """What was said after the newest step."""
     pending: int = 0
     """Assistant blocks that wait for their observation; only the window counts them."""
-    reasoning: int = 0
+    thinking: int = 0
     """Thinking since the user's last words that an edit would take out; 0 where thinking is not
     bound to the prompt."""
     output: int = 0
@@ -91,7 +91,7 @@ def calls_of(
 
     calls: list[Call] = []
     done = heard = 0
-    for number, utterances in moments if moments is not None else _implied(trajectory):
+    for number, utterances in moments if moments is not None else implied(trajectory):
         inside = min(utterances, bisect_left(after, number))
         opening = system
         if number and not sheet.breakpoints:
@@ -104,7 +104,7 @@ def calls_of(
                 outside=max(0, removable[max(0, number - max(1, k_recent))] - MARKER_TOKENS),
                 opening=opening,
                 tail=said[utterances] - said[inside],
-                reasoning=thinking[number] - thinking[spoke[utterances]],
+                thinking=thinking[number] - thinking[spoke[utterances]],
                 output=answers[number] - answers[done] + texts[utterances] - texts[heard],
             )
         )
@@ -113,7 +113,7 @@ def calls_of(
     return calls
 
 
-def _implied(trajectory: Trajectory) -> list[tuple[int, int]]:
+def implied(trajectory: Trajectory) -> list[tuple[int, int]]:
     """Return the calls that a trajectory must have made: how many steps and utterances each had."""
     spoken = trajectory.utterances
     moments: list[tuple[int, int]] = []

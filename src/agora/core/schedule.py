@@ -13,13 +13,14 @@ There are three kinds of edit.
   price of reading what an edit would remove. The edit is due when the rent has reached its price
   and the price of forgetting. This is the ski-rental rule.
 
-The bill with edits is never more than `max_cost_ratio` times the bill without, at any call, unless
-the window forced an edit. docs/explanation/when-it-edits.md has the figures. That assumes:
+At no call the bill with edits exceeds `max_cost_ratio` times the bill without, unless the window
+forced an edit. That assumes:
 
-- A cache holds the last call's prompt until its lifetime has passed. Where `usage` says that it
-  did not, the bill so far follows `usage`, and only the call at hand is assumed.
+- A cache holds the last call's prompt for its lifetime. Where `usage` says that it did not, the
+  bill so far follows `usage`, and only the call at hand is assumed.
 - Without any edit every call would have found the cache as the edited calls found it.
 - An edit leaves at most its room, unless `Call.removes` says what it really removed.
+- A beginning that changed does not change back while its cache lives.
 - No call is repeated because of an edit. The price of forgetting stands for that.
 """
 
@@ -29,7 +30,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from agora.core.budget import Budget
-from agora.core.calls import Billed, Call, calls_of
+from agora.core.calls import Billed, Call, calls_of, implied
 from agora.core.prices import PriceSheet
 from agora.core.trajectory import Trajectory
 
@@ -42,18 +43,15 @@ FREE_SHARE = 0.1
 CLOCK_MARGIN_SECONDS = 60.0
 """Providers keep a cache somewhat longer than they say."""
 LEAST_BREAK_EVEN = 0.05
-"""An edit must save at the next call at least this share of that call's price: it may cause so
-many more calls."""
+"""The least share of the next call's price that an edit must save: so many calls it may cause."""
 PATIENCE_CALLS = 4
 """How many calls an edit that is due waits at most for the user's next words."""
 RETHOUGHT_SHARE = 0.1
-"""How much of the thinking that an edit takes out is taken to be thought again, at the price of
-output. An assumption: nobody has measured it."""
+"""How much of the thinking that an edit takes out is thought again: assumed, not measured."""
 FORESIGHT_CALLS = 100
 """How far `why_not` looks ahead."""
-
 MAX_COST_RATIO = 1.05
-"""The most that the bill may be, as a ratio to never editing, wherever a conversation ends."""
+"""The most the bill may be at any call, as a ratio to never editing; `math.inf` for no limit."""
 MIN_TOKENS = 4_096
 """Smaller prompts are left alone when edits go by price."""
 FORGETTING = 1.0
@@ -81,7 +79,7 @@ class State(NamedTuple):
     """
 
     edit: Edit | None = None
-    """What the last call is sent with; None: the caller's own messages."""
+    """What the last call is sent with; None for the caller's own messages."""
     is_new: bool = False
     """True if that edit was made at the last call."""
     removed: int = 0
@@ -108,9 +106,8 @@ class State(NamedTuple):
     scale: float = 1.0
     """The provider's tokens for one of ours, by the last usage."""
     waited: int = 0
-    """How many calls a due edit has waited for the user's next words."""
+    """How many calls a due edit has waited for the user's next words, at what cost."""
     spent: float = 0.0
-    """What that waiting cost."""
     shortfall: int = 0
     """How much less the last edit removed than its room implied."""
 
@@ -130,10 +127,7 @@ class State(NamedTuple):
 
 
 _VERSION = 1
-_START = State()
-_SURVIVED = 0.9
-"""A call that reads less than this share of what the cache should hold has lost it."""
-_ROUNDING = 1 + 1e-9
+_SURVIVED = 0.9  # A call that reads less of what the cache should hold has lost it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,224 +135,143 @@ class Policy:
     """The prices and settings that decisions depend on."""
 
     sheet: PriceSheet
-    """A sheet that still lists lifetimes is that of a request that names none: the longest counts.
-    """
+    """One that lists lifetimes stands for a request that names none: then the longest counts."""
     budget: Budget = field(default_factory=Budget)
     k_recent: int = 2
     max_cost_ratio: float = MAX_COST_RATIO
-    """The most the bill may be, as a ratio to never editing; `math.inf` for no limit."""
     min_tokens: int = MIN_TOKENS
     forgetting: float = FORGETTING
     edits: EditsMode = "by_price"
-    terms: "_Terms" = field(init=False, repr=False, compare=False)
+    unit: float = field(init=False, repr=False, compare=False)
+    """Dollars per million tokens of uncached input."""
+    read: float = field(init=False, repr=False, compare=False)
+    write: float = field(init=False, repr=False, compare=False)
+    mode: EditsMode = field(init=False, repr=False, compare=False)
+    """`every_call` also where writing costs no more than reading, so that edits cost nothing."""
+    silence: float = field(init=False, repr=False, compare=False)
+    """Seconds after which the cache is gone."""
+    cliff: float = field(init=False, repr=False, compare=False)
+    """The largest prompt at the sheet's own prices."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "terms", _Terms.of(self))
-
-
-class _Terms(NamedTuple):
-    """What `advance` reads of a policy at every call, worked out once."""
-
-    sheet: PriceSheet
-    mode: EditsMode
-    unit: float
-    """Dollars per million tokens of uncached input."""
-    read: float
-    write: float
-    output: float
-    silence: float
-    """Seconds after which the cache is gone."""
-    warm_share: float
-    """The share of what an edit may remove that a warm one leaves: no more than read / write. Up
-    to there an edit saves on its own call what writing that share costs."""
-    free_share: float
-    ratio: float
-    limit: int
-    window: float
-    roomiest: float
-    minimum: int
-    cliff: float
-    least: int
-    """Smaller prompts are left alone."""
-    max_ratio: float
-    forgetting: float
-
-    @classmethod
-    def of(cls, policy: Policy) -> "_Terms":
-        sheet, budget = policy.sheet, policy.budget
-        read, write, unit = sheet.expected_read, sheet.write, sheet.input or 1.0
+        sheet, read, write = self.sheet, self.sheet.expected_read, self.sheet.write
         seconds = max([sheet.ttl_seconds, *(life.seconds for life in sheet.lifetimes)])
-        tells = write > read and seconds > 0 and not sheet.ttl_assumed
-        window = math.inf if sheet.window is None else sheet.window
-        every_call = policy.edits == "by_price" and write <= read
-        return cls(
-            sheet=sheet,
-            mode="every_call" if every_call else policy.edits,
-            unit=unit,
-            read=read,
-            write=write,
-            output=sheet.output,
-            silence=seconds + CLOCK_MARGIN_SECONDS if tells else math.inf,
-            warm_share=min(budget.min_ratio, read / write),
-            free_share=min(budget.min_ratio, FREE_SHARE),
-            ratio=budget.keep_ratio or 0.0,
-            limit=budget.limit or 0,
-            window=window,
-            roomiest=window * WINDOW_SHARE,
-            minimum=sheet.minimum_prefix,
-            cliff=math.inf if sheet.cliff is None else sheet.cliff,
-            least=0 if policy.edits == "every_call" else policy.min_tokens,
-            max_ratio=policy.max_cost_ratio,
-            forgetting=policy.forgetting,
-        )
+        is_known = write > read and seconds > 0 and not sheet.ttl_assumed
+        for name, value in {
+            "unit": sheet.input or 1.0,
+            "read": read,
+            "write": write,
+            "mode": "every_call" if self.edits == "by_price" and write <= read else self.edits,
+            "silence": seconds + CLOCK_MARGIN_SECONDS if is_known else math.inf,
+            "cliff": sheet.cliff or math.inf,
+        }.items():
+            object.__setattr__(self, name, value)
+
+    def cost(self, scale: float, prompt: float, cached: float) -> float:
+        """Return what a prompt costs of which so much is in the cache."""
+        minimum = self.sheet.minimum_prefix
+        if prompt < minimum:
+            cost = prompt
+        elif cached < minimum or cached <= 0:
+            cost = self.write * prompt
+        else:
+            cost = self.write * prompt - (self.write - self.read) * cached
+        if prompt * scale > self.cliff:
+            cost *= self.sheet.tier(prompt * scale).input
+        return cost * self.unit * scale
 
 
 def advance(state: State | None, call: Call, policy: Policy) -> State:
-    """Return the state after a call; its `edit` is what the call is sent with.
-
-    `state` is that after the call before, None at the first call.
-    """
+    """Return the state after a call, from the state before it; None at the first call."""
     if state is None or call.steps < state.steps:
-        state = _START
-    terms = policy.terms
+        state = State()
+    sheet, budget, mode = policy.sheet, policy.budget, policy.mode
     (
-        steps,
-        prompt,
-        outside,
-        opening,
-        tail,
-        pending,
-        reasoning,
-        answer,
-        beginning,
-        idle,
-        usage,
+        steps, prompt, outside, opening, tail, pending, thinking, answer, beginning, idle, usage,
         removes,
-    ) = call
+    ) = call  # fmt: skip
     (
-        edit,
-        _,
-        removed,
-        calls,
-        _,
-        before,
-        began,
-        rent,
-        paid,
-        whole,
-        last_paid,
-        last_whole,
-        _,
-        output,
-        scale,
-        waited,
-        spent,
-        shortfall,
-    ) = state
-    if usage is None:
-        paid, whole = paid + last_paid, whole + last_whole
-    else:
-        paid, whole, scale = _settled(state, usage, terms)
+        edit, _, removed, calls, _, before, began, rent, paid, whole, last_paid, last_whole, _,
+        output, scale, waited, spent, shortfall,
+    ) = state  # fmt: skip
+    changed = 0 != beginning != began != 0
+    if usage is not None and not changed:  # Another model's usage has other prices.
+        last_paid, last_whole, scale = _billed(state, usage, policy)
         answer = max(answer, round(usage.output / scale))
-    output += answer * terms.output * scale
+    paid, whole = paid + last_paid, whole + last_whole
+    output += answer * sheet.output * scale
+
+    # What the call costs with the edit in force, and without any.
+    gone = changed or (idle is not None and idle > policy.silence)
     total = prompt + tail
-    if not calls and steps:
-        # A conversation that began elsewhere may still be cached.
-        before = total
+    before = total if steps and not calls else before  # It may have begun elsewhere.
     sent, held = total - removed, before - removed
-    gone = (idle is not None and idle > terms.silence) or 0 != beginning != began != 0
-    if gone:
-        before = cached = opening = 0
-    else:
-        cached = held
-    stay = _cost(terms, scale, sent, cached)
-    full = _cost(terms, scale, total, before) if removed else stay
-    token = terms.unit * scale
+    cached, kept = (0, 0) if gone else (held, opening)
+    stay = policy.cost(scale, sent, cached)
+    full = policy.cost(scale, total, 0 if gone else before) if removed else stay
     calls += 1
 
+    # What an edit now would leave, and how many tokens more than the last one it would remove.
+    window = (sheet.window or math.inf) / scale
     why: EditReason | None = None
-    room = 0.0
-    if terms.mode == "every_call":
-        why = "every call" if prompt >= terms.least else None
-    elif terms.mode != "never" and outside > removed:
-        free = gone and outside - removed >= FREE_TOKENS
-        least = prompt - (1 - (terms.free_share if free else terms.warm_share)) * outside
-        room = terms.ratio * prompt + terms.limit
-        if room < least:
-            room = least
-        if room * scale > terms.roomiest:
-            room = max(prompt - outside, terms.roomiest / scale)
+    room = gain = 0.0
+    free = gone and outside - removed >= FREE_TOKENS
+    if mode == "every_call":
+        why = "every call" if policy.edits == "every_call" or prompt >= policy.min_tokens else None
+    elif mode != "never" and outside > removed:
+        # Up to read / write a warm edit saves on its own call what writing that share costs.
+        share = FREE_SHARE if free else min(budget.min_ratio, policy.read / policy.write)
+        least = prompt - (1 - share) * outside
+        room = max((budget.keep_ratio or 0.0) * prompt + (budget.limit or 0), least)
+        if room > WINDOW_SHARE * window:
+            room = max(prompt - outside, WINDOW_SHARE * window)
         gain = prompt - room - removed - shortfall
-        if gain > 0:
-            saved = (terms.write if gone else terms.read) * gain * token
-            if sent * scale > terms.cliff:
-                saved = stay - _cost(terms, scale, sent - gain, cached - gain)
-            thinking = RETHOUGHT_SHARE * reasoning * terms.output * scale
-            offer = rent + stay - thinking
-            slack = terms.max_ratio * (whole + full) - paid
-            rent += saved
-            if (sent + pending) * scale > terms.window:
-                why = "window"
-            elif prompt < terms.least:
-                pass
-            elif gone:
-                why = "free" if free and saved >= thinking else None
-            elif terms.mode == "by_price" and rent >= terms.forgetting * gain * token + thinking:
-                most = prompt - least - removed - shortfall
-                deep = _warm(terms, scale, sent, opening, offer, slack, gain, most)
-                if deep:
-                    why, room = "warm", room - (deep - gain)
-            if why in ("free", "warm"):
-                growth = (total - opening) / calls
-                next_call = (terms.read * sent + terms.write * growth) * token + output / calls
-                if terms.read * gain * token < LEAST_BREAK_EVEN * next_call:
-                    why = None
-            if why == "warm" and waited < PATIENCE_CALLS and spent + saved < thinking:
-                why, waited, spent = None, waited + 1, spent + saved
-
-    taken = removes
-    if taken is None:
-        taken = 0 if terms.mode == "every_call" else int(prompt - room) - shortfall
-    elif why in ("free", "warm", "window"):
-        # The edit is written: what it really removes decides.
-        gain = taken - removed
-        shortfall = max(0, int(prompt - room) - taken)
-        if gain <= 0 or (
-            why == "warm" and not _warm(terms, scale, sent, opening, offer, slack, gain, gain)
+    if gain > 0:
+        token = policy.unit * scale
+        saved = stay - policy.cost(scale, sent - gain, cached - gain)
+        growth = (total - opening) / calls
+        next_call = (policy.read * sent + policy.write * growth) * token + output / calls
+        rethought = RETHOUGHT_SHARE * thinking * sheet.output * scale
+        offer, slack = rent + stay - rethought, policy.max_cost_ratio * (whole + full) - paid
+        rent += saved
+        if sent + pending > window:
+            why = "window"
+        elif (
+            prompt < policy.min_tokens or policy.read * gain * token < LEAST_BREAK_EVEN * next_call
         ):
-            why = None
-    if why is not None:
+            pass
+        elif gone:
+            why = "free" if free and saved >= rethought else None
+        elif mode == "by_price" and rent >= policy.forgetting * gain * token + rethought:
+            most = prompt - least - removed - shortfall
+            deeper = _warm(policy, scale, (sent, kept), offer, slack, gain, most)
+            if deeper and waited < PATIENCE_CALLS and spent + saved < rethought:
+                waited, spent = waited + 1, spent + saved
+            elif deeper:
+                why, room = "warm", room + gain - deeper
+        if why and removes is not None:
+            # The edit is written: what it really removes decides.
+            gain, shortfall = removes - removed, max(0, int(prompt - room) - removes)
+            if gain <= 0 or (
+                why == "warm" and not _warm(policy, scale, (sent, kept), offer, slack, gain, gain)
+            ):
+                why = None
+
+    if why:
         edit = Edit(steps, None if why == "every call" else int(room), why)
-        removed, held = taken, opening
-        stay = _cost(terms, scale, total - removed, opening)
-        rent, waited, spent = 0.0, 0, 0.0
+        implied = 0 if why == "every call" else prompt - int(room) - shortfall
+        removed, held = implied if removes is None else removes, opening
+        stay, rent, waited, spent = policy.cost(scale, total - removed, kept), 0.0, 0, 0.0
     return State(
-        edit,
-        why is not None,
-        removed,
-        calls,
-        steps,
-        total,
-        beginning or began,
-        rent,
-        paid,
-        whole,
-        stay,
-        full,
-        held,
-        output,
-        scale,
-        waited,
-        spent,
-        shortfall,
-    )
+        edit, why is not None, removed, calls, steps, total, beginning or began, rent, paid, whole,
+        stay, full, held, output, scale, waited, spent, shortfall,
+    )  # fmt: skip
 
 
 def _warm(
-    terms: _Terms,
+    policy: Policy,
     scale: float,
-    sent: int,
-    opening: int,
+    sizes: tuple[float, float],
     offer: float,
     slack: float,
     gain: float,
@@ -366,60 +279,37 @@ def _warm(
 ) -> float:
     """Return how many tokens a warm edit has to remove to be due, 0 if it is not.
 
-    It costs the writing of all that follows the opening, and the price of forgetting. `offer` is
-    the rent with what this call costs without the edit. `slack` is what the ceiling affords.
+    `sizes`: the prompt as it stands and what stays cached; `offer`: the rent and what the call
+    costs without the edit; `slack`: what the ceiling affords.
     """
-    token = terms.unit * scale
-    price = _cost(terms, scale, sent - gain, opening)
-    if offer < price + terms.forgetting * gain * token:
+    sent, kept = sizes
+    token = policy.unit * scale
+    price = policy.cost(scale, sent - gain, kept)
+    if offer < price + policy.forgetting * gain * token:
         return 0.0
     if price > slack:
         # The ceiling affords less than the budget: each token left is written again.
-        gain += (price - slack) / (terms.write * token)
-        price = _cost(terms, scale, sent - gain, opening)
-        if gain > most or price > slack * _ROUNDING:
+        gain += (price - slack) / (policy.write * token) + 1
+        if gain > most or policy.cost(scale, sent - gain, kept) > slack:
             return 0.0
-    return gain if sent - gain >= 2 * terms.minimum else 0.0
+    return gain if sent - gain >= 2 * policy.sheet.minimum_prefix else 0.0
 
 
-def _settled(state: State, usage: Billed, terms: _Terms) -> tuple[float, float, float]:
-    """Return the bill with the last call, the bill without edits, and the scale.
-
-    `usage` says what the last call cost, and whether its cache had survived.
-    """
-    sent = state.prompt - state.removed
+def _billed(state: State, usage: Billed, policy: Policy) -> tuple[float, float, float]:
+    """Return what usage says the last call cost, what it would have without edits, the scale."""
+    sheet, sent = policy.sheet, state.prompt - state.removed
     tokens = usage.uncached + usage.read + usage.written
     if tokens <= 0 or sent <= 0:
-        return state.paid + state.last_paid, state.whole + state.last_whole, state.scale
+        return state.last_paid, state.last_whole, state.scale
     scale = tokens / sent
-    billed = usage.uncached + terms.sheet.read * usage.read + terms.write * usage.written
-    billed *= terms.unit
-    if tokens > terms.cliff:
-        billed *= terms.sheet.tier(tokens).input
+    paid = usage.uncached + sheet.read * usage.read + sheet.write * usage.written
+    paid *= policy.unit * sheet.tier(tokens).input
     if state.is_new:
-        whole = state.last_whole * scale / state.scale
-    elif state.removed:
-        read = usage.read / scale
-        lives = read >= _SURVIVED * terms.sheet.hit * state.cached
-        whole = billed - _cost(terms, scale, sent, read)
-        whole += _cost(terms, scale, state.prompt, read + lives * state.removed)
-    else:
-        whole = billed
-    return state.paid + billed, state.whole + whole, scale
-
-
-def _cost(terms: _Terms, scale: float, prompt: float, cached: float) -> float:
-    """Return what a prompt costs of which so much is in the cache."""
-    minimum, write = terms.minimum, terms.write
-    if prompt < minimum:
-        cost = prompt
-    elif cached < minimum or cached <= 0:
-        cost = write * prompt
-    else:
-        cost = write * prompt - (write - terms.read) * cached
-    if prompt * scale > terms.cliff:
-        cost *= terms.sheet.tier(prompt * scale).input
-    return cost * terms.unit * scale
+        return paid, state.last_whole * scale / state.scale, scale
+    read = usage.read / scale
+    lives = read >= _SURVIVED * sheet.hit * state.cached
+    whole = policy.cost(scale, state.prompt, read + state.removed * lives)
+    return paid, paid + whole - policy.cost(scale, sent, read), scale
 
 
 def states(
@@ -432,45 +322,29 @@ def states(
     """
     state = None
     for call in calls_of(trajectory, policy.sheet, policy.k_recent, pinned=pinned):
-        state = advance(state, call, policy)
-        yield state
+        yield (state := advance(state, call, policy))
 
 
 def fold(trajectory: Trajectory, policy: Policy, *, pinned: Set[int] = frozenset()) -> State:
     """Return the state after a trajectory whose past is unknown."""
-    *_, state = states(trajectory, policy, pinned=pinned)
-    return state
+    return list(states(trajectory, policy, pinned=pinned))[-1]
 
 
 def call_of(trajectory: Trajectory, policy: Policy, *, pinned: Set[int] = frozenset()) -> Call:
     """Return the newest call of a trajectory, as far as its sizes tell."""
-    steps, spoken = len(trajectory.steps), len(trajectory.utterances)
-    moments = [(max(0, steps - 1), 0), (steps, spoken)]
-    calls = calls_of(trajectory, policy.sheet, policy.k_recent, pinned=pinned, moments=moments)
-    return calls[-1]
+    moments = implied(trajectory)[-2:]
+    return calls_of(trajectory, policy.sheet, policy.k_recent, pinned=pinned, moments=moments)[-1]
 
 
 def why_not(state: State, call: Call, policy: Policy) -> str:
     """Return in words why a call is sent without an edit, looking some calls ahead."""
-    if policy.edits == "never":
+    if policy.mode == "never":
         return "edits are switched off"
-    if policy.terms.mode == "every_call":
-        return f"a prompt below {policy.min_tokens:,} tokens is left alone"
-    steps = max(1, call.steps)
-    step, outside = (call.prompt - call.opening) // steps, call.outside // steps
+    prompt, outside, steps = call.prompt + call.tail, call.outside, max(1, call.steps)
     for ahead in range(1, FORESIGHT_CALLS + 1):
-        call = call._replace(
-            steps=call.steps + 1,
-            prompt=call.prompt + call.tail + step,
-            outside=call.outside + outside,
-            tail=0,
-            pending=0,
-            reasoning=0,
-            idle_seconds=None,
-            usage=None,
-            removes=None,
-        )
-        state = advance(state, call, policy)
+        prompt += (call.prompt - call.opening) // steps
+        outside += call.outside // steps
+        state = advance(state, Call(steps + ahead, prompt, outside, call.opening), policy)
         if state.is_new:
-            return f"an edit pays in about {ahead} {'call' if ahead == 1 else 'calls'}"
-    return f"an edit does not pay within {FORESIGHT_CALLS} calls"
+            return f"an edit is due in about {ahead} {'call' if ahead == 1 else 'calls'}"
+    return f"no edit is due within {FORESIGHT_CALLS} calls"

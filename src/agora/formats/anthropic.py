@@ -47,8 +47,11 @@ _THINKING = frozenset({"thinking", "redacted_thinking"})
 _SIGNED_FIELDS = ("type", "thinking", "signature", "data")
 _ROLES = {"assistant": MessageRole.AGENT, "user": MessageRole.USER}
 _RESULT_PARTS = frozenset({"text", "image", "document", "search_result"})
+_COMPACTION = "compaction"
+"""A summary that the provider wrote of all before it. It comes back as it was, and may stand first
+in the messages: at a threshold the API leaves out what is before it, on demand the client does."""
 _OWN_BLOCKS = frozenset(
-    {"tool_use", "tool_result", "server_tool_use", "document", "compaction", *_THINKING}
+    {"tool_use", "tool_result", "server_tool_use", "document", _COMPACTION, *_THINKING}
 )
 _MOST_MARKS = 4
 _SYSTEM = -1
@@ -146,11 +149,21 @@ class Anthropic(MessageFormat):
 
     def call_ids(self, message: Message) -> list[str]:
         blocks = map(as_object, as_list(message.get("content")))
-        return [str(b["id"]) for b in blocks if b.get("type") == "tool_use" and "id" in b]
+        return [str(b["id"]) for b in blocks if b.get("type") == "tool_use" and b.get("id")]
 
     def result_ids(self, message: Message) -> list[str]:
         blocks = map(as_object, as_list(message.get("content")))
-        return [str(b["tool_use_id"]) for b in blocks if _is_result(b) and "tool_use_id" in b]
+        return [str(b["tool_use_id"]) for b in blocks if _is_result(b) and b.get("tool_use_id")]
+
+    def step_messages(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], result: str
+    ) -> list[Message]:
+        call = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+        output = {"type": "tool_result", "tool_use_id": call_id, "content": result}
+        return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [output]}]
+
+    def mark_for_cache(self, message: Message) -> Message:
+        return self.with_cache_mark(message, {"type": "ephemeral"}) or message
 
     def answer(self, body: Mapping[str, Any]) -> list[Any] | None:
         content = body.get("content")
@@ -193,7 +206,7 @@ class Anthropic(MessageFormat):
         thinking = 0
         texts, thoughts, calls = [], [], []
         keep_reason = ""
-        signed = False
+        signed = summary = False
         served: set[str] = set()
         """Calls that the provider answers itself, while one half of them is missing."""
         for block in content:
@@ -217,8 +230,10 @@ class Anthropic(MessageFormat):
                 elif kind.endswith("_tool_use"):
                     served ^= {str(block.get("id"))}
                 elif kind not in self.harmless_blocks:
-                    # Compaction blocks too: the provider wrote them, and wants them as they are.
                     keep_reason = f"holds a {kind or 'nameless'} block"
+                if kind == _COMPACTION:
+                    summary = True
+                    texts.append(str(block.get("content") or ""))
         if served:
             keep_reason = keep_reason or "holds half of a call that the provider answers"
         return ParsedMessage(
@@ -230,6 +245,7 @@ class Anthropic(MessageFormat):
             keep_reason=keep_reason,
             thinking_tokens=thinking,
             signed=signed,
+            summary=summary,
         )
 
     # Writing
@@ -433,18 +449,18 @@ class _Check:
     def read_preamble(self, request: Request) -> None:
         if request.system is None or isinstance(request.system, str):
             return
-        for m, block in enumerate(blocks_at(request.system, _SYSTEM, "system")):
+        for block in blocks_at(request.system, _SYSTEM, "system"):
             if "text" in block:
-                self._check_text(block, _SYSTEM, f"system.{m}.text")
+                self._check_text(block, _SYSTEM, "system.text")
 
     def read_message(self, n: int) -> None:
-        message = object_at(self._messages[n], n, f"messages.{n}")
-        role = text_at(message.get("role"), n, f"messages.{n}.role")
+        message = object_at(self._messages[n], n, "messages.{n}")
+        role = text_at(message.get("role"), n, "messages.{n}.role")
         if role in _ROLES:
             if role == self._role:
                 self.violations.append(A8.at(n, role=role))
             elif role == "assistant":
-                if n == 0:
+                if n == 0 and not _is_summary(message):
                     self.violations.append(A7.at(n))
                 self.close()
             else:
@@ -474,37 +490,36 @@ class _Check:
             if not is_final and is_blank(content):
                 self.violations.append(A11.at(n))
             return
-        blocks = blocks_at(content, n, f"messages.{n}.content")
+        blocks = blocks_at(content, n, "messages.{n}.content")
         if not blocks and not is_final:
             self.violations.append(A11.at(n))
         for m, block in enumerate(blocks):
-            kind = text_at(block.get("type"), n, f"messages.{n}.content.{m}.type")
+            kind = text_at(block.get("type"), n, "messages.{n}.content.type")
             if kind == "tool_result":
                 self._read_result(n, m, block, role)
                 continue
             self._spoken = True
             if kind == "text":
-                self._check_text(block, n, f"messages.{n}.content.{m}.text")
+                self._check_text(block, n, "messages.{n}.content.text")
             elif kind == "tool_use":
-                call_id = text_at(block.get("id"), n, f"messages.{n}.content.{m}.id")
+                call_id = text_at(block.get("id"), n, "messages.{n}.content.id")
                 if role != "assistant":
-                    raise ShapeError(n, f"messages.{n}.role", role, "assistant, for a call,")
+                    raise ShapeError(n, "messages.{n}.role", role, "assistant, for a call,")
                 self._asked.setdefault(call_id, n)
             elif kind.endswith("_tool_use"):
                 self._served.add((_served_by(kind), _text(block.get("id"))))
             elif kind.endswith("_tool_result"):
-                call_id, call = _text(block.get("tool_use_id")), _served_by(kind)
-                if (call, call_id) not in self._served:
-                    self.violations.append(A3.at(n, m=m, kind=kind, id=call_id, call=call))
+                served_id, call = _text(block.get("tool_use_id")), _served_by(kind)
+                if (call, served_id) not in self._served:
+                    self.violations.append(A3.at(n, m=m, kind=kind, id=served_id, call=call))
 
     def _read_result(self, n: int, m: int, block: Message, role: object) -> None:
         content = block.get("content")
-        where = f"messages.{n}.content.{m}"
         if content is not None and not isinstance(content, str):
-            blocks_at(content, n, f"{where}.content")
+            blocks_at(content, n, "messages.{n}.content.content")
         if role != "user":
-            raise ShapeError(n, f"messages.{n}.role", role, "user, for a result,")
-        call_id = text_at(block.get("tool_use_id"), n, f"{where}.tool_use_id")
+            raise ShapeError(n, "messages.{n}.role", role, "user, for a result,")
+        call_id = text_at(block.get("tool_use_id"), n, "messages.{n}.content.tool_use_id")
         if call_id not in self._asked:
             self.violations.append(A2.at(n, m=m, id=call_id))
         else:
@@ -528,6 +543,11 @@ class _Check:
         self._asked, self._answered, self._late = {}, set(), []
 
 
+def _is_summary(message: Message) -> bool:
+    blocks = map(as_object, as_list(message.get("content")))
+    return any(block.get("type") == _COMPACTION for block in blocks)
+
+
 def _served_by(kind: str) -> str:
     """Return the type of the calls that a block belongs to."""
     return "mcp_tool_use" if kind.startswith("mcp_tool_") else "server_tool_use"
@@ -542,9 +562,10 @@ def _count_marks(messages: list[Any], request: Request) -> Iterator[RuleViolatio
         content = message.get("content")
         if type(content) is list:
             for block in content:
-                marks += _is_marked(block)
-                if block.get("type") == "tool_result":
-                    marks += sum(map(_is_marked, as_list(block.get("content"))))
+                marks += block.get("cache_control") is not None
+                inner = block.get("content")
+                if type(inner) is list:
+                    marks += sum(map(_is_marked, inner))
         if marks <= _MOST_MARKS:
             overflow = n + 1
     if marks > _MOST_MARKS:

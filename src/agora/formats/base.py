@@ -14,6 +14,7 @@ from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Call, Trajectory
 
 Message = dict[str, Any]
+_encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
 _ROLE_CHARACTERS = 40
 _KINDS = (
     (type(None), "null"),
@@ -65,6 +66,8 @@ class ParsedMessage:
     """The tokens of its reasoning that an edit may cost; part of `tokens`."""
     signed: bool = False
     """True if it holds signed thinking, which must come back as it was."""
+    summary: bool = False
+    """True if the provider wrote it to stand for everything before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +140,13 @@ class ShapeError(Exception):
     """A value does not have the shape that its format prescribes."""
 
     def __init__(self, position: int, where: str, found: object, needed: str) -> None:
+        """Describe the value at a place, `{n}` in which is the position."""
         super().__init__(position, where)
         kind = "an empty list" if found == [] else kind_of(found)
         if where.endswith(".role") and isinstance(found, str):
             kind = repr(found[:_ROLE_CHARACTERS])
-        self.violation = SHAPE.at(position, where=where, found=kind, needed=needed)
+        place = where.format(n=position)
+        self.violation = SHAPE.at(position, where=place, found=kind, needed=needed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +198,7 @@ class Format:
     cache_marks: ClassVar[tuple[str, ...]] = ()
     """The fields that mark the end of what the provider caches."""
     signs_thinking: ClassVar[bool] = False
-    """True if its messages may hold a model's signed thinking."""
+    """True if its messages may hold reasoning that the provider checks: signed or sealed."""
 
     # Recognition
 
@@ -231,6 +236,20 @@ class Format:
         """Return a message in which the user says a text."""
         return {"role": "user", "content": text}
 
+    def step_messages(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], result: str
+    ) -> list[Message]:
+        """Return the messages of a step: a call, and its result."""
+        raise NotImplementedError
+
+    def text_of(self, message: Message) -> str:
+        """Return what a message says, for people: reasoning, text, results, calls."""
+        return ""
+
+    def mark_for_cache(self, message: Message) -> Message:
+        """Return a message with a cache mark at its end, if the format marks messages."""
+        return message
+
     def answer(self, body: Mapping[str, Any]) -> list[Any] | None:
         """Return the messages that a response adds to the history; None for another format's."""
         return None
@@ -264,11 +283,11 @@ class Format:
     # Thinking, tools
 
     def signatures(self, message: Message) -> list[str]:
-        """Return what identifies each signed thinking block of a message; may be empty texts."""
+        """Return what identifies each block of checked reasoning; may be empty texts."""
         return []
 
     def without_thinking(self, message: Message) -> Message:
-        """Return a message without its signed thinking."""
+        """Return a message without its signed thinking; itself if that has to stay."""
         return message
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> Message | None:
@@ -358,7 +377,7 @@ def sealed_tokens(sealed: object) -> int:
 
 def to_json(value: object) -> str:
     """Return a value as JSON; bytes and decimals, which SDKs take, as their text."""
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return _encode(value)
 
 
 def is_blank(text: str) -> bool:

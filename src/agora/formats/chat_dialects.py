@@ -37,7 +37,7 @@ O7 = Rule(
 
 def read_reasoning(message: Message, counter: TokenCounter) -> tuple[str, int]:
     """Return the reasoning of a message as text, and the tokens of all of it."""
-    thought = next((message[name] for name in _REASONING if message.get(name)), "")
+    thought = message.get("reasoning_content") or message.get("reasoning") or ""
     if not isinstance(thought, str):
         thought = ""
     tokens = 0

@@ -135,6 +135,16 @@ class Gemini(MessageFormat):
     def user_message(self, text: str) -> Message:
         return {"role": "user", "parts": [{"text": text}]}
 
+    def step_messages(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], result: str
+    ) -> list[Message]:
+        call = {"id": call_id, "name": name, "args": arguments}
+        response = {"id": call_id, "name": name, "response": {"output": result}}
+        return [
+            {"role": "model", "parts": [{"functionCall": call}]},
+            {"role": "user", "parts": [{"functionResponse": response}]},
+        ]
+
     def answer(self, body: Mapping[str, Any]) -> list[Any] | None:
         candidates = body.get("candidates")
         if not isinstance(candidates, list):
@@ -361,40 +371,39 @@ class _Turn:
 
 
 def _read_turn(n: int, item: object) -> _Turn:
-    where = f"contents[{n}]"
-    message = object_at(item, n, where)
+    message = object_at(item, n, "contents[{n}]")
     role = message.get("role")
     if role not in _ROLES:
-        raise ShapeError(n, f"{where}.role", role, "one of user, model, function")
+        raise ShapeError(n, "contents[{n}].role", role, "one of user, model, function")
     turn = _Turn(by_model=role == "model")
     parts = message.get("parts")
     if not parts or not isinstance(parts, list):
-        raise ShapeError(n, f"{where}.parts", parts, "an array of parts")
-    for part in blocks_at(parts, n, f"{where}.parts"):
+        raise ShapeError(n, "contents[{n}].parts", parts, "an array of parts")
+    for part in blocks_at(parts, n, "contents[{n}].parts"):
         call, response = _either(part, *_CALL), _either(part, *_RESPONSE)
         if call is not None:
             turn.calls += 1
-            _check_function(n, call, "args", f"{where}.parts.functionCall")
+            _check_function(n, call, "args")
             if not turn.by_model:
-                raise ShapeError(n, f"{where}.role", role, "model, for a function call,")
+                raise ShapeError(n, "contents[{n}].role", role, "model, for a function call,")
         elif response is not None:
             turn.responses += 1
-            _check_function(n, response, "response", f"{where}.parts.functionResponse")
+            _check_function(n, response, "response")
             if turn.by_model:
-                raise ShapeError(n, f"{where}.role", role, "user, for a function response,")
+                raise ShapeError(n, "contents[{n}].role", role, "user, for a function response,")
         elif part.get("text") == "" and not _either(part, *_SIGNATURE):
             # A signature may come alone: streamed answers end with an empty text that carries it.
             turn.violations.append(G7.at(n))
     return turn
 
 
-def _check_function(n: int, value: object, inner: str, where: str) -> None:
+def _check_function(n: int, value: object, inner: str) -> None:
     """Check that `value` is an object, and its field `inner` one where it is there."""
-    function = object_at(value, n, where)
+    function = object_at(value, n, "contents[{n}].parts")
     if function.get(inner) is not None:
-        object_at(function[inner], n, f"{where}.{inner}")
+        object_at(function[inner], n, "contents[{n}].parts")
     if function.get("parts") is not None:
-        blocks_at(function["parts"], n, f"{where}.parts")
+        blocks_at(function["parts"], n, "contents[{n}].parts")
 
 
 def _check_order(n: int, turn: _Turn, previous: _Turn | None) -> Iterator[RuleViolation]:

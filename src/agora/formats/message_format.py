@@ -6,8 +6,17 @@ from typing import ClassVar
 from agora.core.forms import Form
 from agora.core.markers import Markers
 from agora.core.request import Request
-from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS, TokenCounter
-from agora.formats.base import Format, Message, Parsed, ParsedMessage, Rendered, texts_of, to_json
+from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS, EstimatedTokens, TokenCounter
+from agora.formats.base import (
+    Format,
+    Message,
+    MessageRole,
+    Parsed,
+    ParsedMessage,
+    Rendered,
+    texts_of,
+    to_json,
+)
 from agora.formats.render import render_messages
 from agora.formats.steps import StepBuilder
 
@@ -34,6 +43,11 @@ class MessageFormat(Format):
         """Return the text of the system prompt beside the messages."""
         return system if isinstance(system, str) else texts_of(system)
 
+    def text_of(self, message: Message) -> str:
+        parsed = self.read_message(message, 0, EstimatedTokens())
+        calls = [f"{call.name} {call.arguments}" for _, call in parsed.calls]
+        return "\n".join(filter(None, (parsed.thought, parsed.text, parsed.user_text, *calls)))
+
     def accepts_marker(self, message: Message) -> bool:
         """Return True for a user message or a result with room for text."""
         raise NotImplementedError
@@ -57,8 +71,15 @@ class MessageFormat(Format):
     def parse(self, request: Request, counter: TokenCounter) -> Parsed:
         """Return the trajectory in the messages."""
         builder = self.builder(request, counter)
-        for position, message in enumerate(request.messages):
-            builder.add(self.read_message(message, position, counter))
+        messages = [
+            self.read_message(message, position, counter)
+            for position, message in enumerate(request.messages)
+        ]
+        newest_summary = max([n for n, one in enumerate(messages) if one.summary], default=0)
+        for message in messages[:newest_summary]:
+            builder.add(_left_out(message))
+        for message in messages[newest_summary:]:
+            builder.add(message)
         return builder.parsed(request)
 
     def builder(self, request: Request, counter: TokenCounter) -> StepBuilder:
@@ -77,3 +98,10 @@ class MessageFormat(Format):
     def render(self, parsed: Parsed, forms: Mapping[int, Form], markers: Markers) -> Rendered:
         """Return the messages without the removed steps."""
         return render_messages(parsed, forms, markers, self)
+
+
+def _left_out(message: ParsedMessage) -> ParsedMessage:
+    """Return a message before the newest summary: the provider leaves it out of the prompt."""
+    by_user = message.role is MessageRole.USER
+    role = MessageRole.USER if by_user else MessageRole.SYSTEM
+    return ParsedMessage(role, 0, message.text)

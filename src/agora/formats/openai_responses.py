@@ -96,6 +96,7 @@ class OpenAIResponses(MessageFormat):
     )
     rules = (R1, R2, R3, R4, R9, R10)
     cache_marks = ("prompt_cache_breakpoint",)
+    signs_thinking = True
 
     # Recognition
 
@@ -121,6 +122,15 @@ class OpenAIResponses(MessageFormat):
         is_call = "call_id" in message and str(message.get("type", "")).endswith("_call")
         return [str(message["call_id"])] if is_call else []
 
+    def step_messages(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], result: str
+    ) -> list[Message]:
+        call = {"type": "function_call", "call_id": call_id, "name": name}
+        return [
+            {**call, "arguments": to_json(arguments)},
+            {"type": "function_call_output", "call_id": call_id, "output": result},
+        ]
+
     def result_ids(self, message: Message) -> list[str]:
         is_output = "call_id" in message and str(message.get("type", "")).endswith("_output")
         return [str(message["call_id"])] if is_output else []
@@ -133,6 +143,12 @@ class OpenAIResponses(MessageFormat):
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> Message:
         return {"type": "function", "name": name, "description": description, "parameters": schema}
+
+    # Thinking
+
+    def signatures(self, message: Message) -> list[str]:
+        is_reasoning = message.get("type") == "reasoning"
+        return [_text(message, "id") or ""] if is_reasoning else []
 
     # Reading
 
@@ -262,13 +278,13 @@ def _read_content(content: object, counter: TokenCounter) -> tuple[str, int]:
 
 def _kind(n: int, item: object) -> str:
     """Return the type of an item; for a message "assistant" or "message"."""
-    fields = object_at(item, n, f"input[{n}]")
+    fields = object_at(item, n, "input[{n}]")
     kind = fields.get("type", "message")
     if kind != "message":
-        return text_at(kind, n, f"input[{n}].type")
-    role = text_at(fields.get("role"), n, f"input[{n}].role")
+        return text_at(kind, n, "input[{n}].type")
+    role = text_at(fields.get("role"), n, "input[{n}].role")
     if not isinstance(fields.get("content"), str):
-        blocks_at(fields.get("content"), n, f"input[{n}].content")
+        blocks_at(fields.get("content"), n, "input[{n}].content")
     return "assistant" if role == "assistant" else "message"
 
 
@@ -308,7 +324,7 @@ def _names(n: int, item: Message, kind: str) -> list[str]:
     fields = ("call_id", "id") if kind.startswith("local_shell") else ("call_id",)
     names = [name for field in fields if (name := _text(item, field)) is not None]
     if not names:
-        raise ShapeError(n, f"input[{n}].call_id", item.get("call_id"), "a string")
+        raise ShapeError(n, "input[{n}].call_id", item.get("call_id"), "a string")
     return names
 
 

@@ -103,6 +103,8 @@ class StepBuilder:
         self._utterances: list[Utterance] = []
         self._open: _OpenStep | None = None
         self._waiting: set[str] = set()
+        self._has_holder = True
+        """False behind a summary that stands for the task, until a message could hold a marker."""
         self._early: set[str] = set()
         """Calls made before the task, which stay. So do their results, however late they come."""
         self._text_actions: TextActions | None = None
@@ -132,9 +134,10 @@ class StepBuilder:
             self._preamble_tokens += message.tokens
             self._preamble.append(message.text)
             self._early.update([call_id for call_id, _ in message.calls])
-            if role is _USER:
+            if role is _USER or message.summary:
                 self._task = message.text
                 self._task_tokens = message.tokens
+                self._has_holder = role is _USER
         elif role is _AGENT:
             self._act(position, message)
         elif (
@@ -154,7 +157,9 @@ class StepBuilder:
             or (self._split_turns and message.calls and not step.acts)
         ):
             self._close()
-            step = self._open = _OpenStep()
+            # Its result is the first message that could hold a marker, if no user message is.
+            step = self._open = _OpenStep(keep_messages=not self._has_holder)
+            self._has_holder = True
         step.agent.append(position)
         step.agent_tokens += message.tokens
         step.thinking_tokens += message.thinking_tokens
@@ -191,6 +196,7 @@ class StepBuilder:
         side by side, which strict chat templates refuse. The messages of such a step stay. The
         same holds for system text inside Anthropic's messages, which must follow a user message.
         """
+        self._has_holder = self._has_holder or role is _USER
         step = self._open
         if step is not None:
             if not step.acts:

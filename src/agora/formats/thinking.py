@@ -1,7 +1,8 @@
-"""Signed thinking in messages of any format: where it stands, and messages without it.
+"""Reasoning that providers check, in messages of any format: its place, and messages without it.
 
-Only models that sign their thinking have any: Claude by Anthropic's API, on Bedrock, and behind the
-chat format in LiteLLM's dialect.
+Claude signs its thinking, in Anthropic's API, on Bedrock, and behind the chat format in LiteLLM's
+dialect. OpenAI's Responses have reasoning items: those stay in any case, since a call may need its
+item, and the provider itself leaves out what an edit has made invalid.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,9 @@ from typing import Any
 
 from agora.formats.base import Format
 from agora.formats.registry import find_format, formats
+
+THINKING_WORDS = (b'"thinking', b'"redacted_thinking"', b'"reasoningContent"')
+"""A message whose JSON has none of these words holds no signed thinking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +24,11 @@ class Thoughtless:
     blocks: int
     """How many blocks were taken out."""
     positions: frozenset[int] = frozenset()
-    """Which messages lost theirs."""
+    """Which messages lost theirs, those from which the provider leaves it out included."""
 
 
 def thinking_signed(name: str) -> bool:
-    """Return True if messages of a format may hold a model's signed thinking."""
+    """Return True if messages of a format may hold reasoning that the provider checks."""
     format = find_format(name)
     return format is not None and format.signs_thinking
 
@@ -35,7 +39,7 @@ def is_thinking(block: object) -> bool:
 
 
 def thinks(message: object) -> bool:
-    """Return True if a message holds signed thinking."""
+    """Return True if a message holds reasoning that the provider checks."""
     return bool(_signatures(message))
 
 
@@ -47,7 +51,7 @@ def count_thinking(message: object) -> int:
 def without_thinking(messages: Sequence[Any], *, until: int | None = None) -> Thoughtless:
     """Return messages with the thinking of the first `until` left out; of all of them if None.
 
-    A message without thinking stays the caller's own object.
+    A message from which nothing is taken stays the caller's own object.
 
     >>> thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
     >>> message = {"role": "assistant", "content": [thought, {"type": "text", "text": "Go."}]}
@@ -60,10 +64,10 @@ def without_thinking(messages: Sequence[Any], *, until: int | None = None) -> Th
     for at in range(len(out) if until is None else min(until, len(out))):
         count = count_thinking(out[at])
         if count:
-            blocks += count
             positions.append(at)
             for format in _signing():
                 out[at] = format.without_thinking(out[at])
+            blocks += count if out[at] is not messages[at] else 0
     return Thoughtless(out, blocks, frozenset(positions))
 
 

@@ -337,6 +337,7 @@ class Agora:
         """By call: how the tokens that its prompt lacks divide among the kinds of edits."""
         self._policy = policy or compressor.policy()
         self._state: State | None = None
+        self._elided: tuple[Form, ...] = ()
 
     def send(self, account: "Account") -> None:
         """Send every call's prompt to the account; between two edits it only grows at its end."""
@@ -345,8 +346,7 @@ class Agora:
         for call, moment in zip(self._calls(), self.measured.moments, strict=True):
             before = self._state
             state = self._advance(call._replace(usage=self._usage(bill)), moment)
-            elided = _elided(self.decisions)
-            epoch = state.edit.steps if state.edit else 0
+            elided, epoch = self._elided, state.edit.steps if state.edit else 0
             bill = account.send(
                 Prompt(self.writer.prompt(moment, elided, epoch), elided, state.is_new)
             )
@@ -398,7 +398,7 @@ class Agora:
                 removes = call.prompt + call.tail - sum(segment.tokens for segment in edited)
             state = advance(self._state, call._replace(removes=removes), self._policy)
             if state.is_new:
-                self.decisions = decisions if removes else ()
+                self.decisions, self._elided = (decisions, elided) if removes else ((), ())
         self._state = state
         return state
 
