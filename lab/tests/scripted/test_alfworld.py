@@ -103,7 +103,7 @@ def test_an_action_that_led_to_nothing_is_not_repeated() -> None:
 
 
 def test_it_acts_on_what_a_compressor_leaves() -> None:
-    compressor = Compressor(schedule="every_call", budget=Budget(keep_ratio=0.25))
+    compressor = Compressor(edits="every_call", budget=Budget(keep_ratio=0.25))
     compression = compressor.compress(messages(EPISODE), format="openai", observations="user")
 
     assert len(compression.messages) < len(messages(EPISODE))

@@ -8,6 +8,7 @@ import click
 from agora import AgoraError
 from agora_lab.cli.evaluate import COMMANDS
 from agora_lab.cli.fidelity_report import COMMANDS as FIDELITY
+from agora_lab.cli.scoreboard import COMMANDS as SCOREBOARD
 
 if TYPE_CHECKING:
     from agora_lab.episodes import Episode
@@ -18,7 +19,7 @@ def lab() -> None:
     """Compare ways to shorten prompts on real environments."""
 
 
-for _command in (*COMMANDS, *FIDELITY):
+for _command in (*COMMANDS, *FIDELITY, *SCOREBOARD):
     lab.add_command(_command)
 
 
