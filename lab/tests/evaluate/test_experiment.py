@@ -5,9 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import ray
 from lab.tests.evaluate.remembering import TASKS
-from ray.cluster_utils import Cluster
 
 from agora_lab.episodes import (
     Episode,
@@ -77,25 +75,6 @@ def test_a_run_that_was_stopped_goes_on_and_comes_out_the_same(
     assert last.done == last.total == 4 * 12 + 3 * 12
     assert records(tmp_path) == records(folder)
     assert not list(Run(EXPERIMENT, tmp_path).play())
-
-
-def test_a_grid_on_a_cluster_survives_the_loss_of_a_node(
-    cluster: Cluster, folder: Path, tmp_path: Path
-) -> None:
-    experiment = replace(EXPERIMENT, methods=("none", "floor"), tasks=8)
-    [node] = cluster.worker_nodes
-    alive: list[int] = []
-
-    # The fixture names the cluster in RAY_ADDRESS, as every job of a cluster has it.
-    for step in Run(experiment, tmp_path).play():
-        assert not step.error
-        alive.append(sum(one["Alive"] for one in ray.nodes()))
-        if len(alive) == 4:
-            cluster.remove_node(node, allow_graceful=False)
-
-    assert (alive[0], alive[-1]) == (2, 1)
-    assert len(records(tmp_path)) == 2 * 8
-    assert records(tmp_path).items() <= records(folder).items()
 
 
 def test_a_run_may_grow_and_plays_only_what_is_new(tmp_path: Path) -> None:
