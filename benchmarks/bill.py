@@ -20,17 +20,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
-from agora.adapters import broken_rules
 from agora.compressor import Compressor
+from agora.core.budget import Budget
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.schedule import CLOCK_MARGIN_SECONDS, Policy
 from agora.core.tokens import EstimatedTokens
+from agora.formats import broken_rules
 from agora.logs import Recording, Tally, read_logs
 from agora.replay.clearing import cleared, clears
 from agora.replay.measure import Measured, measure
@@ -87,7 +88,7 @@ WAYS = {
     "warm only": Way({}, _blind),
     "h = 0": Way({"forgetting": 0.0}),
     "h = 0.5": Way({"forgetting": 0.5}),
-    "h = 2": Way({"forgetting": 2.0}),
+    "for databases: keep 0.4": Way({"budget": Budget(keep_ratio=0.4)}),
 }
 GUESSES = {
     "no margin": Way({}, partial(_margin, 0.0)),
@@ -156,7 +157,7 @@ class Row:
             "edited_share": self.edited / self.sessions,
             "missed": self.needing - self.met,
             "break_even": (self.everything - self.dollars) / (self.dollars + self.output),
-            **{key: value for key, value in asdict(self).items() if key != "savings"},
+            **{name: getattr(self, name) for name in Row.__slots__ if name != "savings"},
         }
 
 
@@ -186,9 +187,7 @@ def recordings(names: tuple[str, ...]) -> Iterator[Recording]:
         yield from read_logs(paths, Tally())
 
 
-def session(
-    recording: Recording, ways: Mapping[str, Way], sheet_name: str, settings: Mapping[str, Any]
-) -> Session:
+def session(recording: Recording, ways: Mapping[str, Way], sheet_name: str) -> Session:
     """Return what one recording costs in each way."""
     counter = EstimatedTokens()
     measured = measure(recording, counter)
@@ -226,9 +225,7 @@ def session(
             for prompt in cleared(measured, counter):
                 account.send(prompt)
         else:
-            compressor = Compressor(
-                **{"sheet": sheet, "counter": counter, **settings, **way.settings}
-            )
+            compressor = Compressor(**{"sheet": sheet, "counter": counter, **way.settings})
             policy = compressor.policy()
             if way.believes:
                 policy = way.believes(policy, sheet)
@@ -300,7 +297,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", choices=SOURCES, default="claude-code")
     parser.add_argument("--sheet", default="", help="prices other than those of the log's models")
-    parser.add_argument("--keep", type=float, help="keep_ratio of every row")
     parser.add_argument("--guesses", action="store_true", help="rows with wrong guesses")
     parser.add_argument("--ways", nargs="*", help="only these rows")
     parser.add_argument("--every", type=int, default=1, help="only every so many recordings")
@@ -309,7 +305,6 @@ def main() -> None:
     options = parser.parse_args()
     ways = {**WAYS, **(GUESSES if options.guesses else {}), CLEARING: Way()}
     ways = {name: way for name, way in ways.items() if name in (options.ways or ways)}
-    settings = {} if options.keep is None else {"keep_ratio": options.keep}
     left_out: list[str] = []
     groups: dict[str, dict[str, Row]] = {}
     billed = simulated = 0.0
@@ -326,7 +321,7 @@ def main() -> None:
             else:
                 yield recording
 
-    work = partial(session, ways=ways, sheet_name=options.sheet, settings=settings)
+    work = partial(session, ways=ways, sheet_name=options.sheet)
     with ProcessPoolExecutor(options.jobs) as pool:
         for found in pool.map(work, chosen()):
             count, calls = count + 1, calls + found.calls

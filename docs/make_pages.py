@@ -9,6 +9,7 @@ two SVG files, for light and for dark pages. Install lines name a checkout until
 `zensical.toml` is true, and the package index from then on.
 """
 
+import ast
 import json
 import re
 import sys
@@ -207,7 +208,15 @@ def bill_gemini() -> str:
     return tables[0] + "".join("".join(one.splitlines(keepends=True)[3:]) for one in tables[1:])
 
 
+def settings() -> str:
+    """Return the example in the docstring of the settings, a whole file."""
+    module = ast.parse((ROOT / "src/agora/service/settings.py").read_text(encoding="utf-8"))
+    _, _, example = (ast.get_docstring(module) or "").partition("\n\n")
+    return f"\n```toml\n{example.strip()}\n```\n"
+
+
 FIGURES: dict[str, Callable[[], str]] = {
+    "settings": settings,
     "bill-claude-code": bill_claude_code,
     "bill-gemini": bill_gemini,
     "bound-saving": bound_saving,
@@ -481,8 +490,14 @@ def pages() -> list[Path]:
 
 def filled(page: str) -> str:
     """Return a page with its figures of today."""
-    page = _FRAGMENT.sub(lambda found: found[1] + FIGURES[found[2]]() + found[4], page)
+    page = _FRAGMENT.sub(_fill, page)
     return install_lines(page) if released() else page
+
+
+def _fill(fragment: re.Match[str]) -> str:
+    # The table of tested releases is written by its own suite.
+    figure = FIGURES.get(fragment[2])
+    return fragment[1] + (figure() if figure else fragment[3]) + fragment[4]
 
 
 def made() -> Iterator[tuple[Path, str]]:

@@ -17,7 +17,8 @@ def arguments(about: str | None) -> argparse.Namespace:
     parser.add_argument("--base-url", default="http://127.0.0.1:8080/v1", help="OpenAI-compatible")
     parser.add_argument("--model", default="self-hosted")
     parser.add_argument("--api-key", default="none")
-    parser.add_argument("--folder", type=Path, default=Path(__file__).parents[2] / "docs/explanation")
+    folder = Path(__file__).parents[2] / "docs/explanation"
+    parser.add_argument("--folder", type=Path, default=folder)
     parser.add_argument("--files", type=int, default=12, help="at most")
     parser.add_argument("--keep-ratio", type=float, default=0.25)
     parser.add_argument("--min-tokens", type=int, default=1_000)

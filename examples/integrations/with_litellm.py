@@ -39,7 +39,7 @@ async def run() -> list[dict]:
             name = json.loads(call.function.arguments).get("name", "")
             text = read_file(asked.folder, name)
             messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
-    await asyncio.sleep(1)  # LiteLLM counts in the background.
+    await asyncio.sleep(5)  # LiteLLM counts in the background.
     return messages
 
 

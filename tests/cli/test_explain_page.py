@@ -76,8 +76,8 @@ def test_the_two_sides_are_the_messages_given_and_the_messages_sent() -> None:
     data = said(messages)
     compression = Compressor(edits="every_call").compress(messages)
 
-    assert [row["before"] for row in data["rows"]] == [readable(one) for one in messages]
-    assert sent(data) == [readable(one) for one in compression.messages]
+    assert [row["before"] for row in data["rows"]] == [readable(one, "openai") for one in messages]
+    assert sent(data) == [readable(one, "openai") for one in compression.messages]
     assert data["before"] == compression.tokens_before
     assert data["after"] == compression.tokens_after
 
@@ -192,19 +192,22 @@ def test_of_any_text_the_side_after_is_what_is_sent(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "text"),
+    ("message", "format", "text"),
     [
-        ({"type": "function_call", "name": "look", "arguments": "{}"}, "look {}"),
-        ({"type": "function_call_output", "output": "a door"}, "a door"),
-        ({"type": "reasoning", "id": "r"}, '{"type": "reasoning", "id": "r"}'),
-        ({"role": "user", "content": [{"type": "image_url"}, 3]}, '{"type": "image_url"}\n3'),
-        ({"role": "user", "content": {"a": 1}}, '{"a": 1}'),
-        ({"role": "assistant", "tool_calls": [3]}, "3"),
-        (["odd"], '["odd"]'),
+        ({"type": "function_call", "name": "look", "arguments": "{}"}, "responses", "look {}"),
+        ({"type": "function_call_output", "output": "a door"}, "responses", "a door"),
+        ({"type": "reasoning", "id": "r"}, "responses", '{"type": "reasoning", "id": "r"}'),
+        ({"role": "model", "parts": [{"functionCall": {"name": "look"}}]}, "gemini", "look {}"),
+        (
+            {"role": "assistant", "tool_calls": [3]},
+            "openai",
+            '{"role": "assistant", "tool_calls": [3]}',
+        ),
+        (["odd"], "openai", '["odd"]'),
     ],
 )
-def test_a_message_reads_as_what_it_says(message: Any, text: str) -> None:
-    assert readable(message) == text
+def test_a_message_reads_as_what_it_says(message: Any, format: str, text: str) -> None:
+    assert readable(message, format) == text
 
 
 def test_the_command_writes_the_page_and_says_where(run: Run, write: Write, tmp_path: Path) -> None:

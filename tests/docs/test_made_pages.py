@@ -1,5 +1,7 @@
 import importlib.util
+import re
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -48,6 +50,14 @@ def test_one_switch_turns_install_lines_from_the_checkout_to_the_index() -> None
         "Run `pip install agora-context` first:\n\n"
         "pip install 'agora-context[wrap]' 'agora-lab[judge]'\n"
     )
+
+
+def test_the_whole_settings_file_of_the_page_is_one_that_agora_takes() -> None:
+    settings = pytest.importorskip("agora.service.settings", exc_type=ImportError)
+    page = read(DOCS / "reference" / "configuration.md")
+    [example] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+
+    assert settings.settings_from(tomllib.loads(example)).mode == "edit"
 
 
 def test_doctests_are_fenced_and_everything_else_stays(monkeypatch: pytest.MonkeyPatch) -> None:

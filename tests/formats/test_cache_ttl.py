@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from agora import Compressor
 from agora.core.prices import sheet_for
 from agora.core.request import Request
-from agora.core.schedule import RentOrBuy
-from agora.formats import make_request, read_request
+from agora.formats import read_request
 from agora.formats.cache_ttl import asked_ttl, marks_only_the_end
 
 HOUR = {"type": "ephemeral", "ttl": "1h"}
@@ -121,12 +120,6 @@ def test_a_compressor_goes_by_the_prices_of_the_requests_own_time_to_live() -> N
     assert own.sheet.write == 2.0
 
 
-def test_messages_alone_are_enough() -> None:
-    request = make_request([said({**TEXT, "cache_control": HOUR})])
-
-    assert asked_ttl(request) == "1h"
-
-
 @pytest.mark.parametrize("role", ["system", "developer"])
 def test_instructions_that_begin_the_messages_are_marked_as_system_text_is(role: str) -> None:
     newest = {"role": "user", "content": [{**TEXT, "cache_control": USUAL}]}
@@ -138,9 +131,3 @@ def test_instructions_that_begin_the_messages_are_marked_as_system_text_is(role:
     assert not marks_only_the_end(marked)
     assert marks_only_the_end(plain)
     assert not marks_only_the_end(Request(messages=[PLAIN], format="openai"))
-
-
-def test_a_mark_of_the_whole_body_is_one_of_its_end() -> None:
-    request = Request(messages=[PLAIN], format="anthropic", body={"cache_control": USUAL})
-
-    assert marks_only_the_end(request)

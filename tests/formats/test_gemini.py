@@ -130,37 +130,3 @@ def test_parts_we_do_not_know_keep_their_step_from_being_a_candidate() -> None:
 
     assert parsed.trajectory.steps[0].fixed == ""
     assert more.trajectory.steps[0].fixed == "holds a toolCall part"
-
-
-def test_pictures_and_files_cost_a_constant() -> None:
-    file = {"fileData": {"mimeType": "video/mp4", "fileUri": "x" * 10_000}}
-    parsed = parse(user("Find it.", PICTURE, file), acts("a"), user(saw("a", parts=[PICTURE])))
-
-    assert 2_000 < parsed.trajectory.tokens < 6_000
-
-
-def test_the_system_instruction_and_the_tools_are_counted() -> None:
-    text = {"text": "x" * 100}
-    for system in ("x" * 100, text, {"parts": [text]}, [text]):
-        parsed = parse(USER, system=system, tools=[{"functionDeclarations": []}])
-        assert parsed.trajectory.preamble_tokens > 120
-    assert parse(USER, system=3).trajectory.tokens < 20
-
-
-def test_an_empty_part_costs_nothing() -> None:
-    empty = {"thought": True, "text": None}
-
-    assert parse(user("Find it.", empty)).trajectory.tokens == parse(USER).trajectory.tokens
-
-
-def test_what_the_model_says_between_steps_never_holds_a_marker() -> None:
-    said = {"role": "model", "parts": [{"text": "It is there."}]}
-    contents = (USER, acts("a"), user(saw("a")), said, user("Go on."), acts("b"), user(saw("b")))
-
-    out = elide(*contents, acts("c"), user(saw("c")), n1="", n2="")
-
-    assert out[:3] == [
-        user("Find it.", f"[step 1 removed{SIGNED}]"),
-        said,
-        user("Go on.", f"[step 2 removed{SIGNED}]"),
-    ]

@@ -60,12 +60,6 @@ def test_parallel_calls_and_results_in_any_order_are_one_step() -> None:
     assert steps_of(*messages) == [("look {}\nlook {}", "two\none", True)]
 
 
-def test_what_the_agent_says_with_its_call_belongs_to_the_step() -> None:
-    parsed = read([USER, acts("a", content="I will look."), saw("a")])
-
-    assert [step.thought for step in parsed.trajectory.steps] == ["I will look."]
-
-
 def test_what_the_agent_says_in_a_message_before_its_call_stays() -> None:
     parsed = read([USER, says("I will look."), acts("a"), saw("a")])
 
@@ -79,26 +73,11 @@ def test_an_answer_to_the_user_and_the_users_text_are_never_steps() -> None:
     assert parsed.step_of_message == [0, 0, 0, 1, -1]
 
 
-def test_whatever_comes_before_the_task_is_preamble() -> None:
-    system = {"role": "system", "content": "Be good."}
-    parsed = read([system, acts("a"), saw("a"), USER])
-
-    assert not parsed.trajectory.steps
-    assert parsed.trajectory.task == "Find it."
-    assert parsed.trajectory.preamble.startswith("Be good.")
-
-
 def test_a_call_without_its_result_is_pending() -> None:
     trajectory = read([USER, acts("a", "b"), saw("a")]).trajectory
 
     assert not trajectory.steps
     assert trajectory.pending_tokens > 0
-
-
-def test_the_agents_last_word_is_pending() -> None:
-    trajectory = read([USER, says("Done")]).trajectory
-
-    assert trajectory.pending_tokens == 8
 
 
 def test_a_step_right_before_user_text_is_masked_so_that_roles_still_alternate() -> None:
@@ -115,32 +94,11 @@ def test_a_step_right_before_user_text_is_masked_so_that_roles_still_alternate()
     ]
 
 
-def test_a_system_message_between_does_not_hide_the_user_text_that_follows() -> None:
-    system = {"role": "system", "content": "Time passes."}
-    messages = (USER, acts("a"), saw("a"), system, USER, acts("b"), saw("b"))
-
-    assert [removable for _, _, removable in steps_of(*messages)] == [False, True]
-
-
-def test_a_system_message_ends_what_the_agent_said() -> None:
-    system = {"role": "system", "content": "Time passes."}
-    parsed = read([USER, says("Well."), system, acts("a"), saw("a")])
-
-    assert parsed.step_of_message == [0, 0, 0, 1, -1]
-
-
 def test_a_system_message_between_call_and_result_stays_and_the_step_stays_closed() -> None:
     system = {"role": "system", "content": "Time passes."}
     parsed = read([USER, acts("a"), system, saw("a"), acts("b"), saw("b")])
 
     assert parsed.step_of_message == [0, 1, 0, -1, 2, -2]
-
-
-def test_user_text_inside_an_open_step_masks_it() -> None:
-    parsed = read([USER, acts("a"), USER, saw("a"), acts("b"), saw("b")])
-
-    assert parsed.step_of_message == [0, 1, 0, -1, 2, -2]
-    assert parsed.trajectory.steps[0].removable is False
 
 
 def test_a_run_of_elided_steps_leaves_one_marker_in_the_message_before_it() -> None:
@@ -151,12 +109,6 @@ def test_a_run_of_elided_steps_leaves_one_marker_in_the_message_before_it() -> N
         acts("c"),
         saw("c"),
     ]
-
-
-def test_a_marker_goes_into_the_result_of_a_kept_step() -> None:
-    messages = (USER, acts("a"), saw("a"), acts("b"), saw("b"), acts("c"), saw("c"))
-
-    assert elide(*messages, n2="")[2] == saw("a", "a key\n\n[step 2 removed]")
 
 
 def test_a_run_goes_on_through_what_is_said_and_its_marker_stays_among_results() -> None:
@@ -176,31 +128,6 @@ def test_the_words_of_a_user_hold_a_marker_where_no_result_stays_before_them() -
 
     signed = [f"[step {n} removed{SIGNED}]" for n in (1, 2)]
     assert [out[0]["content"], out[2]["content"]] == [f"Find it.\n\n{text}" for text in signed]
-
-
-def test_content_of_parts_gets_the_marker_as_one_more_part() -> None:
-    user = {"role": "user", "content": [{"type": "text", "text": "Find it."}]}
-    out = elide(user, acts("a"), saw("a"), acts("b"), saw("b"), n1="")
-
-    assert out[0]["content"] == [
-        {"type": "text", "text": "Find it."},
-        {"type": "text", "text": f"[step 1 removed{SIGNED}]"},
-    ]
-
-
-def test_an_empty_text_becomes_the_marker() -> None:
-    out = elide({"role": "user", "content": ""}, acts("a"), saw("a"), acts("b"), saw("b"), n1="")
-
-    assert out[0]["content"] == f"[step 1 removed{SIGNED}]"
-
-
-def test_a_masked_result_of_parts_stays_a_list_of_parts() -> None:
-    parts = [{"type": "text", "text": "a key"}]
-    messages = (USER, acts("a", "b"), saw("a", parts), saw("b"), USER, acts("c"), saw("c"))
-    out = elide(*messages, n1="look -> x1")
-
-    assert out[2]["content"] == [{"type": "text", "text": "[step 1: result removed] x1"}]
-    assert out[3]["content"] == "[step 1: result removed]"
 
 
 def test_a_message_that_is_not_touched_is_the_callers_own_object() -> None:
@@ -268,18 +195,6 @@ def test_without_marks_an_agent_acts_by_text_only_when_the_caller_says_so() -> N
     assert read(messages, observations="user").trajectory.steps[0].action == "open box 1"
 
 
-def test_an_observation_mark_alone_does_not_make_user_text_an_observation() -> None:
-    messages = [USER, says("Hello."), {"role": "user", "content": "Observation: you are slow"}]
-
-    assert not read(messages).trajectory.steps
-
-
-def test_two_user_messages_in_a_row_hold_one_observation() -> None:
-    parsed = read([USER, USER, says("go"), USER, USER, says("go"), USER], observations="user")
-
-    assert parsed.step_of_message == [0, 0, 1, -1, 0, 2, -2]
-
-
 def test_behind_a_tool_call_no_user_message_is_an_observation() -> None:
     act = says("Thought: hm\nAction: open box 1")
     answer = {"role": "user", "content": "Observation: a key"}
@@ -292,10 +207,6 @@ def test_the_callers_word_counts_up_to_the_first_tool_call() -> None:
     messages = [USER, says("open box 1"), USER, acts("a"), saw("a"), says("Which one?"), USER]
 
     assert read(messages, observations="user").step_of_message == [0, 1, -1, 2, -2, 0, 0]
-
-
-def test_a_result_that_nothing_asked_for_is_left_alone() -> None:
-    assert read([USER, saw("a")]).step_of_message == [0, 0]
 
 
 def test_a_role_that_is_not_known_is_kept_in_place() -> None:
@@ -319,12 +230,3 @@ def test_reasoning_is_read_under_either_name_and_counted_once() -> None:
     assert thoughts_of(reasoning="Hm.") == ("Hm.", 3)
     assert thoughts_of(reasoning="Hm.", reasoning_content="Hm.") == ("Hm.", 3)
     assert thoughts_of(reasoning={"effort": "high"}, reasoning_content=None) == ("", 0)
-
-
-def test_details_of_reasoning_cost_what_they_hold() -> None:
-    shown = {"type": "reasoning.text", "text": "Hm.", "signature": None}
-    hidden = {"type": "reasoning.encrypted", "data": "A" * 160}
-
-    assert thoughts_of(reasoning_details=[shown, hidden, "?"]) == ("Hm.", 33)
-    assert thoughts_of(reasoning="Hm.", reasoning_details=[shown, hidden]) == ("Hm.", 33)
-    assert thoughts_of(reasoning_details={"data": "A" * 160}) == ("", 0)

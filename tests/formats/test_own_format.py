@@ -171,9 +171,7 @@ def test_the_service_edits_bodies_of_a_format_from_outside(minutes: Format) -> N
 
 def test_reading_and_writing_is_enough_to_compress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KNOWN, "minutes", BareMinutes())
-    compression = Compressor(edits="every_call", min_tokens=0).compress(
-        lines(20), format="minutes"
-    )
+    compression = Compressor(edits="every_call", min_tokens=0).compress(lines(20), format="minutes")
 
     assert compression.changed
     with pytest.raises(UnknownFormatError, match="the format 'minutes' has no tools"):

@@ -1,6 +1,5 @@
 """What each provider asks of the reasoning it sent, before an edit and after every edit of ours."""
 
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +9,6 @@ from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
 from agora.formats import format_named, validate
-from agora.formats.refusals import names_history_rule
 from harness.histories import History, sample
 from harness.shortened import forms
 
@@ -74,19 +72,6 @@ def test_the_same_call_id_may_come_again_with_other_reasoning() -> None:
     assert codes([USER, *before[3:]], before=before) == []
 
 
-def test_answers_in_parts_are_told_apart_by_their_texts() -> None:
-    parts = [{"type": "text", "text": "Done."}]
-    before = [USER, says(parts, reasoning="1"), USER, says(reasoning="2"), USER, says([1])]
-
-    assert "O7" not in codes(before, before=before)
-
-
-def test_messages_that_are_new_owe_no_reasoning() -> None:
-    before = [USER, acts("a", reasoning="Hm."), saw("a")]
-
-    assert codes([*before, acts("b"), saw("b"), None], before=[*before, None]) == ["S1"]
-
-
 def test_a_signed_part_that_is_not_as_it_came_is_found() -> None:
     def said(text: str) -> Message:
         return {
@@ -130,21 +115,6 @@ def test_a_sealed_item_goes_back_as_it_came(
     assert codes(after, "responses", before=before, model="grok-4.20") == by_xai
 
 
-def test_a_compaction_goes_back_as_it_came() -> None:
-    before = [USER, COMPACTED, USER]
-    after = [USER, {**COMPACTED, "encrypted_content": "BC"}, USER]
-
-    assert codes(before, "responses", before=before, model="grok-5") == []
-    assert codes(after, "responses", before=before, model="grok-5") == ["R10"]
-    assert codes(after, "responses", before=before) == ["R9"]
-
-
-def test_reasoning_that_is_not_sealed_may_lack_a_summary() -> None:
-    messages = [USER, {"type": "reasoning", "id": "rs_1"}, ANSWER]
-
-    assert codes(messages, "responses", model="grok-5") == []
-
-
 def test_a_model_of_no_kind_breaks_nothing() -> None:
     junk: Any = ["deepseek-v4"]
 
@@ -153,28 +123,6 @@ def test_a_model_of_no_kind_breaks_nothing() -> None:
 
 
 # Refusals as users met them
-
-
-NOT_VERIFIED = (
-    "The encrypted content gAAA...wXBV could not be verified."
-    " Reason: Encrypted content could not be decrypted or parsed."
-)
-NOT_DECRYPTED = (
-    "Could not decrypt the provided encrypted_content. Ensure the value is the unmodified"
-    " encrypted_content from a previous response."
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("Invalid thought signature.", "G9"),
-        (NOT_VERIFIED, "R9"),
-        (NOT_DECRYPTED, "R10"),
-    ],
-)
-def test_a_refusal_is_known_by_its_text(text: str, code: str) -> None:
-    assert names_history_rule(json.dumps({"error": {"message": text}}).encode()) == code
 
 
 # Every edit of ours keeps it

@@ -5,11 +5,7 @@ import pytest
 from agora.core.request import Request
 from agora.errors import UnknownFormatError
 from agora.formats import (
-    FORMATS,
     detect,
-    format_named,
-    known_format,
-    make_request,
     parse,
     read_request,
 )
@@ -45,29 +41,10 @@ def test_the_format_of_messages_is_found_out(messages: Any, expected: str) -> No
     assert detect(messages) == expected
 
 
-def test_system_blocks_beside_plain_messages_mean_anthropic() -> None:
-    assert detect([USER], system=[{"type": "text", "text": "x"}]) == "anthropic"
-
-
-@pytest.mark.parametrize("kind", ["image_url", "input_audio", "file", "refusal"])
-def test_a_part_that_only_chat_completions_have_decides_whatever_the_system_text_is(
-    kind: str,
-) -> None:
-    messages = [{"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": kind}]}]
-
-    assert detect(messages, system=[{"type": "text", "text": "x"}]) == "openai"
-
-
 @pytest.mark.parametrize("messages", ["hello", None, 3, {"a": 1}])
 def test_what_no_format_fits_is_refused_with_the_formats_there_are(messages: Any) -> None:
     with pytest.raises(UnknownFormatError, match="the formats are openai"):
         detect(messages)
-
-
-def test_a_format_that_is_not_known_is_refused() -> None:
-    assert [known_format(name) for name in FORMATS] == list(FORMATS)
-    with pytest.raises(UnknownFormatError, match="'soap'"):
-        known_format("soap")
 
 
 @pytest.mark.parametrize("name", ["openai", "responses", "anthropic", "gemini", "bedrock"])
@@ -158,24 +135,10 @@ def test_one_field_that_only_converse_has_decides_where_messages_do_not(field: s
     assert read_request({"messages": messages}).format == "openai"
 
 
-def test_system_blocks_with_a_type_do_not_mean_bedrock() -> None:
-    blocks = [{"type": "text", "text": "x"}]
-
-    assert read_request({"messages": [USER], "system": blocks}).format == "anthropic"
-    assert read_request({"messages": [USER], "system": [{"text": "x"}]}).format == "bedrock"
-
-
 @pytest.mark.parametrize("field", ["previous_response_id", "conversation"])
 def test_history_on_the_server_is_noticed(field: str) -> None:
     assert read_request({"input": "hi", field: "x"}).server_side
     assert not read_request({"input": "hi"}).server_side
-
-
-def test_bare_messages_come_back_bare() -> None:
-    request = read_request("[USER] hi")
-
-    assert request.format == "transcript"
-    assert request.with_messages("x") == "x"
 
 
 def test_a_body_without_messages_is_refused() -> None:
@@ -186,14 +149,6 @@ def test_a_body_without_messages_is_refused() -> None:
 def test_a_format_that_nobody_reads_is_named() -> None:
     with pytest.raises(UnknownFormatError, match="no one reads the format 'mistral'"):
         parse(Request(messages=[USER], format="mistral"))
-
-
-def test_a_request_is_made_of_messages_with_their_format_detected_or_named() -> None:
-    assert make_request([USER]).format == "openai"
-    assert make_request([USER], system=[{"type": "text", "text": "Hi."}]).format == "anthropic"
-    assert make_request([USER], format="anthropic", model="m").format == "anthropic"
-    with pytest.raises(UnknownFormatError):
-        make_request([USER], format="morse")
 
 
 def test_items_of_one_format_are_read_under_the_name_that_others_give_to_messages() -> None:
@@ -207,9 +162,3 @@ def test_items_of_one_format_are_read_under_the_name_that_others_give_to_message
 def test_gemini_reads_the_schema_of_the_recall_tool_as_json_schema() -> None:
     [declared] = recall_tool("gemini")["functionDeclarations"]
     assert set(declared) == {"name", "description", "parametersJsonSchema"}
-
-
-def test_a_body_without_messages_is_none_of_converse() -> None:
-    with pytest.raises(UnknownFormatError):
-        make_request({"modelId": "amazon.titan", "inputText": "Hello."})
-    assert not format_named("bedrock").matches_body({"modelId": "amazon.titan", "input": []})

@@ -59,15 +59,6 @@ def test_a_message_of_nothing_but_thinking_says_that_it_was_removed() -> None:
     ]
 
 
-def test_blocks_beside_a_chat_message_are_emptied() -> None:
-    message = {"role": "assistant", "content": "Go.", "thinking_blocks": [THOUGHT, SEALED]}
-
-    bare = without_thinking([message])
-
-    assert bare.messages == [{"role": "assistant", "content": "Go.", "thinking_blocks": []}]
-    assert bare.blocks == 2
-
-
 def test_a_chat_message_of_nothing_but_thinking_says_that_it_was_removed() -> None:
     empty = {"role": "assistant", "content": None, "thinking_blocks": [THOUGHT]}
     calls = {**empty, "tool_calls": [{"id": "a"}]}

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 import agora
 from agora import Budget, Compressor
 from agora.core.past import Past
-from agora.core.request import Request
 from agora.formats import annotated_tools
-from agora.formats.tools import tools_of
 
 READS = {"readOnlyHint": True}
 CHANGES = {"readOnlyHint": False}
@@ -82,24 +80,6 @@ def test_annotations_are_read_in_every_format(
         assert (past.reading_tools, past.changing_tools) == (reading, changing)
 
 
-def test_annotations_may_stand_beside_the_function_too() -> None:
-    tool = {"type": "function", "function": {"name": "peek"}, "annotations": READS}
-
-    assert annotated_tools([tool]).reading == ("peek",)
-    assert annotated_tools([{**tool, "function": {"name": "peek", "annotations": CHANGES}}]) == (
-        (),
-        ("peek",),
-    )
-
-
-def test_tools_of_a_namespace_are_read() -> None:
-    inner = [{"type": "function", "name": "peek", "annotations": READS}]
-
-    assert annotated_tools([{"type": "namespace", "name": "own", "tools": inner}]).reading == (
-        "peek",
-    )
-
-
 def test_a_tool_that_is_declared_twice_reads_only_if_it_says_so_twice() -> None:
     reads, silent = {"name": "peek", "annotations": READS}, {"name": "peek"}
 
@@ -159,13 +139,3 @@ def test_annotations_come_first_then_the_users_lists_then_the_name(
     found = compressor.compress(chat(tool), tools=declared("openai", tool, annotations=hints))
 
     assert (found.decisions[1].kind == "omitted") is gone
-
-
-def test_a_list_of_tools_among_messages_counts_only_where_servers_may_send_one() -> None:
-    listed = {"type": "mcp_list_tools", "tools": [{"name": "peek", "annotations": READS}]}
-    asked = {"role": "user", "content": "Go on."}
-    found = {
-        format: tools_of(Request(messages=[asked, listed], format=format)).reading
-        for format in ("responses", "openai", "anthropic")
-    }
-    assert found == {"responses": ("peek",), "openai": (), "anthropic": ()}

@@ -97,10 +97,6 @@ def test_system_text_beside_a_transcript_is_part_of_the_preamble() -> None:
     assert trajectory.preamble_tokens == len("worked examples") + alone.preamble_tokens
 
 
-def test_text_without_any_mark_is_all_preamble() -> None:
-    assert read(Transcript(), "hello").trajectory.task == "hello"
-
-
 def test_a_note_takes_the_place_of_what_was_observed_and_the_action_stays() -> None:
     markers = Markers()
     note = "[step 2: result removed] ok"

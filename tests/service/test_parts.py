@@ -99,9 +99,11 @@ def test_usage_is_read_from_a_stream_in_pieces_of_any_size(size: int) -> None:
 def test_an_answer_is_known_by_its_calls_and_its_text(size: int) -> None:
     stream = UsageStream()
     raw = (
-        b'data: {"type":"content_block_delta","delta":{"type":"text_delta","text":"I \\"see\\", "}}\n\n'
+        b'data: {"type":"content_block_delta",'
+        b'"delta":{"type":"text_delta","text":"I \\"see\\", "}}\n\n'
         b'data: {"type":"content_block_delta","delta":{"type":"text_delta","text":"so."}}\n\n'
-        b'data: {"type":"content_block_start","content_block":{"type":"tool_use","id":"toolu_1"}}\n\n'
+        b'data: {"type":"content_block_start",'
+        b'"content_block":{"type":"tool_use","id":"toolu_1"}}\n\n'
     )
     for at in range(0, len(raw), size):
         stream.feed(raw[at : at + size])

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from agora.cli.group import GROUP, agora
 
 DOCS = Path(__file__).parents[3] / "docs"
-COMMANDS = ("lab", "label", "scorer", "train")
+COMMANDS = ("lab", "label", "train")
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from agora.compressor import Compressor
 from agora.core.compression import Compression, Decision, FallbackLevel
 from agora.core.schedule import states
 from agora.core.trajectory import Trajectory
+from agora.formats import format_named
 from agora.formats.cache_ttl import asked_ttl
 from agora.pages import write_page
 
@@ -69,7 +71,6 @@ def account(compression: Compression, source: Source, setup: Setup) -> Json:
                     decision.outcome,
                     _reason(decision),
                     decision.tokens,
-                    None if decision.score is None else round(decision.score, 3),
                     in_short(step)[:_SHOWN_OF_AN_ACTION],
                     decision.text,
                     decision.kind,
@@ -170,8 +171,8 @@ def _pairs(compression: Compression, source: Source) -> Iterator[_Row]:
         yield _Row(
             step=abs(owners[position]) if position < len(owners) else 0,
             who=_who(message),
-            before=readable(message),
-            after=None if after is None else readable(after),
+            before=readable(message, request.format),
+            after=None if after is None else readable(after, request.format),
         )
 
 
@@ -224,55 +225,20 @@ def _who(message: object) -> str:
     return who if isinstance(who, str) else ""
 
 
-def readable(message: object) -> str:
-    """Return what a message says, for people: its text, its calls, and the rest as JSON.
+def readable(message: object, format: str) -> str:
+    """Return what a message says, for people: its text and its calls, or its JSON.
 
-    >>> readable({"role": "tool", "tool_call_id": "c1", "content": "ok"})
-    'ok'
     >>> call = {"id": "c1", "function": {"name": "look", "arguments": '{"at": "door"}'}}
-    >>> readable({"role": "assistant", "content": None, "tool_calls": [call]})
+    >>> readable({"role": "assistant", "content": None, "tool_calls": [call]}, "openai")
     'look {"at": "door"}'
     """
     if not isinstance(message, dict):
         return message if isinstance(message, str) else _json(message)
-    parts: list[str] = []
-    for key in ("reasoning_content", "content", "output"):
-        parts += _texts(message.get(key))
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
-        parts.append(_call(function) if isinstance(function, dict) else _json(call))
-    if message.get("type") == "function_call":
-        parts.append(_call(message))
-    return "\n".join(parts) if parts else _json(message)
-
-
-def _texts(content: object) -> Iterator[str]:
-    if isinstance(content, str):
-        yield content
-    elif isinstance(content, list):
-        for part in content:
-            yield _part(part)
-    elif content is not None:
-        yield _json(content)
-
-
-def _part(part: object) -> str:
-    if not isinstance(part, dict):
-        return _json(part)
-    for key in ("text", "thinking"):
-        if isinstance(part.get(key), str):
-            return str(part[key])
-    if part.get("type") == "tool_use":
-        return _call({"name": part.get("name"), "arguments": part.get("input")})
-    if part.get("type") == "tool_result":
-        return "\n".join(_texts(part.get("content")))
-    return _json(part)
-
-
-def _call(function: Mapping[str, Any]) -> str:
-    arguments = function.get("arguments")
-    return f"{function.get('name')} {arguments if isinstance(arguments, str) else _json(arguments)}"
+    text = ""
+    # A message of another shape than its format's is shown as it is.
+    with suppress(KeyError, TypeError, AttributeError, ValueError):
+        text = format_named(format).text_of(message)
+    return text if text or message.get("content") == "" else _json(message)
 
 
 def _json(value: object) -> str:

@@ -14,8 +14,6 @@ from agora.core.compression import Compression, Decision, FallbackLevel, Reason
 from agora.core.trajectory import Call, Step, Trajectory
 
 _STYLES = {"protected": "cyan", "kept": "green", "elided": "yellow"}
-_BAR = 2
-"""Columns of the largest step's bar."""
 _SHOWN_OF_A_TEXT = 400
 """How many characters of an action are looked at: more than a row can hold."""
 _UNCHANGED = {
@@ -98,13 +96,11 @@ def _steps(
 ) -> Table:
     table = Table(box=None, pad_edge=False, expand=True, header_style="dim")
     table.add_column("step", justify="right")
-    table.add_column("", width=_BAR, no_wrap=True)
     table.add_column(unit, justify="right")
-    table.add_column("score", justify="right")
-    table.add_column("")
-    table.add_column("why: action, and what stays of it", no_wrap=True, ratio=1)
+    table.add_column("before", no_wrap=True, ratio=3)
+    table.add_column("after", no_wrap=True, ratio=3)
+    table.add_column("why", no_wrap=True, ratio=2)
     decisions = compression.decisions
-    widest = max(1, *(decision.tokens for decision in decisions))
     hidden = range(0)
     if most_rows is not None and len(decisions) > most_rows:
         hidden = range(-(-most_rows // 2), len(decisions) - most_rows // 2)
@@ -112,26 +108,27 @@ def _steps(
         if at in hidden:
             if at == hidden.start:
                 left_out = f"{len(hidden):,} more steps (--all shows them)"
-                table.add_row("...", "", "", "", "", left_out, style="dim italic")
+                table.add_row("...", "", left_out, style="dim italic")
             continue
         style = _STYLES[decision.outcome]
-        action = Text.assemble((f"{_why(decision)}: ", "dim"), _one_line(in_short(step)))
-        if decision.text:
-            action.append(f"\n-> {_one_line(decision.text)}", "dim")
         table.add_row(
             f"{decision.number}",
-            Text("#" * max(1, round(_BAR * decision.tokens / widest)), style),
             f"{decision.tokens:,}",
-            "-" if decision.score is None else f"{decision.score:.2f}",
-            Text(decision.outcome, style),
-            action,
+            _one_line(in_short(step)),
+            Text(_after(decision), style),
+            Text(decision.reason.replace("_", " "), "dim"),
         )
     return table
 
 
-def _why(decision: Decision) -> str:
-    reason = decision.reason.replace("_", " ")
-    return f"one line: {reason}" if decision.kind == "line" else reason
+def _after(decision: Decision) -> str:
+    """Return what the prompt holds of a step after the edit."""
+    if decision.kind == "whole":
+        return "whole"
+    text = _one_line(decision.text)
+    if decision.kind == "note":
+        return f"its call, and: {text}" if text else "its call"
+    return f"a line: {text}" if text else "its number"
 
 
 def _remarks(compression: Compression, budget: Budget) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from agora.cli.options import max_cost_ratio_option, tool_options
+from agora.cli.options import tool_option
 from agora.core.settings import ToolKind
 from agora.errors import AgoraError, nearest
 from agora.service import Settings
@@ -35,8 +35,7 @@ _NOT_RUNNABLE = 126
     help="Take settings from this file instead of ./agora.toml or ~/.config/agora/agora.toml.",
 )
 @click.option("--shadow", is_flag=True, help="Change nothing; only count what would be saved.")
-@max_cost_ratio_option()
-@tool_options
+@tool_option
 @click.option(
     "--as",
     "known_as",
@@ -63,7 +62,6 @@ def wrap(
     *,
     settings: Path | None,
     shadow: bool,
-    max_cost_ratio: float | None,
     tools: Mapping[str, ToolKind],
     known_as: str | None,
     log: Path | None,
@@ -92,8 +90,6 @@ def wrap(
     kind = AGENTS[known_as] if known_as else agent_for(agent)
     program = _program(agent, kind, known_as)
     options: dict[str, Any] = {"tools": dict(tools)} if tools else {}
-    if max_cost_ratio is not None:
-        options["max_cost_ratio"] = max_cost_ratio
     try:
         path = settings or find(Path.cwd(), Path.home(), os.environ)
         loaded = settings_for(path, shadow=shadow, compression=options)

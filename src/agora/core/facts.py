@@ -49,9 +49,9 @@ _CODE = re.compile(
 )
 _CODE_WEIGHTS = {"test": 1.0, "frame": 0.9, "error": 0.9, "place": 0.7, "name": 0.8}
 _CODE_LINE = re.compile(
-    r"^[ \t]{0,80}(?:\d{1,6}[ \t]{0,8}[\t:|]?[ \t]{0,80})?(?:def |class |import |from \S{1,80} import "
-    r"|@@ |diff --git |#include|function |const |export |public |private |package |Traceback "
-    r"|FAILED |[\w./-]{1,120}\.\w{1,8}:\d{1,7}[:-]|return\b|if [^\n]{1,120}:$)",
+    r"^[ \t]{0,80}(?:\d{1,6}[ \t]{0,8}[\t:|]?[ \t]{0,80})?(?:def |class |import "
+    r"|from \S{1,80} import |@@ |diff --git |#include|function |const |export |public |private "
+    r"|package |Traceback |FAILED |[\w./-]{1,120}\.\w{1,8}:\d{1,7}[:-]|return\b|if [^\n]{1,120}:$)",
     re.MULTILINE,
 )
 _TIME_OR_NUMBER = re.compile(r"[0-9][0-9:.,+\-/TZ]*")
@@ -79,7 +79,8 @@ _DENIALS = """
     nothing nicht kein keine keinen keiner keinem nie niemals ohne nichts nunca sin ningún ninguna
     jamás nada não sem nenhum nenhuma pas aucun aucune sans jamais ne non senza nessuno nessuna mai
     niet geen zonder inte ingen utan ikke ei brak bez żaden değil yok hayır не нет без ни никогда
-    немає لا ليس غير لم لن नहीं मत không chưa chẳng 不 没 沒 無 无 未 非 ない ません なし 없 않 못 아니
+    немає لا ليس غير لم لن नहीं मत không chưa chẳng
+    不 没 沒 無 无 未 非 ない ません なし 없 않 못 아니
     """.split()
 _DENIAL_WORDS = frozenset(word for word in _DENIALS if not _UNSPACED.match(word))
 _DENIAL_SIGNS = ("n't", "n’t", *(word for word in _DENIALS if _UNSPACED.match(word)))

@@ -38,7 +38,7 @@ from agora.formats.base import (
     thinking_setting,
     to_json,
 )
-from agora.formats.message_format import MEDIA_TOKENS, MessageFormat
+from agora.formats.message_format import MEDIA_TOKENS, MessageFormat, message_of_user
 from agora.formats.render import append_text, move_cache_marks
 
 REMOVED = "[thinking removed]"
@@ -154,6 +154,16 @@ class Anthropic(MessageFormat):
     def result_ids(self, message: Message) -> list[str]:
         blocks = map(as_object, as_list(message.get("content")))
         return [str(b["tool_use_id"]) for b in blocks if _is_result(b) and b.get("tool_use_id")]
+
+    def step_messages(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], result: str
+    ) -> list[Message]:
+        call = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+        output = {"type": "tool_result", "tool_use_id": call_id, "content": result}
+        return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [output]}]
+
+    def mark_for_cache(self, message: Message) -> Message:
+        return self.with_cache_mark(message, {"type": "ephemeral"}) or message
 
     def answer(self, body: Mapping[str, Any]) -> list[Any] | None:
         content = body.get("content")
@@ -366,7 +376,7 @@ def _read_user(content: list[Message], counter: TokenCounter) -> ParsedMessage:
     tokens, user_tokens = MESSAGE_TOKENS, 0
     answers: list[str] = []
     results: list[tuple[str, bool]] = []
-    said: list[Message] = []
+    others: list[Message] = []
     keep_reason = ""
     for block in content:
         if _is_result(block):
@@ -376,24 +386,12 @@ def _read_user(content: list[Message], counter: TokenCounter) -> ParsedMessage:
             tokens += cost
             keep_reason = keep_reason or reason
         else:
-            said.append(block)
+            others.append(block)
             if "text" not in block:
                 user_tokens += _block_tokens(block, counter)
-    user_text = texts_of(said)
-    user_tokens += counter.count(user_text)
-    if not answers:
-        mixed = not all(map(is_text, said))
-        return ParsedMessage(MessageRole.USER, tokens + user_tokens, user_text, mixed=mixed)
-    return ParsedMessage(
-        MessageRole.RESULT,
-        tokens,
-        "\n".join([text for text, _ in results]),
-        answers=tuple(answers),
-        user_text=user_text if said else None,
-        user_tokens=user_tokens,
-        keep_reason=keep_reason,
-        results=tuple(results),
-    )
+    parsed = message_of_user(others, results, tuple(answers), tokens, user_tokens, counter)
+    parsed.keep_reason = keep_reason
+    return parsed
 
 
 def _read_result(content: object, counter: TokenCounter) -> tuple[str, int, str]:
@@ -426,7 +424,7 @@ class _Check:
         self.violations: list[RuleViolation] = []
         self._messages = messages
         self._role: object = None
-        self._asked: dict[str, int] = {}
+        self._calls: dict[str, int] = {}
         """The position of each call of the latest assistant message."""
         self._answered: set[str] = set()
         self._late: list[int] = []
@@ -439,13 +437,13 @@ class _Check:
     def read_preamble(self, request: Request) -> None:
         if request.system is None or isinstance(request.system, str):
             return
-        for m, block in enumerate(blocks_at(request.system, _SYSTEM, "system")):
+        for block in blocks_at(request.system, _SYSTEM, "system"):
             if "text" in block:
-                self._check_text(block, _SYSTEM, f"system.{m}.text")
+                self._check_text(block, _SYSTEM, "system.text")
 
     def read_message(self, n: int) -> None:
-        message = object_at(self._messages[n], n, f"messages.{n}")
-        role = text_at(message.get("role"), n, f"messages.{n}.role")
+        message = object_at(self._messages[n], n, "messages.{n}")
+        role = text_at(message.get("role"), n, "messages.{n}.role")
         if role in _ROLES:
             if role == self._role:
                 self.violations.append(A8.at(n, role=role))
@@ -470,7 +468,7 @@ class _Check:
             as_object(self._messages[at]).get("role") if 0 <= at < len(self._messages) else None
             for at in (n - 1, n + 1)
         )
-        waits = before == "assistant" and self._asked
+        waits = before == "assistant" and self._calls
         if before not in _ROLES or waits or after not in ("assistant", None):
             self.violations.append(A21.at(n))
 
@@ -480,38 +478,37 @@ class _Check:
             if not is_final and is_blank(content):
                 self.violations.append(A11.at(n))
             return
-        blocks = blocks_at(content, n, f"messages.{n}.content")
+        blocks = blocks_at(content, n, "messages.{n}.content")
         if not blocks and not is_final:
             self.violations.append(A11.at(n))
         for m, block in enumerate(blocks):
-            kind = text_at(block.get("type"), n, f"messages.{n}.content.{m}.type")
+            kind = text_at(block.get("type"), n, "messages.{n}.content.type")
             if kind == "tool_result":
                 self._read_result(n, m, block, role)
                 continue
             self._spoken = True
             if kind == "text":
-                self._check_text(block, n, f"messages.{n}.content.{m}.text")
+                self._check_text(block, n, "messages.{n}.content.text")
             elif kind == "tool_use":
-                call_id = text_at(block.get("id"), n, f"messages.{n}.content.{m}.id")
+                call_id = text_at(block.get("id"), n, "messages.{n}.content.id")
                 if role != "assistant":
-                    raise ShapeError(n, f"messages.{n}.role", role, "assistant, for a call,")
-                self._asked.setdefault(call_id, n)
+                    raise ShapeError(n, "messages.{n}.role", role, "assistant, for a call,")
+                self._calls.setdefault(call_id, n)
             elif kind.endswith("_tool_use"):
                 self._served.add((_served_by(kind), _text(block.get("id"))))
             elif kind.endswith("_tool_result"):
-                call_id, call = _text(block.get("tool_use_id")), _served_by(kind)
-                if (call, call_id) not in self._served:
-                    self.violations.append(A3.at(n, m=m, kind=kind, id=call_id, call=call))
+                served_id, call = _text(block.get("tool_use_id")), _served_by(kind)
+                if (call, served_id) not in self._served:
+                    self.violations.append(A3.at(n, m=m, kind=kind, id=served_id, call=call))
 
     def _read_result(self, n: int, m: int, block: Message, role: object) -> None:
         content = block.get("content")
-        where = f"messages.{n}.content.{m}"
         if content is not None and not isinstance(content, str):
-            blocks_at(content, n, f"{where}.content")
+            blocks_at(content, n, "messages.{n}.content.content")
         if role != "user":
-            raise ShapeError(n, f"messages.{n}.role", role, "user, for a result,")
-        call_id = text_at(block.get("tool_use_id"), n, f"{where}.tool_use_id")
-        if call_id not in self._asked:
+            raise ShapeError(n, "messages.{n}.role", role, "user, for a result,")
+        call_id = text_at(block.get("tool_use_id"), n, "messages.{n}.content.tool_use_id")
+        if call_id not in self._calls:
             self.violations.append(A2.at(n, m=m, id=call_id))
         else:
             self._answered.add(call_id)
@@ -527,11 +524,11 @@ class _Check:
         if self._late:
             self.violations.append(A6.at(self._late[0], count=len(self._late)))
         missing: dict[int, list[str]] = {}
-        for call_id, n in self._asked.items():
+        for call_id, n in self._calls.items():
             if call_id not in self._answered:
                 missing.setdefault(n, []).append(call_id)
         self.violations += [A1.at(n, ids=", ".join(ids)) for n, ids in missing.items()]
-        self._asked, self._answered, self._late = {}, set(), []
+        self._calls, self._answered, self._late = {}, set(), []
 
 
 def _is_summary(message: Message) -> bool:
@@ -553,9 +550,10 @@ def _count_marks(messages: list[Any], request: Request) -> Iterator[RuleViolatio
         content = message.get("content")
         if type(content) is list:
             for block in content:
-                marks += _is_marked(block)
-                if block.get("type") == "tool_result":
-                    marks += sum(map(_is_marked, as_list(block.get("content"))))
+                marks += block.get("cache_control") is not None
+                inner = block.get("content")
+                if type(inner) is list:
+                    marks += sum(map(_is_marked, inner))
         if marks <= _MOST_MARKS:
             overflow = n + 1
     if marks > _MOST_MARKS:
@@ -603,9 +601,9 @@ def _check_lead(messages: list[Any]) -> Iterator[RuleViolation]:
     for n in range(_latest(messages), len(messages)):
         content = messages[n].get("content")
         if messages[n].get("role") == "assistant" and content:
-            found = "text" if isinstance(content, str) else content[0].get("type")
-            if found not in _THINKING:
-                yield A15.at(n, found=found)
+            lead = "text" if isinstance(content, str) else content[0].get("type")
+            if lead not in _THINKING:
+                yield A15.at(n, found=lead)
             return
 
 
@@ -617,9 +615,9 @@ def _check_bound(
     What is left has to be the end of what there was, none missing in between, and all of it from
     after the edit, where there was one.
     """
-    kept = then[len(then) - len(now) :] if len(now) <= len(then) else []
+    expected = then[len(then) - len(now) :] if len(now) <= len(then) else []
     for at, block in enumerate(now):
-        original = kept[at] if at < len(kept) else None
+        original = expected[at] if at < len(expected) else None
         if original is None or original.signed != block.signed or original.message < edited_at:
             yield A22.at(block.message, m=block.block)
             return

@@ -14,6 +14,7 @@ from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Call, Trajectory
 
 Message = dict[str, Any]
+_encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
 _ROLE_CHARACTERS = 40
 _KINDS = (
     (type(None), "null"),
@@ -139,11 +140,13 @@ class ShapeError(Exception):
     """A value does not have the shape that its format prescribes."""
 
     def __init__(self, position: int, where: str, found: object, needed: str) -> None:
+        """Describe the value at a place, `{n}` in which is the position."""
         super().__init__(position, where)
         kind = "an empty list" if found == [] else kind_of(found)
         if where.endswith(".role") and isinstance(found, str):
             kind = repr(found[:_ROLE_CHARACTERS])
-        self.violation = SHAPE.at(position, where=where, found=kind, needed=needed)
+        place = where.format(n=position)
+        self.violation = SHAPE.at(position, where=place, found=kind, needed=needed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +235,20 @@ class Format:
     def user_message(self, text: str) -> Message:
         """Return a message in which the user says a text."""
         return {"role": "user", "content": text}
+
+    def step_messages(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], result: str
+    ) -> list[Message]:
+        """Return the messages of a step: a call, and its result."""
+        raise NotImplementedError
+
+    def text_of(self, message: Message) -> str:
+        """Return what a message says, for people: reasoning, text, results, calls."""
+        return ""
+
+    def mark_for_cache(self, message: Message) -> Message:
+        """Return a message with a cache mark at its end, if the format marks messages."""
+        return message
 
     def answer(self, body: Mapping[str, Any]) -> list[Any] | None:
         """Return the messages that a response adds to the history; None for another format's."""
@@ -360,7 +377,7 @@ def sealed_tokens(sealed: object) -> int:
 
 def to_json(value: object) -> str:
     """Return a value as JSON; bytes and decimals, which SDKs take, as their text."""
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return _encode(value)
 
 
 def is_blank(text: str) -> bool:

@@ -104,6 +104,19 @@ class Bedrock(Anthropic):
     def user_message(self, text: str) -> Message:
         return {"role": "user", "content": [{"text": text}]}
 
+    def step_messages(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], result: str
+    ) -> list[Message]:
+        call = {"toolUseId": call_id, "name": name, "input": arguments}
+        output = {"toolUseId": call_id, "content": [{"text": result}]}
+        return [
+            {"role": "assistant", "content": [{"toolUse": call}]},
+            {"role": "user", "content": [{"toolResult": output}]},
+        ]
+
+    def mark_for_cache(self, message: Message) -> Message:
+        return self.with_cache_mark(message, {"cachePoint": {"type": "default"}}) or message
+
     def answer(self, body: Mapping[str, Any]) -> list[Any] | None:
         message = as_object(as_object(body.get("output")).get("message"))
         return [message] if isinstance(message.get("content"), list) else None
@@ -185,34 +198,34 @@ class Bedrock(Anthropic):
 def _check_turns(messages: Sequence[Any]) -> Iterator[RuleViolation]:
     previous = None
     for n, item in enumerate(messages):
-        message = object_at(item, n, f"messages.{n}")
+        message = object_at(item, n, "messages.{n}")
         role = message.get("role")
         if role not in _ROLES:
-            raise ShapeError(n, f"messages.{n}.role", role, "one of user, assistant")
+            raise ShapeError(n, "messages.{n}.role", role, "one of user, assistant")
         content = message.get("content")
         if not isinstance(content, list):
-            raise ShapeError(n, f"messages.{n}.content", content, "an array of blocks")
-        blocks = blocks_at(content, n, f"messages.{n}.content")
+            raise ShapeError(n, "messages.{n}.content", content, "an array of blocks")
+        blocks = blocks_at(content, n, "messages.{n}.content")
         if role == previous:
             yield B5.at(n)
         previous = role
-        reasoned = said = results = False
+        after_reasoning = has_text = has_results = False
         for block in blocks:
             if "toolResult" in block:
-                results = role == "user"
+                has_results = role == "user"
                 _check_result(n, as_object(block["toolResult"]))
             elif "cachePoint" in block:
-                if reasoned:
+                if after_reasoning:
                     yield B11.at(n)
             elif role == "user":
-                said = True
-            reasoned = "reasoningContent" in block
-        if said and results:
+                has_text = True
+            after_reasoning = "reasoningContent" in block
+        if has_text and has_results:
             yield B2.at(n)
 
 
 def _check_result(n: int, result: Message) -> None:
-    where = f"messages.{n}.content.toolResult.content"
+    where = "messages.{n}.content.toolResult.content"
     if not isinstance(result.get("content", []), list):
         raise ShapeError(n, where, result["content"], "an array of blocks")
     blocks_at(result.get("content", []), n, where)
@@ -227,9 +240,10 @@ def _to_anthropic(message: Message) -> Message:
 def _marked_blocks(blocks: Sequence[Any], *, agent: bool) -> list[Message]:
     """Return Anthropic's blocks, each cache point a mark on the block before it."""
     out: list[Message] = []
-    for item in blocks:
-        block = as_object(item)
-        if "cachePoint" not in block:
+    for block in blocks:
+        if not isinstance(block, dict):
+            out.append({})
+        elif "cachePoint" not in block:
             out.append(_block(block, agent=agent))
         elif out:
             out[-1]["cache_control"] = block["cachePoint"]

@@ -37,7 +37,7 @@ O7 = Rule(
 
 def read_reasoning(message: Message, counter: TokenCounter) -> tuple[str, int]:
     """Return the reasoning of a message as text, and the tokens of all of it."""
-    thought = next((message[name] for name in _REASONING if message.get(name)), "")
+    thought = message.get("reasoning_content") or message.get("reasoning") or ""
     if not isinstance(thought, str):
         thought = ""
     tokens = 0
@@ -61,12 +61,12 @@ def without_thinking(message: Message) -> Message:
     if not message.get(_SIGNED) and not in_content:
         return message
     # Emptied, not removed: a message keeps its fields.
-    bare = {**message, _SIGNED: []} if _SIGNED in message else dict(message)
+    rest_of_message = {**message, _SIGNED: []} if _SIGNED in message else dict(message)
     if in_content:
-        bare["content"] = rest or [{"type": "text", "text": REMOVED}]
+        rest_of_message["content"] = rest or [{"type": "text", "text": REMOVED}]
     elif not content and not message.get("tool_calls"):
-        bare["content"] = REMOVED
-    return bare
+        rest_of_message["content"] = REMOVED
+    return rest_of_message
 
 
 def check_reasoning(messages: list[Any], before: list[Any]) -> Iterator[RuleViolation]:

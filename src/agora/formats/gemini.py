@@ -27,14 +27,12 @@ from agora.formats.base import (
     as_list,
     as_object,
     blocks_at,
-    is_text,
     list_of_messages,
     object_at,
     sealed_tokens,
-    texts_of,
     to_json,
 )
-from agora.formats.message_format import MessageFormat
+from agora.formats.message_format import MessageFormat, message_of_user
 from agora.formats.render import GAP
 
 _CALL = ("functionCall", "function_call")
@@ -134,6 +132,16 @@ class Gemini(MessageFormat):
 
     def user_message(self, text: str) -> Message:
         return {"role": "user", "parts": [{"text": text}]}
+
+    def step_messages(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], result: str
+    ) -> list[Message]:
+        call = {"id": call_id, "name": name, "args": arguments}
+        response = {"id": call_id, "name": name, "response": {"output": result}}
+        return [
+            {"role": "model", "parts": [{"functionCall": call}]},
+            {"role": "user", "parts": [{"functionResponse": response}]},
+        ]
 
     def answer(self, body: Mapping[str, Any]) -> list[Any] | None:
         candidates = body.get("candidates")
@@ -285,33 +293,21 @@ def _read_model(position: int, parts: list[Message], counter: TokenCounter) -> P
 
 def _read_user(position: int, parts: list[Message], counter: TokenCounter) -> ParsedMessage:
     tokens, user_tokens = MESSAGE_TOKENS, 0
-    observations: list[str] = []
-    said: list[Message] = []
+    results: list[tuple[str, bool]] = []
+    others: list[Message] = []
     for part in parts:
         response = _either(part, *_RESPONSE)
         if response is None:
-            said.append(part)
+            others.append(part)
             if not isinstance(part.get("text"), str):
                 user_tokens += _other_tokens(part, counter)
         else:
             text, cost = _read_response(response, counter)
-            observations.append(text)
+            results.append((text, False))
             tokens += cost
-    user_text = texts_of(said)
-    user_tokens += counter.count(user_text)
-    if not observations:
-        mixed = not all(map(is_text, said))
-        return ParsedMessage(MessageRole.USER, tokens + user_tokens, user_text, mixed=mixed)
-    return ParsedMessage(
-        MessageRole.RESULT,
-        tokens,
-        "\n".join(observations),
-        # A call may have no id. It needs none: the turn after it answers all of its turn's calls.
-        answers=tuple(_call_id(position - 1, m) for m in range(len(observations))),
-        user_text=user_text if said else None,
-        user_tokens=user_tokens,
-        results=tuple([(text, False) for text in observations]),
-    )
+    # A call may have no id. It needs none: the turn after it answers all of its turn's calls.
+    answers = tuple(_call_id(position - 1, m) for m in range(len(results)))
+    return message_of_user(others, results, answers, tokens, user_tokens, counter)
 
 
 def _read_response(response: Message, counter: TokenCounter) -> tuple[str, int]:
@@ -361,50 +357,49 @@ class _Turn:
 
 
 def _read_turn(n: int, item: object) -> _Turn:
-    where = f"contents[{n}]"
-    message = object_at(item, n, where)
+    message = object_at(item, n, "contents[{n}]")
     role = message.get("role")
     if role not in _ROLES:
-        raise ShapeError(n, f"{where}.role", role, "one of user, model, function")
+        raise ShapeError(n, "contents[{n}].role", role, "one of user, model, function")
     turn = _Turn(by_model=role == "model")
     parts = message.get("parts")
     if not parts or not isinstance(parts, list):
-        raise ShapeError(n, f"{where}.parts", parts, "an array of parts")
-    for part in blocks_at(parts, n, f"{where}.parts"):
+        raise ShapeError(n, "contents[{n}].parts", parts, "an array of parts")
+    for part in blocks_at(parts, n, "contents[{n}].parts"):
         call, response = _either(part, *_CALL), _either(part, *_RESPONSE)
         if call is not None:
             turn.calls += 1
-            _check_function(n, call, "args", f"{where}.parts.functionCall")
+            _check_function(n, call, "args")
             if not turn.by_model:
-                raise ShapeError(n, f"{where}.role", role, "model, for a function call,")
+                raise ShapeError(n, "contents[{n}].role", role, "model, for a function call,")
         elif response is not None:
             turn.responses += 1
-            _check_function(n, response, "response", f"{where}.parts.functionResponse")
+            _check_function(n, response, "response")
             if turn.by_model:
-                raise ShapeError(n, f"{where}.role", role, "user, for a function response,")
+                raise ShapeError(n, "contents[{n}].role", role, "user, for a function response,")
         elif part.get("text") == "" and not _either(part, *_SIGNATURE):
             # A signature may come alone: streamed answers end with an empty text that carries it.
             turn.violations.append(G7.at(n))
     return turn
 
 
-def _check_function(n: int, value: object, inner: str, where: str) -> None:
+def _check_function(n: int, value: object, inner: str) -> None:
     """Check that `value` is an object, and its field `inner` one where it is there."""
-    function = object_at(value, n, where)
+    function = object_at(value, n, "contents[{n}].parts")
     if function.get(inner) is not None:
-        object_at(function[inner], n, f"{where}.{inner}")
+        object_at(function[inner], n, "contents[{n}].parts")
     if function.get("parts") is not None:
-        blocks_at(function["parts"], n, f"{where}.parts")
+        blocks_at(function["parts"], n, "contents[{n}].parts")
 
 
 def _check_order(n: int, turn: _Turn, previous: _Turn | None) -> Iterator[RuleViolation]:
     yield from turn.violations
     if turn.calls and (previous is None or previous.by_model):
         yield G1.at(n)
-    asked = previous.calls if previous else 0
-    if turn.responses and not asked:
+    calls = previous.calls if previous else 0
+    if turn.responses and not calls:
         yield G2.at(n)
-    elif turn.responses != asked:
+    elif turn.responses != calls:
         yield G3.at(n)
     if previous is not None and previous.by_model == turn.by_model:
         yield G6.at(n)

@@ -1,5 +1,6 @@
 """OpenAI chat completions, and whatever speaks that dialect: `role`, `content`, `tool_calls`."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -87,6 +88,16 @@ class OpenAIChat(MessageFormat):
 
     def result_ids(self, message: Message) -> list[str]:
         return [str(message["tool_call_id"])] if message.get("tool_call_id") else []
+
+    def step_messages(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], result: str
+    ) -> list[Message]:
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        call = {"id": call_id, "type": "function", "function": function}
+        return [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": call_id, "content": result},
+        ]
 
     def calls_tools(self, message: Message) -> bool:
         return bool(message.get("tool_calls") or message.get("function_call"))
@@ -192,11 +203,11 @@ def _check_pairs(messages: list[Any]) -> Iterator[RuleViolation]:
     pending: dict[str, int] = {}
     asked_at = 0
     for n, item in enumerate(messages):
-        message = object_at(item, n, f"messages[{n}]")
-        role = text_at(message.get("role"), n, f"messages[{n}].role")
+        message = object_at(item, n, "messages[{n}]")
+        role = text_at(message.get("role"), n, "messages[{n}].role")
         _check_content(n, message)
         if role == "tool":
-            call_id = text_at(message.get("tool_call_id"), n, f"messages[{n}].tool_call_id")
+            call_id = text_at(message.get("tool_call_id"), n, "messages[{n}].tool_call_id")
             if pending.get(call_id):
                 pending[call_id] -= 1
             else:
@@ -207,9 +218,9 @@ def _check_pairs(messages: list[Any]) -> Iterator[RuleViolation]:
             pending = {}
         if role == "assistant" and message.get("tool_calls") is not None:
             asked_at = n
-            where = f"messages[{n}].tool_calls"
+            where = "messages[{n}].tool_calls"
             for call in blocks_at(message["tool_calls"], n, where):
-                call_id = text_at(call.get("id"), n, f"{where}.id")
+                call_id = text_at(call.get("id"), n, "messages[{n}].tool_calls.id")
                 pending[call_id] = pending.get(call_id, 0) + 1
     yield from _check_answered(pending, asked_at)
 
@@ -224,7 +235,7 @@ def _check_content(n: int, message: Message) -> None:
         if message["role"] == "function" or any(message.get(name) is not None for name in others):
             return
     if not isinstance(content, str):
-        blocks_at(content, n, f"messages[{n}].content")
+        blocks_at(content, n, "messages[{n}].content")
 
 
 def _check_answered(pending: Mapping[str, int], asked_at: int) -> Iterator[RuleViolation]:

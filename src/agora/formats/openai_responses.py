@@ -122,6 +122,15 @@ class OpenAIResponses(MessageFormat):
         is_call = "call_id" in message and str(message.get("type", "")).endswith("_call")
         return [str(message["call_id"])] if is_call else []
 
+    def step_messages(
+        self, call_id: str, name: str, arguments: Mapping[str, Any], result: str
+    ) -> list[Message]:
+        call = {"type": "function_call", "call_id": call_id, "name": name}
+        return [
+            {**call, "arguments": to_json(arguments)},
+            {"type": "function_call_output", "call_id": call_id, "output": result},
+        ]
+
     def result_ids(self, message: Message) -> list[str]:
         is_output = "call_id" in message and str(message.get("type", "")).endswith("_output")
         return [str(message["call_id"])] if is_output else []
@@ -269,13 +278,13 @@ def _read_content(content: object, counter: TokenCounter) -> tuple[str, int]:
 
 def _kind(n: int, item: object) -> str:
     """Return the type of an item; for a message "assistant" or "message"."""
-    fields = object_at(item, n, f"input[{n}]")
+    fields = object_at(item, n, "input[{n}]")
     kind = fields.get("type", "message")
     if kind != "message":
-        return text_at(kind, n, f"input[{n}].type")
-    role = text_at(fields.get("role"), n, f"input[{n}].role")
+        return text_at(kind, n, "input[{n}].type")
+    role = text_at(fields.get("role"), n, "input[{n}].role")
     if not isinstance(fields.get("content"), str):
-        blocks_at(fields.get("content"), n, f"input[{n}].content")
+        blocks_at(fields.get("content"), n, "input[{n}].content")
     return "assistant" if role == "assistant" else "message"
 
 
@@ -290,21 +299,21 @@ def _check_pairs(items: Sequence[Message], kinds: list[str]) -> Iterator[RuleVio
     An item reference may be the call that seems to be missing, so with one no output is reported.
     """
     has_reference = "item_reference" in kinds
-    asked: dict[tuple[str, str], int] = {}
+    places: dict[tuple[str, str], int] = {}
     calls: dict[int, str] = {}
     """The calls without an output so far, by position."""
     for n, (item, kind) in enumerate(zip(items, kinds, strict=True)):
         if kind in _CALLS:
             names = _names(n, item, kind)
-            asked.update(((kind, name), n) for name in names)
+            places.update(((kind, name), n) for name in names)
             calls[n] = names[0]
         elif kind in _CALL_OF_OUTPUT:
             names = _names(n, item, kind)
-            places = [asked.get((_CALL_OF_OUTPUT[kind], name)) for name in names]
-            for place in places:
+            answered = [places.get((_CALL_OF_OUTPUT[kind], name)) for name in names]
+            for place in answered:
                 if place is not None:
                     calls.pop(place, None)
-            if not has_reference and all(place is None for place in places):
+            if not has_reference and all(place is None for place in answered):
                 yield R2.at(n, kind=kind.replace("_", " "), call_id=names[0])
     for n, call_id in calls.items():
         yield R1.at(n, kind=kinds[n].replace("_", " "), call_id=call_id)
@@ -315,7 +324,7 @@ def _names(n: int, item: Message, kind: str) -> list[str]:
     fields = ("call_id", "id") if kind.startswith("local_shell") else ("call_id",)
     names = [name for field in fields if (name := _text(item, field)) is not None]
     if not names:
-        raise ShapeError(n, f"input[{n}].call_id", item.get("call_id"), "a string")
+        raise ShapeError(n, "input[{n}].call_id", item.get("call_id"), "a string")
     return names
 
 

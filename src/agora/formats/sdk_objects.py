@@ -107,7 +107,9 @@ def _dumped(value: Any) -> Any:
         elif hasattr(value, "to_dict"):
             fields = value.to_dict()
         if isinstance(fields, dict):
-            return fields
+            # Some classes have their role as a default, which then counts as unset.
+            role = getattr(value, "role", None)
+            return {"role": role, **fields} if isinstance(role, str) else fields
     return value
 
 

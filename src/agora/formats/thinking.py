@@ -12,6 +12,9 @@ from typing import Any
 from agora.formats.base import Format
 from agora.formats.registry import find_format, formats
 
+THINKING_WORDS = (b'"thinking', b'"redacted_thinking"', b'"reasoningContent"')
+"""A message whose JSON has none of these words holds no signed thinking."""
+
 
 @dataclass(frozen=True, slots=True)
 class Thoughtless:

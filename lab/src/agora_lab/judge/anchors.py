@@ -12,8 +12,7 @@ from agora.core.trajectory import Step, Trajectory
 from agora.formats import Parsed, broken_rules, parse
 from agora.scorers.atoms import act
 from agora_lab.chats import K_RECENT
-from agora_lab.label.hindsight import stands_in
-from agora_lab.names import identifiers
+from agora_lab.names import identifiers, stands_in
 
 Half = Literal["validation", "test"]
 Message = Mapping[str, Any]
