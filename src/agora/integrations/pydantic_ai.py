@@ -10,9 +10,9 @@ from agora.core.binding import binds
 from agora.core.compression import Compression
 from agora.errors import MissingExtraError
 from agora.formats.anthropic import REMOVED
-from agora.integrations.base import (
+from agora.integrations.base import Shortener
+from agora.integrations.chat import (
     Message,
-    Shortener,
     call_part,
     edited_text,
     image_part,
