@@ -36,7 +36,9 @@ def picture(messages: Any, compressor: Compressor | None = None, width: int = 10
     return drawn(compressor.compress(messages), compressor.budget, width)
 
 
-def test_every_step_has_a_row_with_its_action_what_is_left_of_it_and_why(run: Run, write: Write) -> None:
+def test_every_step_has_a_row_with_its_action_what_is_left_of_it_and_why(
+    run: Run, write: Write
+) -> None:
     result = run("explain", *EVERY_CALL, write(chat(12)))
 
     rows = re.findall(
