@@ -144,7 +144,7 @@ def said_of(*came: Result, task: str = "go") -> list[tuple[str, ...]]:
         tools=NO_TOOLS,
         counter=Characters(),
     )
-    return [tuple(place.result or "" for place in form.places) for form in options.short]
+    return [tuple(place.result or "" for place in form.places) for form in options.shorter]
 
 
 def brief(text: str) -> str:
