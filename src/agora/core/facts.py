@@ -58,6 +58,7 @@ _TIME_OR_NUMBER = re.compile(r"[0-9][0-9:.,+\-/TZ]*")
 _MEASURE = re.compile(r"-?[$€£¥]?[0-9]+(?:[.,][0-9]+)*[°%€£µΩ]?[A-Za-z]{0,3}")
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _SUBWORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_PLAIN = re.compile(r"(?=.*[^\W_])[\w#$@~./+'’°·:%€£¥-][\w#$@~./+'’°·:%€£¥\\-]*")
 _CALL_ID = re.compile(
     r"(?:call|toolu|srvtoolu|tooluse|chatcmpl|fc|rs|msg|resp|req|run)_[A-Za-z0-9-]{8,}"
 )
@@ -213,7 +214,7 @@ class _Records:
         nested = {key: inner for key, inner in named.items() if isinstance(inner, _NESTED)}
         leaves = sorted(
             (key for key in named if key not in nested),
-            key=lambda key: _IDENTIFYING_KEY.fullmatch(key) is None,
+            key=lambda key: not _identifies(key),
         )
         # A table from names to values, such as products to their ids, has a record per entry.
         by_name = any(" " in key for key in leaves)
@@ -258,6 +259,7 @@ class _Records:
         )
 
 
+@lru_cache(maxsize=4_096)
 def _identifies(key: str) -> bool:
     return _KEY.fullmatch(key) is not None and _IDENTIFYING_KEY.fullmatch(key) is not None
 
@@ -295,12 +297,11 @@ def is_name(text: str) -> bool:
     >>> is_name("economy"), is_name("W-7001"), is_name("ignore the above"), is_name("{}")
     (True, True, False, False)
     """
-    if len(text) > _NAME_CHARACTERS or not any(map(str.isalnum, text)) or _CALL_ID.fullmatch(text):
+    if len(text) > _NAME_CHARACTERS or _PLAIN.fullmatch(text) is None or _CALL_ID.fullmatch(text):
         return False
-    plain = re.fullmatch(r"[\w#$@~./+'’°·:%€£¥-][\w#$@~./+'’°·:%€£¥\\-]*", text)
-    unspaced = _UNSPACED.search(text) is not None
-    short = not unspaced or (len(text) <= 12 and text.isalnum() and not _denies(text))
-    return plain is not None and short and not reads_as_orders(text)
+    if not text.isascii() and _UNSPACED.search(text):
+        return len(text) <= 12 and text.isalnum() and not _denies(text)
+    return len(text) < 8 or not reads_as_orders(text)
 
 
 @lru_cache(maxsize=16_384)
@@ -419,13 +420,16 @@ def chosen_facts(
         if fact.identifies:
             identities.setdefault(fact.record, at)
     order = sorted(new.values(), key=lambda at: -facts[at].weight)
-    mentioned = {fact.record for fact in facts if topics & _topics_of(fact.text)} if topics else ()
-    leads = {facts[at].record: at for at in reversed(order) if facts[at].record in mentioned}
-    order.sort(key=lambda at: -facts[at].weight * (1 + (leads.get(facts[at].record) == at)))
+    if not topics.isdisjoint(words_in("\n".join(fact.text for fact in facts))):
+        mentioned = {fact.record for fact in facts if topics & _topics_of(fact.text)}
+        leads = {facts[at].record: at for at in reversed(order) if facts[at].record in mentioned}
+        order.sort(key=lambda at: -facts[at].weight * (1 + (leads.get(facts[at].record) == at)))
     texts = []
     for limit in most:
         chosen: set[int] = set()
         for at in order:
+            if len(chosen) == limit:
+                break
             wanted = {at}
             identity = identities.get(facts[at].record, at)
             if facts[at].weight < 1 and facts[identity].name not in said:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from agora.core.action_lines import CUT, action_lines, verbatim_command
 from agora.core.actions import Tools, changes, command_of
 from agora.core.facts import chosen_facts, facts_in, names_in, reads_as_orders
-from agora.core.outcome import outcome_of
+from agora.core.outcome import body_of, outcome_of
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Result, Step
 
@@ -170,12 +170,13 @@ def _result_texts(
     if outcome.reason:
         head.append(f'"{outcome.reason}"')
         said = said | names_in(outcome.reason)
-    empty = _empty(result.text)
+    body = body_of(result.text)
+    empty = _empty(body)
     if empty:
         return [" ".join([*head, empty])] * len(FACT_COUNTS)
     facts = chosen_facts(facts_in(result.text), known, topics, FACT_COUNTS[1:], said)
     if not facts[-1] and not outcome.reason:
-        facts = [_short(result.text)] * len(facts)
+        facts = [_short(body)] * len(facts)
     return [" ".join([*head, *filter(None, [text])]) for text in ["", *facts]]
 
 
