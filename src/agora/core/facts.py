@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 from agora.core.memo import ENTRY_WEIGHT, Memo
@@ -33,10 +34,7 @@ _PAIR = re.compile(
     r"""|(-?[0-9][0-9.]{0,18})(?=[\s,}\]]))"""
 )
 _ONE_NUMBER = re.compile(r"\s{0,9}([$€£]?-?[0-9][0-9.,]{0,18}%?)\s{0,9}")
-_WORDS_AND_SIGNS = re.compile(
-    r"[a-z][a-z'-]{1,39} \d{1,2}\b(?![.,]\d)"
-    r"|[^\W_]\w*(?:[.\-/:@+#%$~\\_]+\w+)*|[/~.#$@][\w./\-@+~$]*\w"
-)
+_WORDS_AND_SIGNS = re.compile(r"[^\W_]\w*(?:[.\-/:@+#%$~\\_]+\w+)*|[/~.#$@][\w./\-@+~$]*\w")
 _CODE = re.compile(
     r"^(?:(?:FAILED|ERROR) (?P<test>[\w./-]{1,120}::[\w:\[\]-]{1,80})"
     r'|[ \t]{0,12}File "(?P<frame>[\w./-]{1,120})", line \d{1,7}'
@@ -320,7 +318,7 @@ def name_weight(name: str) -> float:
     True
     """
     if " " in name:
-        return 1.0 if name[0].islower() else 0.3
+        return 0.3
     if _TIME_OR_NUMBER.fullmatch(name):
         if name.isdigit():
             return 0.8 if len(name) > 5 else 0.6
@@ -345,18 +343,11 @@ def _names_of_code(text: str) -> dict[str, float]:
 
 
 def _names_of_prose(text: str) -> dict[str, float]:
-    """Return the first paths, ids and numbered things outside of sentences that deny."""
+    """Return the first paths and ids outside of sentences that deny."""
     if _denies(text):
         text = "\n".join(part for part in _SENTENCE_END.split(text) if not _denies(part))
-    weights: dict[str, float] = {}
-    names = 0
-    for name in _names(text):
-        if " " in name:
-            weights[name] = 1.0
-        elif names < _MOST_NAMES_OF_TEXT and _is_path_or_id(name):
-            weights.setdefault(name, 0.9)
-            names += 1
-    return weights
+    names = filter(_is_path_or_id, _names(text))
+    return dict.fromkeys(islice(dict.fromkeys(names), _MOST_NAMES_OF_TEXT), 0.9)
 
 
 def _is_path_or_id(name: str) -> bool:
@@ -375,10 +366,7 @@ def _denies(text: str) -> bool:
 
 
 def _names(text: str) -> Iterator[str]:
-    numbered = len(text) <= 1_500
-    for name in _WORDS_AND_SIGNS.findall(text):
-        if numbered if " " in name else len(name) > 1 and is_name(name):
-            yield name
+    return (name for name in _WORDS_AND_SIGNS.findall(text) if len(name) > 1 and is_name(name))
 
 
 def names_in(text: str) -> frozenset[str]:
