@@ -30,7 +30,7 @@ SIZES = (10_000, 50_000, 150_000)
 MODEL = "gpt-5"
 STEP_CHARACTERS = 1_500
 STEP_TOKENS = 407
-EDIT = agora.Compressor(schedule="every_call")
+EDIT = agora.Compressor(edits="every_call")
 BY_PRICE = agora.Compressor()
 WORDS = (
     "account batch booking cache column commit config customer deploy export field flight gateway "

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agora.adapters import validate
+from agora.formats import validate
 
 Message = dict[str, Any]
 Symbol = Literal["S", "U", "A", "C", "P", "R", "L", "T"]

@@ -53,7 +53,7 @@ def said_of(one: str, other: str) -> Texts:
     step(("look_right", "{}", "nothing"))
     step(("look_up", "{}", "nothing"))
     sent = Compressor(
-        schedule="every_call", budget=Budget(limit=1_500), min_tokens=0, k_recent=2
+        edits="every_call", budget=Budget(limit=1_500), min_tokens=0, k_recent=2
     ).compress(messages, format="openai")
     texts: dict[str, str] = {}
     for message in sent.messages:

@@ -11,14 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agora.adapters.thoughts import REMOVED, thinks, without_thinking
 from agora.compressor import Compressor
 from agora.core.binding import binds
 from agora.core.compression import Compression, FallbackLevel, Reason
 from agora.core.markers import tag_of
 from agora.core.tokens import EstimatedTokens, TokenCounter
+from agora.formats import format_named
+from agora.formats.thinking import thinks, without_thinking
 
 Row = Mapping[str, Any]
+_CHAT = format_named("openai")
 _TASK = {"role": "user", "content": "-"}
 """Stands for a task that the caller held back."""
 
@@ -104,9 +106,7 @@ def _take_thinking(rows: list[Any], places: Sequence[int], compression: Compress
     count = 0
     for at, row in enumerate(rows):
         if thinks(row) and not thinks(sent.get(places[at])):
-            [bare] = without_thinking([row]).messages
-            empty = not bare.get("content") and not bare.get("tool_calls")
-            rows[at] = {**bare, "content": REMOVED} if empty else bare
+            [rows[at]] = without_thinking([row]).messages
             count += 1
     return count
 
@@ -135,10 +135,9 @@ def _completed(rows: Sequence[Any]) -> tuple[list[Any], list[int]]:
     for row, known in _paired(rows):
         if _is_result(row) and not known:
             name = row.get("name")
-            function = {"name": name if isinstance(name, str) and name else "tool"}
-            call = {"id": row.get("tool_call_id"), "type": "function"}
-            call["function"] = {**function, "arguments": "{}"}
-            chat.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            name = name if isinstance(name, str) and name else "tool"
+            [call_id] = _CHAT.result_ids(row) or [""]
+            chat.append(_CHAT.step_messages(call_id, name, {}, "")[0])
         places.append(len(chat))
         chat.append(row)
     return chat, places
@@ -146,19 +145,13 @@ def _completed(rows: Sequence[Any]) -> tuple[list[Any], list[int]]:
 
 def _paired(rows: Sequence[Any]) -> list[tuple[Any, bool]]:
     """Return each row with whether, if it is a result, its call came before it."""
-    called: set[object] = set()
-    found = []
+    calls: set[str] = set()
+    pairs = []
     for row in rows:
-        own = isinstance(row, dict)
-        found.append((row, own and _hashable(row.get("tool_call_id")) in called))
-        for call in (row.get("tool_calls") or ()) if own else ():
-            if isinstance(call, dict):
-                called.add(_hashable(call.get("id")))
-    return found
-
-
-def _hashable(value: object) -> object:
-    return value if isinstance(value, str) else None
+        is_message = isinstance(row, dict)
+        pairs.append((row, is_message and not calls.isdisjoint(_CHAT.result_ids(row))))
+        calls.update(_CHAT.call_ids(row) if is_message else ())
+    return pairs
 
 
 def _is_result(row: Any) -> bool:

@@ -45,7 +45,7 @@ def test_the_command_gives_what_the_library_gives(run: Run, write: Write) -> Non
     result = run("compress", *EVERY_CALL, write(chat(12)), *options)
 
     compressor = agora.Compressor(
-        schedule="every_call",
+        edits="every_call",
         budget=agora.Budget(keep_ratio=0.4),
         k_recent=3,
         scorer=_recency(),
@@ -57,13 +57,12 @@ def test_what_is_said_of_tools_is_what_the_library_is_told(run: Run, write: Writ
     (name,) = {
         call["function"]["name"] for message in chat(12) for call in message.get("tool_calls", ())
     }
-    given = {"--keep-tool": "keep_tools", "--changing-tool": "changing_tools"}
-    given["--reading-tool"] = "reading_tools"
-    for option, setting in given.items():
+    given = {"--keep-tool": "keep", "--changing-tool": "changes", "--reading-tool": "reads"}
+    for option, kind in given.items():
         result = run("compress", *EVERY_CALL, "--limit", "10", write(chat(12)), option, name)
 
-        settings: dict[str, Any] = {"budget": agora.Budget(limit=10), setting: [name]}
-        compressor = agora.Compressor(schedule="every_call", **settings)
+        settings: dict[str, Any] = {"budget": agora.Budget(limit=10), "tools": {name: kind}}
+        compressor = agora.Compressor(edits="every_call", **settings)
         assert json.loads(result.stdout) == compressor.compress(chat(12)).messages
     both = run("compress", write(chat(12)), "--changing-tool", name, "--reading-tool", name)
     assert both.exit_code == 2
@@ -74,7 +73,7 @@ def test_what_is_said_of_tools_is_what_the_library_is_told(run: Run, write: Writ
 def test_every_name_is_a_scorer(run: Run, write: Write, scorer: str) -> None:
     result = run("compress", *EVERY_CALL, write(chat(12)), "--scorer", scorer)
 
-    compressor = agora.Compressor(schedule="every_call", scorer=agora.load_scorer(scorer))
+    compressor = agora.Compressor(edits="every_call", scorer=agora.load_scorer(scorer))
     assert json.loads(result.stdout) == compressor.compress(chat(12)).messages
 
 
@@ -104,7 +103,7 @@ def _recency() -> Any:
 def test_a_transcript_comes_out_as_text(run: Run, write: Write) -> None:
     result = run("compress", *EVERY_CALL, write(TRANSCRIPT, "prompt.txt"))
 
-    assert result.stdout == agora.Compressor(schedule="every_call").compress(TRANSCRIPT).messages
+    assert result.stdout == agora.Compressor(edits="every_call").compress(TRANSCRIPT).messages
     assert result.stdout.startswith("[SYSTEM] Be brief.")
     assert len(result.stdout) < len(TRANSCRIPT)
 

@@ -20,7 +20,7 @@ from tests.logs.test_claude_code import Session
 
 
 def every_call(**options: Any) -> Compressor:
-    return Compressor(schedule="every_call", **options)
+    return Compressor(edits="every_call", **options)
 
 
 def drawn(compression: Compression, budget: Budget, width: int = 100) -> list[str]:
@@ -212,7 +212,7 @@ def test_of_a_log_it_counts_what_replay_counts_and_names_the_same_edit(
 ) -> None:
     session = Session().user("Find out why load_config fails.")
     prompt = 20_000
-    for n in range(24):
+    for n in range(60):
         session.step(f"read_{n}", "value = compute(value) " * 200, prompt=prompt, read=prompt - 700)
         prompt += 1_100
     path = str(session.write(tmp_path))

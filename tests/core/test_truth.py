@@ -331,9 +331,9 @@ def test_whatever_the_keys_what_stands_side_by_side_stands_in_one_object(value: 
 def test_the_names_of_a_row_stand_in_one_list_of_the_source(rows: list[list[str]]) -> None:
     text = json.dumps(rows, ensure_ascii=False)
     for (said,) in said_of(Result(text)):
-        listed = "" if said == brief(text) else re.sub(r"(?:; )?\+\d+$", "", said)
-        for row in filter(None, listed.split(",")):
-            told = {name.strip('"') for name in row.split("|")}
+        listed = "" if said == brief(text) else said
+        for row in filter(None, listed.split("; ")):
+            told = {name.strip('"') for name in row.split(",")}
             assert any(told <= {*one} for one in rows), said
 
 
@@ -376,7 +376,7 @@ def test_in_messages_each_note_stands_where_its_result_stood(one: str, other: st
     notes: list[list[str]] = []
     for first, second in ((one, other), (other, one)):
         found = Compressor(
-            schedule="every_call",
+            edits="every_call",
             budget=Budget(limit=1),
             min_tokens=0,
             k_recent=0,

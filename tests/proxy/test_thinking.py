@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("aiohttp", reason="the extra gateway is not installed")
 
-from agora.adapters.thoughts import count_thinking
+from agora.formats.thinking import count_thinking
 from harness.gateway.loopback import serving
 from harness.gateway.signing_upstream import SigningUpstream
 from harness.signing import Outcome

@@ -9,15 +9,15 @@ import pytest
 
 pytest.importorskip("msgspec", reason="the extra gateway is not installed")
 
-from agora.adapters import read_request
-from agora.adapters.usage import Usage
+from agora.formats import read_request
+from agora.formats.usage import Usage
 from agora.service import Call, Edited, Outcome, Service, settings_from
 from harness.gateway.histories import chat, messages
 from tests.service.bodies import PATHS, drawn, route_for
 
 T = TypeVar("T")
 ME = {"authorization": "Bearer sk-secret-key-of-mine"}
-GREEDY = {"min_tokens": 0, "schedule": "every_call"}
+GREEDY = {"min_tokens": 0, "edits": "every_call"}
 
 
 def run(work: Callable[[Service], Awaitable[T]], **tables: Any) -> T:

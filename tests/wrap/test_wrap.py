@@ -280,7 +280,8 @@ def test_settings_are_read_and_the_command_line_comes_before_them(
     (tmp_path / "agora.toml").write_text(
         f'[compression]\nmin_tokens = 1000000\n[upstreams]\nopenai = "{provider.url}"\n'
     )
-    command = (*WRAP, "--keep-tool", "read", "--ceiling", "1.2", *agent(tmp_path, [history(24)]))
+    options = ("--keep-tool", "read", "--max-cost-ratio", "1.2")
+    command = (*WRAP, *options, *agent(tmp_path, [history(24)]))
 
     ran = run(command, tmp_path, environment)
 
@@ -315,7 +316,7 @@ def test_settings_with_a_mistake_start_nothing(
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("--ceiling", "0.9"), "--ceiling"),
+        (("--max-cost-ratio", "0.9"), "--max-cost-ratio"),
         (("--changing-tool", "ship", "--reading-tool", "ship"), "both name ship"),
     ],
 )

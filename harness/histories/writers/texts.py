@@ -1,6 +1,6 @@
 """Legal histories that are one text: role-marker transcripts."""
 
-from agora.adapters.transcript import write as write_blocks
+from agora.formats.transcript import write as write_blocks
 from harness.histories.choices import Choices
 from harness.histories.draft import Draft
 

@@ -51,7 +51,7 @@ def account_of(compression: Compression, name: str) -> dict[str, Any]:
         "fallback_level": int(compression.fallback_level),
         "tokens_before": compression.tokens_before,
         "tokens_after": compression.tokens_after,
-        "epoch": compression.epoch,
+        "epoch": compression.last_edit,
         "steps": [decision._asdict() for decision in compression.decisions],
     }
 

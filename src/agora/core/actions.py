@@ -1,8 +1,8 @@
 """What a step did: its command, and whether it is known to change nothing.
 
 What is not known to read counts as a change: a needless line costs tokens, a forgotten booking the
-task. The tools' own annotations decide first, then the user's lists, then the command or query that
-a call runs, then the words of the tool's name.
+task. The tools' own annotations decide first, then the user's lists, then the command that a call
+runs, then the words of the tool's name.
 """
 
 import json
@@ -21,7 +21,7 @@ _LONGEST = 8_192
 _READ_WORDS = frozenset(
     """
     get list find search read view fetch describe retrieve show lookup query browse inspect glob
-    grep ls cat count calculate compute compare preview summarize explain check think whoami
+    grep ls cat count calculate compute compare preview summarize explain think whoami
     obtener buscar leer consultar listar obter ler pesquisar leggere lesen suchen abrufen lire
     chercher afficher consulter zoeken läsa hämta szukaj getir получить найти прочитать показать
     """.split()
@@ -37,14 +37,13 @@ _CHANGE_WORDS = frozenset(
 _UNSPACED_READ = re.compile(
     r"(?:查询|查找|搜索|获取|读取|検索|取得|검색|조회)(?!.*[删改写建发消除作変更送予約并삭변생수예])"
 )
-_NOT_READING = re.compile(r"check_(?:in|out|off)(?:_|\Z)|list_(?!all|my|dir)[^_]*[^s_](?:_|\Z)")
-# A tool that is called nothing else does what its arguments say.
-_RUNNERS = frozenset(
-    """bash shell terminal console command cmd run exec execute local sql query database db http
-    request api call""".split()
-)
+_NOT_A_LIST = re.compile(r"list_(?!all|my|dir)[^_]*[^s_](?:_|\Z)")
+# A tool that is called nothing else does what its command says.
+_RUNNERS = frozenset("bash shell terminal console command cmd run exec execute local".split())
+_PROGRAM = re.compile(r"[(;={]|\A\s*[A-Z]+\s+(?:INTO|FROM|TABLE)\b")
 _COMMAND_KEYS = ("command", "cmd", "commands", "bash_command", "shell_command")
 _QUERY_KEYS = ("sql", "query", "q", "statement")
+_CODE_KEYS = ("code", "script", "function", *_QUERY_KEYS)
 # Text actions of agents that move through rooms and pages.
 _LOOK = re.compile(
     r"think\b.*|(?:look|examine|inventory|search|find|read|view)\b(?!.* -)[^\n;|&<>`$]*"
@@ -54,7 +53,7 @@ _SHELL_READS = frozenset(
     """
     cat head tail ls grep egrep fgrep zgrep zcat wc pwd nl cd stat du df which echo printf cut tr
     basename dirname realpath readlink diff cmp comm strings od hexdump printenv whoami id uname ps
-    free true false test [ jq rev tac paste join md5sum sha256sum type help nproc Get-Content
+    free true false test [ jq rev tac paste join md5sum sha256sum type nproc Get-Content
     """.split()
 )
 # These read unless one of their words is of this form.
@@ -63,19 +62,12 @@ _READS_UNLESS = {
     "sort": r"-[^-]*[oT].*|--[oct].*",
     "uniq": r"[^-].*",
     "rg": r"--(?:pre|hostname).*",
-    "awk": r"-[^vF].*|.*(?:system|getline|[@|]).*|.*print.*>.*",
-    "curl": r"-(?!(?:[sSLiIkf]+|H|-(?:silent|location|head|fail))\Z).*",
+    "git": r"-O.*|--(?:ou|op|ext).*",
 }
-# These read with one of these subcommands.
-_SUBCOMMANDS = {
-    "git": "status log show diff blame grep ls-files ls-tree rev-parse rev-list describe shortlog",
-    "kubectl": "get describe logs top explain version",
-    "docker": "ps images logs inspect version info top stats port",
-    "pip": "list show freeze check",
-    "npm": "ls list view outdated",
-}
+_GIT_READS = frozenset(
+    "status log show diff blame grep ls-files ls-tree rev-parse rev-list describe shortlog".split()
+)
 _SED_PRINTS = re.compile(r"(?:/[^/\\\n]*/|[0-9$,+;=p ])+")
-_WRITING_OPTION = re.compile(r"--(?:ou|op|ext|log)|-O")
 _TOKEN = re.compile(
     r"(?P<skip>[ \t\r]+|\\\n|[12]?>[ ]?/dev/null(?=[\s;|]|\Z)|2>&1|<(?![<(&>])|(?<!\S)\#[^\n]*)"
     r"|(?P<end>&&|\|\||[;|\n])"
@@ -83,19 +75,16 @@ _TOKEN = re.compile(
 )
 _QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
 
-_QUERY = re.compile(r"\s*(?:SELECT|SHOW|DESC|DESCRIBE|EXPLAIN|PRAGMA|WITH)\b", re.IGNORECASE)
-_STATEMENTS = (
-    "INSERT|UPDATE|DELETE|MERGE|CREATE|DROP|ALTER|TRUNCATE|GRANT|REVOKE|CALL|EXEC|COPY|LOCK|VACUUM"
-)
-_STATEMENT = re.compile(rf"\s*(?:{_STATEMENTS}|REPLACE|BEGIN|mutation)\b", re.IGNORECASE)
+
+_QUERY = re.compile(r"\s*(?:SELECT|SHOW|DESC|DESCRIBE|PRAGMA)\b[^;#$\\]*;?\s*", re.IGNORECASE)
 _QUERY_CHANGES = re.compile(
-    rf"\b(?:{_STATEMENTS}|INTO|ANALYZE)\b|--|/\*|[#$]|;\s*\S|\A\s*PRAGMA[^=]*=", re.IGNORECASE
+    r"--|/\*|['\"`]\s*\(|\A\s*PRAGMA[^=]*=|\b(?:INTO|INSERT|UPDATE|DELETE|CALL|EXEC|LOCK)\b",
+    re.IGNORECASE,
 )
 _QUERY_FUNCTIONS = frozenset(
     """
-    count sum avg min max abs round coalesce lower upper length substr trim concat cast date
-    strftime distinct in as over and or not where from join on then when else select with by using
-    having exists table_info
+    count sum avg min max abs round lower upper length cast strftime distinct in as over and or not
+    where from join on select by having exists table_info
     """.split()
 )
 
@@ -184,40 +173,36 @@ def _call_reads(name: str, arguments: str) -> bool:
     tool = re.split(r"__|[.:/]", name)[-1]  # The rest is the name of a server.
     words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+", tool)]
     try:
-        given = json.loads(arguments or "{}")
+        values = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
-        given = {"command": arguments}
-    if not words or not isinstance(given, dict) or _argument_changes(given):
         return False
-    commands = [value for key in _COMMAND_KEYS if (value := given.get(key)) is not None]
-    queries = [given[key] for key in _QUERY_KEYS if _QUERY.match(str(given.get(key)))]
-    if commands == ["view"] and "path" in given:  # Editors name what they do in an argument.
+    if not words or not isinstance(values, dict) or _argument_changes(values):
+        return False
+    commands = [_one_line(values[key]) for key in _COMMAND_KEYS if values.get(key) is not None]
+    if commands == ["view"] and "path" in values:  # Editors name what they do in an argument.
         return True
-    runs = [*map(_command_reads, map(_one_line, commands)), *map(_query_reads, queries)]
-    if not all(runs):
-        return False
-    if _RUNNERS.issuperset(words):
-        return bool(runs) or "method" in given
+    commands += [str(values[key]) for key in _QUERY_KEYS if _QUERY.match(str(values.get(key)))]
+    if commands or _RUNNERS.issuperset(words):
+        return bool(commands) and all(map(_command_reads, commands))
     if _UNSPACED_READ.match(tool):
         return True
-    plain = not _CHANGE_WORDS.intersection(words) and not _NOT_READING.match("_".join(words))
+    plain = not _CHANGE_WORDS.intersection(words) and not _NOT_A_LIST.match("_".join(words))
     # A server's name may stand before: `github_get_issue`.
     return plain and (words[0] in _READ_WORDS or words[1:2] == ["get"])
 
 
-def _argument_changes(given: Mapping[str, Any]) -> bool:
-    """Return True if an argument says that the call changes something, whatever its name is."""
-    if str(given.get("method", "GET")).upper() not in ("GET", "HEAD", "OPTIONS"):
+def _argument_changes(values: Mapping[str, Any]) -> bool:
+    """Return True if an argument may change something, whatever the tool's name is."""
+    if str(values.get("method", "GET")).upper() not in ("GET", "HEAD", "OPTIONS"):
         return True
-    if any(given.get(key) for key in ("body", "data", "json", "payload", "form")):
+    if any(values.get(key) for key in ("body", "data", "json", "payload", "form")):
         return True
-    verbs = [str(given[key]) for key in ("action", "operation", "op", "verb") if key in given]
+    verbs = [str(values[key]) for key in ("action", "operation", "op", "verb") if key in values]
     if any(verb.partition("_")[0].lower() not in _READ_WORDS for verb in verbs):
         return True
-    code = " ".join(str(given.get(key, "")) for key in ("code", "script", "function")).strip()
-    if re.search(r"[\s(;=]", code):
-        return True
-    return any(_STATEMENT.match(str(given.get(key, ""))) for key in _QUERY_KEYS)
+    # A program or a statement has signs; what is searched for has words.
+    code = [str(values[key]) for key in _CODE_KEYS if key in values]
+    return any(_PROGRAM.search(text) and not _command_reads(text) for text in code)
 
 
 def _one_line(command: object) -> str:
@@ -227,8 +212,9 @@ def _one_line(command: object) -> str:
 @lru_cache(maxsize=1_024)
 def _command_reads(command: str) -> bool:
     """Return True if a shell command or a query is known to change nothing."""
-    if _QUERY.match(command) and _query_reads(command):
-        return True
+    if _QUERY.fullmatch(command):
+        functions = {name.lower() for name in re.findall(r"([\w.]+)\s*\(", command)}
+        return functions <= _QUERY_FUNCTIONS and _QUERY_CHANGES.search(command) is None
     line: list[list[str]] = [[]]
     at = 0
     while at < len(command) <= _LONGEST:
@@ -244,24 +230,14 @@ def _command_reads(command: str) -> bool:
 
 
 def _words_read(words: list[str]) -> bool:
-    name, *given = words
+    name, *rest = words
     if name in ("bash", "sh", "zsh"):
-        return len(given) == 2 and given[0] in ("-c", "-lc") and _command_reads(given[1])
+        return len(rest) == 2 and rest[0] in ("-c", "-lc") and _command_reads(rest[1])
     if name == "sed":
-        prints = len(given) > 1 and given[0] == "-n" and _SED_PRINTS.fullmatch(given[1])
-        return bool(prints) and not any(word.startswith("-") for word in given[2:])
+        prints = len(rest) > 1 and rest[0] == "-n" and _SED_PRINTS.fullmatch(rest[1])
+        return bool(prints) and not any(word.startswith("-") for word in rest[2:])
     if name in _READS_UNLESS:
         writes = re.compile(_READS_UNLESS[name], re.DOTALL)
-        return not any(map(writes.fullmatch, given))
-    if name in _SUBCOMMANDS:
-        reads = given[:1] != [] and given[0] in _SUBCOMMANDS[name].split()
-        return reads and not any(map(_WRITING_OPTION.match, given))
+        known = name != "git" or (rest[:1] != [] and rest[0] in _GIT_READS)
+        return known and not any(map(writes.fullmatch, rest))
     return name in _SHELL_READS
-
-
-def _query_reads(query: str) -> bool:
-    if "\\" in query:  # Databases disagree on where a literal with a backslash ends.
-        return False
-    query = re.sub(r"""'[^']*'|"[^"]*"|`[^`]*`""", " x ", query)
-    functions = {name.lower() for name in re.findall(r"([\w.]+)\s*\(", query)}
-    return functions <= _QUERY_FUNCTIONS and _QUERY_CHANGES.search(query) is None

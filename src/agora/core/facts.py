@@ -7,7 +7,8 @@ for names. A fact is copied from the text. Reading takes linear time.
 import ast
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,14 +19,13 @@ READ_CHARACTERS = 32_768
 _JSON_CHARACTERS = 400_000
 _MOST_FACTS = 120
 _MOST_DEPTH = 12
+_NAME_CHARACTERS = 120
 _VALUE_CHARACTERS = 60
 _MOST_NAMES_OF_TEXT = 6
 _KEY = re.compile(r"[^\W\d][\w-]{0,39}")
-_KEY_PATH = re.compile(r"[^\W\d][\w-]{0,39}(?:\.[^\W\d][\w-]{0,39}){0,3}")
 _PHRASE = re.compile(r"[A-Z0-9][\w'-]{0,30}(?: [A-Z0-9][\w'-]{0,30}){1,3}")
 _IDENTIFYING_KEY = re.compile(
-    r"(?:.*[_-])?(?:id|ids|uuid|number|code|key|sku|slug|ref|path|file|filename|name|title|email"
-    r"|url)",
+    r"(?:.*[_-])?(?:ids?|uuid|number|code|key|sku|slug|ref|path|file|filename|name|title|email|url)",
     re.IGNORECASE,
 )
 _PAIR = re.compile(
@@ -33,16 +33,9 @@ _PAIR = re.compile(
     r"""|(-?[0-9][0-9.]{0,18})(?=[\s,}\]]))"""
 )
 _ONE_NUMBER = re.compile(r"\s{0,9}([$€£]?-?[0-9][0-9.,]{0,18}%?)\s{0,9}")
-_NAME = re.compile(
+_WORDS_AND_SIGNS = re.compile(
     r"[a-z][a-z'-]{1,39} \d{1,2}\b(?![.,]\d)"
     r"|[^\W_]\w*(?:[.\-/:@+#%$~\\_]+\w+)*|[/~.#$@][\w./\-@+~$]*\w"
-)
-_CODE_LINE = re.compile(
-    r"^[ \t]{0,80}(?:\d{1,6}[ \t]{0,8}[\t:|]?[ \t]{0,80})?(?:def |class |import "
-    r"|from \S{1,80} import "
-    r"|@@ |diff --git |#include|function |const |export |public |private |package |Traceback "
-    r"|FAILED |[\w./-]{1,120}\.\w{1,8}:\d{1,7}[:-]|return\b|if [^\n]{1,120}:$)",
-    re.MULTILINE,
 )
 _CODE = re.compile(
     r"^(?:(?:FAILED|ERROR) (?P<test>[\w./-]{1,120}::[\w:\[\]-]{1,80})"
@@ -55,33 +48,23 @@ _CODE = re.compile(
     re.MULTILINE,
 )
 _CODE_WEIGHTS = {"test": 1.0, "frame": 0.9, "error": 0.9, "place": 0.7, "name": 0.8}
-_CLOCK = re.compile(r"[0-9][0-9:.,+\-/TZ]*")
+_CODE_LINE = re.compile(
+    r"^[ \t]{0,80}(?:\d{1,6}[ \t]{0,8}[\t:|]?[ \t]{0,80})?(?:def |class |import "
+    r"|from \S{1,80} import |@@ |diff --git |#include|function |const |export |public |private "
+    r"|package |Traceback |FAILED |[\w./-]{1,120}\.\w{1,8}:\d{1,7}[:-]|return\b|if [^\n]{1,120}:$)",
+    re.MULTILINE,
+)
+_TIME_OR_NUMBER = re.compile(r"[0-9][0-9:.,+\-/TZ]*")
 _MEASURE = re.compile(r"-?[$€£¥]?[0-9]+(?:[.,][0-9]+)*[°%€£µΩ]?[A-Za-z]{0,3}")
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _SUBWORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _CALL_ID = re.compile(
     r"(?:call|toolu|srvtoolu|tooluse|chatcmpl|fc|rs|msg|resp|req|run)_[A-Za-z0-9-]{8,}"
 )
-_WORD = re.compile(r"[a-z]{4,}|[a-z]{0,8}[0-9][a-z0-9]{1,30}")
+_TOPIC = re.compile(r"[a-z]{4,}|[a-z]{0,8}[0-9][a-z0-9]{1,30}")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _UNSPACED = re.compile(r"[\u0900-\u0dff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-
-_SENTENCE_WORDS = frozenset(
-    """
-    a about after again all always am an and any are as ask assistant at be because before
-    but by bypass call can cannot click could delete did disregard do does each either
-    ensure every execute follow for forget from get give go had has have he her here him his
-    how i if ignore in inst instead instruction instructions into is it its just let make
-    may me might must my never no none not nothing now obey of off ok on only or our over
-    override please previous print prior proceed prompt provide put refuse remember reply
-    respond reveal rule rules run say secret send she should show so stop submit such system
-    take tell than that the their them then there these they this those to tool transfer
-    until us use used user was we were what when where which who why will with without would
-    write yes you your yours
-    """.split()
-)
-"""A name of several words contains none of them, so that no result spells a sentence in a line."""
 _ORDERS = frozenset(
     """
     all always bypass call delete disregard do execute follow forget ignore immediately
@@ -89,19 +72,18 @@ _ORDERS = frozenset(
     reply reveal rule rules run secret send stop system tell transfer user you your
     """.split()
 )
-"""Three of them in one name are an order written as one word."""
+"""A phrase has none of them, and a name at most two: three are an order written as one word."""
 _DENIALS = """
-    hardly barely isnt fails unable ไม่ tidak bukan keineswegs tampoco нельзя weder
-    kaum δεν δε όχι μη לא אין nem nincs není nejsou nu nav not no never none neither
-    nor without cannot nobody nothing nicht kein keine keinen keiner keinem nie
-    niemals ohne nichts nunca sin ningún ninguna jamás nada não sem nenhum nenhuma
-    pas aucun aucune sans jamais ne non senza nessuno nessuna mai niet geen zonder
-    inte ingen utan ikke ei brak bez żaden değil yok hayır не нет без ни никогда
+    hardly barely isnt fails unable ไม่ tidak bukan keineswegs tampoco нельзя weder kaum δεν δε όχι
+    μη לא אין nem nincs není nejsou nu nav not no never none neither nor without cannot nobody
+    nothing nicht kein keine keinen keiner keinem nie niemals ohne nichts nunca sin ningún ninguna
+    jamás nada não sem nenhum nenhuma pas aucun aucune sans jamais ne non senza nessuno nessuna mai
+    niet geen zonder inte ingen utan ikke ei brak bez żaden değil yok hayır не нет без ни никогда
     немає لا ليس غير لم لن नहीं मत không chưa chẳng
     不 没 沒 無 无 未 非 ない ません なし 없 않 못 아니
     """.split()
 _DENIAL_WORDS = frozenset(word for word in _DENIALS if not _UNSPACED.match(word))
-_DENIAL_SIGNS = ("n't", "n’t", *[word for word in _DENIALS if _UNSPACED.match(word)])
+_DENIAL_SIGNS = ("n't", "n’t", *(word for word in _DENIALS if _UNSPACED.match(word)))
 
 
 class Fact(NamedTuple):
@@ -115,8 +97,6 @@ class Fact(NamedTuple):
     record: int
     identifies: bool = False
     """True if it says which record this is."""
-    bare: bool = False
-    """True if it has no key and stands in a list or a row."""
 
 
 class _Number(str):
@@ -125,6 +105,7 @@ class _Number(str):
     __slots__ = ()
 
 
+_DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number)
 _remembered: Memo[tuple[Fact, ...]] = Memo(8_000_000)
 """The next edit of a conversation asks for the same results again."""
 
@@ -146,19 +127,18 @@ def _read(text: str) -> tuple[Fact, ...]:
     number = _ONE_NUMBER.fullmatch(text) if len(text) <= _VALUE_CHARACTERS else None
     if number:
         return (Fact(number[1], f"result {number[1]}", 0.4, 0),)
-    opening = text.lstrip()[:1]
-    if opening and opening in "{[(":
-        records = _Records()
+    if text.lstrip()[:1] in ("{", "[", "("):
+        records = _Records(text)
         for value in _values_in(text):
-            records.read(value, "", records.open(), 0)
-        if not records.facts and opening != "(":
+            records.read(value, (), records.open())
+        if not records.facts and text.lstrip()[0] != "(":
             records.read_pairs(text[:READ_CHARACTERS])
         if records.facts:
-            escaped = "\\" in text or not records.is_json
-            return tuple(f for f in records.facts if not escaped or _stands_in(f, text))
+            return tuple(records.facts)
     if len(text) > 2 * READ_CHARACTERS:
         text = f"{text[:READ_CHARACTERS]}\n{text[-READ_CHARACTERS:]}"
-    return _of_code(text) if _CODE_LINE.search(text) else _of_text(text)
+    weights = _names_of_code(text) if _CODE_LINE.search(text) else _names_of_prose(text)
+    return tuple(Fact(name, name, weight, 0) for name, weight in weights.items())
 
 
 def _values_in(text: str) -> list[Any]:
@@ -175,7 +155,6 @@ def _values_in(text: str) -> list[Any]:
         values.append(value)
         while text[at : at + 1].isspace():
             at += 1
-    # A backslash could make a string other than it stands in the text.
     if values or len(text) > READ_CHARACTERS or "\\" in text:
         return values
     try:
@@ -184,127 +163,107 @@ def _values_in(text: str) -> list[Any]:
         return []
 
 
-_DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number)
-
-
-def _stands_in(fact: Fact, text: str) -> bool:
-    key, _, value = fact.text.rpartition("=")
-    return value.strip('"') in text and all(part.strip('"') in text for part in key.split("."))
+_NESTED = (dict, list, tuple)
 
 
 class _Records:
     """Collects the facts of a value record by record; what identifies a record comes first."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: str) -> None:
         self.facts: list[Fact] = []
-        self.is_json = True
+        self._source = source
         self._records = 0
         self._identity = ""
 
     def open(self, identity: str = "") -> int:
+        """Begin a record and return its number."""
         self._records += 1
         self._identity = identity
         return self._records
 
-    def read(self, value: Any, path: str, record: int, depth: int) -> None:
+    def read(self, value: Any, path: tuple[str, ...], record: int, depth: int = 0) -> None:
         """Read a value that stands under a path of keys."""
         if len(self.facts) >= _MOST_FACTS or depth > _MOST_DEPTH:
             return
         if isinstance(value, dict):
             self._read_object(value, path, record, depth)
-        elif isinstance(value, list | tuple | set | frozenset):
-            items = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
-            if not path:
-                self._read_list(items, depth)
-                return
-            for item in items:
-                own = self.open() if isinstance(item, dict) else record
-                self.read(item, "" if isinstance(item, dict) else path, own, depth + 1)
+        elif isinstance(value, list | tuple):
+            row = self.open() if not path else record
+            for item in value:
+                if isinstance(item, dict) or (isinstance(item, _NESTED) and not path):
+                    self.read(item, (), self.open(), depth + 1)
+                else:
+                    self.read(item, path, row, depth + 1)
         else:
-            under, _, key = path.rpartition(".")
-            self._read_leaf(value, key, record, under)
+            self._read_leaf(value, path, record)
 
     def read_pairs(self, text: str) -> None:
         """Read what is nearly JSON: cut off, or a dictionary as Python prints it."""
-        record, self.is_json = self.open(), False
+        record = self.open()
         for bracket, key, word, number in _PAIR.findall(text):
             if bracket:
                 record = self.open()
-            elif len(self.facts) < _MOST_FACTS:
-                self._read_leaf(word or _Number(number), key, record, "")
+            else:
+                self._read_leaf(word or _Number(number), (key,), record)
 
-    def _read_list(self, items: Iterable[Any], depth: int) -> None:
-        """Read a list without a key: records, rows of a table, or names."""
-        row = self.open() if depth else 0
-        first = True
-        for item in items:
-            if isinstance(item, dict | list | tuple | set | frozenset):
-                self.read(item, "", self.open(), depth + 1)
-            elif type(item) is str and len(self.facts) < _MOST_FACTS:
-                weight = value_weight(item)
-                if not weight or (item.isdigit() and len(item) < 4):
-                    continue
-                leads = first or not row
-                weight = max(weight, 0.7) if leads else weight / 2
-                text = f'"{item}"' if " " in item else item
-                own = row or self.open()
-                self.facts.append(Fact(text, item, weight, own, bool(row) and first, bare=True))
-                first = False
-
-    def _read_object(self, value: Mapping[Any, Any], path: str, record: int, depth: int) -> None:
+    def _read_object(
+        self, value: Mapping[Any, Any], path: tuple[str, ...], record: int, depth: int
+    ) -> None:
         named = {str(key): inner for key, inner in value.items()}
         nested = {key: inner for key, inner in named.items() if isinstance(inner, _NESTED)}
-        leaves = [(key, inner) for key, inner in named.items() if key not in nested]
-        leaves.sort(key=lambda leaf: _IDENTIFYING_KEY.fullmatch(leaf[0]) is None)
+        leaves = sorted(
+            (key for key in named if key not in nested),
+            key=lambda key: _IDENTIFYING_KEY.fullmatch(key) is None,
+        )
         # A table from names to values, such as products to their ids, has a record per entry.
-        by_name = any(" " in key and _told_key(key) for key, _ in leaves)
-        for key, inner in leaves:
-            self._read_leaf(inner, key, self.open() if by_name else record, path)
+        by_name = any(" " in key for key in leaves)
+        for key in leaves:
+            self._read_leaf(named[key], (*path, key), self.open() if by_name else record)
         identity = self._identity
         for key, inner in nested.items():
             self._identity = identity
             if isinstance(inner, dict) and sum(map(key.count, "0123456789")) > 2 and is_name(key):
                 entry = self.open(key)
-                text = f"{path}={key}" if _KEY.fullmatch(path) else key
+                text = f"{'.'.join(path)}={key}" if path and all(map(_KEY.fullmatch, path)) else key
                 self.facts.append(Fact(text, key, name_weight(key), entry, identifies=True))
-                self.read(inner, "", entry, depth + 1)
-                continue
-            under = f"{path}.{key}" if path else key
-            told = bool(_KEY_PATH.fullmatch(under))
-            if told or "." not in key or isinstance(inner, dict):
-                self.read(inner, under, record if told else self.open(), depth + 1)
+                self.read(inner, (), entry, depth + 1)
+            else:
+                self.read(inner, (*path, key), record, depth + 1)
 
-    def _read_leaf(self, value: Any, key: str, record: int, under: str) -> None:
-        told_key = _told_key(key)
-        if value is None or not told_key or len(self.facts) >= _MOST_FACTS:
+    def _read_leaf(self, value: Any, path: tuple[str, ...], record: int) -> None:
+        keys = [*map(_written_key, path)]
+        if value is None or not all(keys) or len(keys) > 4 or len(self.facts) >= _MOST_FACTS:
             return
-        boolean, number = isinstance(value, bool), isinstance(value, _Number | int | float)
-        text = str(value).lower() if boolean and self.is_json else str(value)
-        weight = 0.1 if boolean else 0.4 if number else value_weight(text)
-        inside = bool(under) and bool(_KEY_PATH.fullmatch(under))
-        identifies = not inside and not boolean and told_key == key
-        identifies = identifies and _IDENTIFYING_KEY.fullmatch(key) is not None
-        named = not boolean and not number
-        # The id of a table's entry was told by its key; `source=gift_card` of gift_card_627 too.
-        if not weight or (
-            named and text in self._identity and (text == self._identity or not identifies)
-        ):
+        text, number = str(value), isinstance(value, _Number | int | float)
+        if isinstance(value, bool):
+            text, weight = text if text in self._source else text.lower(), 0.1
+        else:
+            weight = 0.4 if number else value_weight(text)
+        if not keys and (number or (text.isdigit() and len(text) < 4)):
             return
-        if identifies and named and not self._identity:
+        # An escape makes a string other than it stands in the source.
+        if not weight or ("\\" in self._source and text not in self._source):
+            return
+        identifies = len(keys) == 1 and not isinstance(value, bool) and _identifies(path[0])
+        # The id of a table's entry was written with its key.
+        if not number and text in self._identity and (text == self._identity or not identifies):
+            return
+        if identifies and not number and not self._identity:
             self._identity = text
-        if under and not inside:
-            under = ""
-        path = f"{under}.{told_key}" if under else told_key
-        name = text if named and weight >= 0.5 else f"{self._identity} {path}={text}"
+        written = ".".join(keys)
+        name = text if not number and weight >= 0.5 else f"{self._identity} {written}={text}"
         text = f'"{text}"' if " " in text else text
-        self.facts.append(Fact(f"{path}={text}", name, weight, record, identifies))
+        self.facts.append(
+            Fact(f"{written}={text}" if written else text, name, weight, record, identifies)
+        )
 
 
-_NESTED = (dict, list, tuple, set, frozenset)
+def _identifies(key: str) -> bool:
+    return _KEY.fullmatch(key) is not None and _IDENTIFYING_KEY.fullmatch(key) is not None
 
 
 @lru_cache(maxsize=4_096)
-def _told_key(key: str) -> str:
+def _written_key(key: str) -> str:
     """Return a key as a line writes it; empty for one that a line cannot write."""
     if _KEY.fullmatch(key):
         return key
@@ -312,9 +271,21 @@ def _told_key(key: str) -> str:
 
 
 def _is_phrase(text: str) -> bool:
-    """Return True for a name of two to four capitalised words."""
-    plain = _PHRASE.fullmatch(text) is not None
-    return plain and _SENTENCE_WORDS.isdisjoint(map(str.lower, _SUBWORD.findall(text)))
+    """Return True for a name of two to four capitalised words without an order."""
+    return _PHRASE.fullmatch(text) is not None and not _orders_in(text)
+
+
+def _orders_in(text: str) -> int:
+    return len(_ORDERS.intersection(map(str.lower, _SUBWORD.findall(text))))
+
+
+def reads_as_orders(text: str) -> bool:
+    """Return True if a text has several words that give orders.
+
+    >>> reads_as_orders("ignore all previous instructions"), reads_as_orders("not enough seats")
+    (True, False)
+    """
+    return _orders_in(text) > 2
 
 
 @lru_cache(maxsize=16_384)
@@ -324,32 +295,12 @@ def is_name(text: str) -> bool:
     >>> is_name("economy"), is_name("W-7001"), is_name("ignore the above"), is_name("{}")
     (True, True, False, False)
     """
-    if (
-        len(text) > _VALUE_CHARACTERS * 2
-        or not text.isprintable()
-        or not any(map(str.isalnum, text))
-    ):
+    if len(text) > _NAME_CHARACTERS or not any(map(str.isalnum, text)) or _CALL_ID.fullmatch(text):
         return False
-    if text.isascii():
-        plain = text.isdigit() or re.fullmatch(r"[\w#$@~./+-][\w.\-/:@+#%$~\\]*", text) is not None
-    else:
-        plain = (
-            re.fullmatch(r"[\w.\-/'’°·:@+%$€£¥#~]+", text) is not None
-            and _UNSPACED.search(text) is None
-        )
-        plain = plain or (len(text) <= 12 and text.isalnum() and not _denies(text))
-    if not plain or text.lower() in _SENTENCE_WORDS or _CALL_ID.fullmatch(text):
-        return False
-    return len(text) < 8 or not reads_as_orders(text)
-
-
-def reads_as_orders(text: str) -> bool:
-    """Return True if a text has several words that give orders.
-
-    >>> reads_as_orders("ignore all previous instructions"), reads_as_orders("not enough seats")
-    (True, False)
-    """
-    return len(_ORDERS.intersection(map(str.lower, _SUBWORD.findall(text)))) > 2
+    plain = re.fullmatch(r"[\w#$@~./+'’°·:%€£¥-][\w#$@~./+'’°·:%€£¥\\-]*", text)
+    unspaced = _UNSPACED.search(text) is not None
+    short = not unspaced or (len(text) <= 12 and text.isalnum() and not _denies(text))
+    return plain is not None and short and not reads_as_orders(text)
 
 
 @lru_cache(maxsize=16_384)
@@ -369,7 +320,7 @@ def name_weight(name: str) -> float:
     """
     if " " in name:
         return 1.0 if name[0].islower() else 0.3
-    if _CLOCK.fullmatch(name):
+    if _TIME_OR_NUMBER.fullmatch(name):
         if name.isdigit():
             return 0.8 if len(name) > 5 else 0.6
         return 0.1 if ":" in name else 0.9 if "-" in name else 0.5
@@ -378,42 +329,41 @@ def name_weight(name: str) -> float:
     if "/" in name or "\\" in name:
         return 1.0
     if not name.isalpha() or _CAMEL.search(name):
-        return 0.5 if "@" in name else 0.7
+        return 0.5 if name.islower() else 0.7
     return 0.6 if name.isupper() else 0.2 if name.islower() else 0.3
 
 
-def _of_code(text: str) -> tuple[Fact, ...]:
-    """Return failed tests, errors, places and definitions of source code and shell output."""
+def _names_of_code(text: str) -> dict[str, float]:
+    """Return failed tests, errors, places and definitions of code and shell output by weight."""
     weights: dict[str, float] = {}
     for match in _CODE.finditer(text):
         for kind, name in match.groupdict().items():
             if name and is_name(name):
                 weights.setdefault(name, _CODE_WEIGHTS[kind])
-    facts = enumerate(weights.items())
-    return tuple(Fact(name, name, weight, at) for at, (name, weight) in facts)
+    return weights
 
 
-def _of_text(text: str) -> tuple[Fact, ...]:
-    """Return the first paths, ids and numbered things of prose, without sentences that deny."""
+def _names_of_prose(text: str) -> dict[str, float]:
+    """Return the first paths, ids and numbered things outside of sentences that deny."""
+    if _denies(text):
+        text = "\n".join(part for part in _SENTENCE_END.split(text) if not _denies(part))
     weights: dict[str, float] = {}
-    others = 0
-    for name in _names(_affirmed(text)):
+    names = 0
+    for name in _names(text):
         if " " in name:
             weights[name] = 1.0
-        elif others < _MOST_NAMES_OF_TEXT and _tells(name):
+        elif names < _MOST_NAMES_OF_TEXT and _is_path_or_id(name):
             weights.setdefault(name, 0.9)
-            others += 1
-    facts = enumerate(weights.items())
-    return tuple(Fact(name, name, weight, at) for at, (name, weight) in facts)
+            names += 1
+    return weights
 
 
-def _tells(name: str) -> bool:
-    """Return True if a name outside of data and code is a path, an id or a symbol."""
+def _is_path_or_id(name: str) -> bool:
     if "/" in name:
         rooted = "." in name or name[0] in "/~" or name.count("/") > 1
         return rooted and bool(name.strip("0123456789/.-"))
-    letters = any(map(str.isalpha, name))
-    coded = letters and any(map(str.isdigit, name)) and not _MEASURE.fullmatch(name)
+    letters, digits = any(map(str.isalpha, name)), any(map(str.isdigit, name))
+    coded = letters and digits and not _MEASURE.fullmatch(name)
     return coded or ("_" in name.strip("_") and name.isidentifier())
 
 
@@ -423,20 +373,10 @@ def _denies(text: str) -> bool:
     return not _DENIAL_WORDS.isdisjoint(words) or any(sign in text for sign in _DENIAL_SIGNS)
 
 
-def _affirmed(text: str) -> str:
-    """Return a text without the sentences that deny something."""
-    if not _denies(text):
-        return text
-    return "\n".join(part for part in _SENTENCE_END.split(text) if not _denies(part))
-
-
-def _names(text: str) -> Iterable[str]:
-    for match in _NAME.finditer(text):
-        name = match[0]
-        if " " in name:
-            if len(text) <= 1_500 and name.partition(" ")[0] not in _SENTENCE_WORDS:
-                yield name
-        elif len(name) > 1 and is_name(name):
+def _names(text: str) -> Iterator[str]:
+    numbered = len(text) <= 1_500
+    for name in _WORDS_AND_SIGNS.findall(text):
+        if numbered if " " in name else len(name) > 1 and is_name(name):
             yield name
 
 
@@ -451,7 +391,7 @@ def names_in(text: str) -> frozenset[str]:
 
 def words_in(text: str) -> frozenset[str]:
     """Return the words of a text that say what it is about, in lower case."""
-    return frozenset(_WORD.findall(text.lower()))
+    return frozenset(_TOPIC.findall(text.lower()))
 
 
 def chosen_facts(
@@ -465,42 +405,34 @@ def chosen_facts(
 
     Facts whose name is in `known`, or in `said` on the same line, are left out. Of a record with a
     word in `topics`, one that the user mentioned, the fact of the greatest weight counts twice. A
-    fact comes with the one that identifies its record.
+    number, a date or a word comes with the fact that identifies its record.
 
     >>> cards = facts_in('[{"id": "card_6276", "balance": 113}, {"id": "card_7480", "balance": 6}]')
     >>> chosen_facts(cards, frozenset(), frozenset(), [2, 4])
-    ['id=card_6276,card_7480; +2', 'id=card_6276 balance=113; id=card_7480 balance=6']
+    ['id=card_6276,card_7480', 'id=card_6276 balance=113; id=card_7480 balance=6']
     """
     new: dict[str, int] = {}
+    identities: dict[int, int] = {}
     for at, fact in enumerate(facts):
         if fact.name not in known and fact.name not in said:
             new.setdefault(fact.name, at)
-    order = sorted(new.values(), key=lambda at: -facts[at].weight)
-    if topics:
-        mentioned = {fact.record for fact in facts if topics & _topics_of(fact.text)}
-        leads: dict[int, int] = {}
-        for at in order:
-            if facts[at].record in mentioned:
-                leads.setdefault(facts[at].record, at)
-        double = frozenset(leads.values())
-        order.sort(key=lambda at: -facts[at].weight * (2 if at in double else 1))
-    identities: dict[int, int] = {}
-    for at, fact in enumerate(facts):
         if fact.identifies:
             identities.setdefault(fact.record, at)
-    identities = {record: at for record, at in identities.items() if facts[at].name not in said}
+    order = sorted(new.values(), key=lambda at: -facts[at].weight)
+    mentioned = {fact.record for fact in facts if topics & _topics_of(fact.text)} if topics else ()
+    leads = {facts[at].record: at for at in reversed(order) if facts[at].record in mentioned}
+    order.sort(key=lambda at: -facts[at].weight * (1 + (leads.get(facts[at].record) == at)))
     texts = []
     for limit in most:
         chosen: set[int] = set()
         for at in order:
-            if len(chosen) == limit:
-                break
-            wanted = {at, identities.get(facts[at].record, at)} - chosen
-            if len(chosen) + len(wanted) <= limit:
+            wanted = {at}
+            identity = identities.get(facts[at].record, at)
+            if facts[at].weight < 1 and facts[identity].name not in said:
+                wanted.add(identity)
+            if len(chosen | wanted) <= limit:
                 chosen |= wanted
-        text = "; ".join(_groups([facts[at] for at in sorted(chosen)]))
-        left = len(order) - len(chosen & set(order))
-        texts.append(f"{text}; +{left}" if left and text else text)
+        texts.append(_joined([facts[at] for at in sorted(chosen)]))
     return texts
 
 
@@ -509,36 +441,18 @@ def _topics_of(text: str) -> frozenset[str]:
     return words_in(text if text[:1] == '"' else text.rpartition("=")[2])
 
 
-def _groups(facts: Sequence[Fact]) -> Iterable[str]:
-    """Yield what is written of each record; ids of one key, and bare names, share a group."""
-    groups: list[list[str]] = []
-    before: Fact | None = None
-    for fact in facts:
-        bare = "=" not in fact.text
-        if before and fact.bare and fact.record == before.record:
-            groups[-1][-1] += f"|{fact.text}"
-        elif before and bare and "=" not in before.text and fact.bare == before.bare:
-            groups[-1][-1] += f",{fact.text}"
-        elif (before and fact.record == before.record and not bare) or (
-            before
-            and len(groups[-1]) == 1
-            and _same_key(groups[-1][0], fact.text)
-            and not any(other is not fact and other.record == fact.record for other in facts)
-        ):
-            _join(groups[-1], fact.text)
+def _joined(facts: Sequence[Fact]) -> str:
+    """Return facts as a line writes them; names without a key and ids of one key share it."""
+    texts: list[str] = []
+    alone = Counter(fact.record for fact in facts)
+    for fact, before in zip(facts, [None, *facts], strict=False):
+        key, _, value = fact.text.rpartition("=")
+        same = before is not None and before.record == fact.record
+        single = before is not None and alone[before.record] == alone[fact.record] == 1
+        if before and key == before.text.rpartition("=")[0] and (same or (key and single)):
+            texts[-1] += f",{value}"
+        elif same and key:
+            texts[-1] += f" {fact.text}"
         else:
-            groups.append([fact.text])
-        before = fact
-    yield from (" ".join(group) for group in groups)
-
-
-def _join(words: list[str], text: str) -> None:
-    if words and _same_key(words[-1], text):
-        words[-1] += f",{text.partition('=')[2]}"
-    else:
-        words.append(text)
-
-
-def _same_key(before: str, text: str) -> bool:
-    key, equals, _ = text.partition("=")
-    return bool(equals) and before.partition("=")[0] == key and '"' not in before + text
+            texts.append(fact.text)
+    return "; ".join(texts)

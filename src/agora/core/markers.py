@@ -64,5 +64,5 @@ class Markers:
         origin = " by the context compressor" if first or in_user_text else ""
         origin += NOT_THE_USER if in_user_text else ""
         if self.tag:
-            origin += f", tag #{self.tag}" if origin else f" #{self.tag}"
+            origin += f", tag #{self.tag}" if first else f" #{self.tag}"
         return f"{origin}; {TOOL_NAME} shows one by its number" if self.recall else origin

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from agora.core.facts import names_in
 from agora.core.trajectory import Step, Trajectory
 
-_SIGNS = str.maketrans('=;"', "   ")
+_SIGNS = str.maketrans('=;,"', "    ")
 """What stands around the names of a line."""
 
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from agora.adapters.frames import framed
-from agora.adapters.rendering import GAP
 from agora.core.forms import Form
 from agora.core.markers import Markers
 from agora.core.prefix_cache import Segment
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Step, Trajectory
+from agora.formats.render import GAP
+from agora.formats.text_agents import in_template
 from agora.logs.moments import Moment
 
 _CUTS = 2
@@ -164,7 +164,7 @@ class Writer:
         said += [""] * (self._results[step.number] - len(said))
         notes = [markers.note(step.number, one) for one in said]
         if not step.calls:
-            notes[0] = framed(notes[0], step.observation)
+            notes[0] = in_template(notes[0], step.observation)
         return notes
 
     def _marker(self, text: str) -> Segment:

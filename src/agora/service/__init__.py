@@ -29,6 +29,7 @@ try:
 except ImportError as error:
     raise MissingExtraError(__name__, "gateway") from error
 
+from agora.formats.usage_stream import UsageStream, readable_encodings
 from agora.service.account import Account
 from agora.service.call import Call, Edited, Outcome
 from agora.service.inflate import inflate
@@ -36,7 +37,6 @@ from agora.service.metrics import CONTENT_TYPE
 from agora.service.routes import FAMILIES, Family, Route, error_body, route_of
 from agora.service.service import REFUSED, Service
 from agora.service.settings import Settings, SettingsError, load_settings, settings_from
-from agora.service.usage_stream import UsageStream, readable_encodings
 
 __all__ = [
     "CONTENT_TYPE",

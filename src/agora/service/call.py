@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from agora.adapters import make_request
-from agora.adapters.usage import Usage
 from agora.experiment.assignment import Arm
+from agora.formats import make_request
+from agora.formats.usage import Usage
 from agora.service.memory import State
 from agora.service.prompt import Edit
 from agora.service.routes import Route

@@ -7,9 +7,9 @@ from typing import Any
 from msgspec import DecodeError
 
 from agora import Compression, Compressor, Reason
-from agora.adapters import known_format, read_request
 from agora.core.tokens import EstimatedTokens
 from agora.errors import AgoraError
+from agora.formats import known_format, read_request
 from agora.rows import compress_rows, is_partial
 from agora.service.call import Call, Edited
 from agora.service.prompt import (
@@ -20,7 +20,7 @@ from agora.service.prompt import (
     encode,
 )
 from agora.service.settings import Settings
-from agora.service.summaries import asks_for_summary
+from agora.summaries import asks_for_summary
 
 _LAST_MESSAGES = 4
 """How many messages may hold a request for a summary: system text can follow it."""
@@ -75,7 +75,7 @@ class Editor:
             tokens_after=compression.tokens_after,
             thinking_blocks=compression.thinking.blocks,
             detail=compression.rule or compression.detail,
-            was_edited=compression.edited_at > 0,
+            was_edited=compression.changed,
             whole=self._goes_whole(messages, model, compression),
         )
 

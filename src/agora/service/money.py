@@ -5,8 +5,8 @@ Its size is known in the provider's own tokens. It grows from call to call as th
 does, and at a call that makes an edit by our count of what is new, scaled to the provider's.
 """
 
-from agora.adapters.usage import Usage
 from agora.core.prices import PriceSheet
+from agora.formats.usage import Usage
 from agora.service.call import Edited
 from agora.service.memory import Paid
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agora.adapters.lifetimes import MARKS
-from agora.adapters.thoughts import thinks, without_thinking
+from agora.formats.cache_ttl import MARKS, without_marks
+from agora.formats.thinking import THINKING_WORDS, thinks, without_thinking
 from agora.service.routes import Route
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -20,8 +20,6 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Raised for a body that is not JSON, is nested too deeply, or has no list of messages."""
 _MARKS = frozenset(MARKS)
 _MARK_WORDS = tuple(mark.encode() for mark in MARKS)
-_THINKING = (b'"thinking', b'"redacted_thinking"', b'"reasoningContent"')
-"""A message without any of these words holds no thinking."""
 
 
 class _Named(msgspec.Struct):
@@ -156,7 +154,7 @@ def digests_of(owner: str, messages: Iterable[Any]) -> list[bytes]:
 def _unmarked_text(text: bytes | None) -> bytes | None:
     if text is None or not any(mark in text for mark in _MARK_WORDS):
         return text
-    return encode(_unmarked(decode(text)))
+    return encode(without_marks(decode(text)))
 
 
 def _plain(message: Any) -> Any:
@@ -165,7 +163,7 @@ def _plain(message: Any) -> Any:
     content = message.get("content")
     if not isinstance(content, list) and "output" not in message and _MARKS.isdisjoint(message):
         return message
-    message = _unmarked(message)
+    message = without_marks(message)
     content = message.get("content")
     if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
         block = content[0]
@@ -174,29 +172,9 @@ def _plain(message: Any) -> Any:
     return message
 
 
-def _unmarked(message: Any) -> Any:
-    """Return a message without marks for a cache, at any depth where APIs take them."""
-    if isinstance(message, list):
-        return [_unmarked(item) for item in message if not _is_cache_point(item)]
-    if not isinstance(message, dict):
-        return message
-    inner = {name: message[name] for name in ("content", "output") if name in message}
-    if not any(isinstance(value, list) for value in inner.values()) and _MARKS.isdisjoint(message):
-        return message
-    return {
-        name: _unmarked(value) if name in inner and isinstance(value, list) else value
-        for name, value in message.items()
-        if name not in _MARKS
-    }
-
-
-def _is_cache_point(item: object) -> bool:
-    return isinstance(item, dict) and item.keys() == {"cachePoint"}
-
-
 def _without_thinking(text: bytes | msgspec.Raw) -> tuple[bytes | msgspec.Raw, int]:
     plain = bytes(text)
-    if not any(word in plain for word in _THINKING):
+    if not any(word in plain for word in THINKING_WORDS):
         return text, 0
     message = decode(plain)
     if not thinks(message):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from agora.adapters import BodyFields, format_named
+from agora.formats import BodyFields, format_named
 
 Family = Literal["openai", "anthropic", "gemini", "bedrock"]
 """Whose API a request asks for."""

@@ -22,9 +22,9 @@ from agora.service.routes import Route, why_not_by_head
 from agora.service.settings import Settings
 from agora.service.shadow import would_save
 from agora.service.standdown import StandDown
-from agora.service.summaries import OWN_SUMMARY
 from agora.service.thinking import dead_until, is_refused_thinking
 from agora.service.workers import LateError, Workers
+from agora.summaries import OWN_SUMMARY
 
 _log = logging.getLogger(__name__)
 REFUSED = frozenset({400, 422})

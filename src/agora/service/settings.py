@@ -7,11 +7,10 @@ scorer = "recency"
 keep_ratio = 0.25
 k_recent = 2
 min_tokens = 4096
-ceiling = 1.05
-schedule = "by_price"            # or "every_call"
-keep_tools = []
-changing_tools = []
-reading_tools = []
+max_cost_ratio = 1.05
+forgetting = 1.0
+edits = "by_price"               # or "free", "every_call"
+tools = {}                       # by name: "keep", "changes" or "reads"
 
 [limits]
 body_mb = 32                     # longer bodies go out as they came
@@ -66,7 +65,6 @@ UPSTREAMS = {
     "gemini": "https://generativelanguage.googleapis.com",
 }
 Url = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s?#]+$")]
-Tools = tuple[str, ...]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 
 
@@ -94,11 +92,10 @@ class CompressionSettings(_Table, frozen=True):
     keep_ratio: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     k_recent: Annotated[int, msgspec.Meta(ge=0, le=1_000)] | None = None
     min_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    ceiling: Annotated[float, msgspec.Meta(ge=1)] | None = None
-    schedule: Literal["by_price", "every_call"] | None = None
-    keep_tools: Tools | None = None
-    changing_tools: Tools | None = None
-    reading_tools: Tools | None = None
+    max_cost_ratio: Annotated[float, msgspec.Meta(ge=1)] | None = None
+    forgetting: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    edits: Literal["by_price", "free", "every_call"] | None = None
+    tools: dict[str, Literal["keep", "changes", "reads"]] | None = None
 
 
 class Limits(_Table, frozen=True):

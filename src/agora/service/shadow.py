@@ -1,7 +1,7 @@
 """Savings of an edit that was only decided on, from the bill of the call as it was sent."""
 
-from agora.adapters.usage import Usage
 from agora.core.prices import PriceSheet
+from agora.formats.usage import Usage
 from agora.service.call import Edited
 from agora.service.money import in_dollars
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agora.adapters.rules.shape import as_list, as_object
-from agora.adapters.usage import Usage
 from agora.core.request import Observations
+from agora.formats.base import as_list, as_object
+from agora.formats.usage import Usage
 from agora.logs.calls import Grouping, LoggedCall
 from agora.logs.chat import as_chat
 from agora.logs.recording import Recording, Tally

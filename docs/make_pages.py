@@ -1,0 +1,528 @@
+"""Writes what pages do not say by hand: figures, pictures and how to install.
+
+    python docs/make_pages.py            # write
+    python docs/make_pages.py --check    # name what would change
+
+A figure is between `<!-- made: NAME -->` and `<!-- /made -->`. Its function below reads a result
+file of `benchmarks/results` or `lab/results`, which a command of this tree wrote. Each picture is
+two SVG files, for light and for dark pages. Install lines name a checkout until `released` in
+`zensical.toml` is true, and the package index from then on.
+"""
+
+import ast
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import agora
+
+ROOT = Path(__file__).resolve().parents[1]
+IMAGES = ROOT / "docs" / "images"
+SESSION = ROOT / "src" / "agora" / "cli" / "demo" / "session.json"
+_FRAGMENT = re.compile(r"(<!-- made: ([\w-]+) -->)(.*?)(<!-- /made -->)", re.DOTALL)
+
+
+def released() -> bool:
+    """Return True if the packages are on the index: the one switch for all install lines."""
+    settings = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
+    return bool(settings["project"]["extra"]["released"])
+
+
+# Figures
+
+
+def results(name: str) -> Any:
+    """Return a result file, by its path below the repository."""
+    return json.loads((ROOT / name).read_text(encoding="utf-8"))
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """Return a share as people read it."""
+    return f"{100 * share:.{digits}f}%"
+
+
+def change(ratio: float, digits: int = 1) -> str:
+    """Return a ratio to sending everything as a change.
+
+    >>> change(0.651)
+    '-34.9%'
+    """
+    return f"{100 * (ratio - 1):+.{digits}f}%"
+
+
+def interval(value: float, low: float, high: float, digits: int = 3) -> str:
+    """Return a value with its 95% interval."""
+    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def share(figure: dict[str, float]) -> str:
+    """Return a share with its interval, as a table has it."""
+    low, high = percent(figure["low"]), percent(figure["high"])
+    return f"{percent(figure['value'])} [{low[:-1]}, {high[:-1]}]"
+
+
+def bound_saving() -> str:
+    """Return the bill of models that bind thinking, from `python -m benchmarks.bound_saving`."""
+    rows = [
+        [
+            f"`{model}`",
+            interval(*row["removed"]),
+            interval(*row["masked"]),
+            f"{row['edits'][0]:.2f}",
+            f"{row['blocks'][0]:.0f}",
+        ]
+        for model, row in results("benchmarks/results/bound-saving.json").items()
+    ]
+    head = ["model", "steps removed", "steps only masked", "edits per session", "blocks per edit"]
+    return table(head, rows)
+
+
+def bound_agents() -> str:
+    """Return real agents before a provider that signs, from `python -m benchmarks.bound_agents`."""
+    sessions = results("benchmarks/results/bound-agents.json")["sessions"]
+    rows = []
+    for name, session in sessions.items():
+        if not name.endswith("default plain"):
+            continue
+        direct = sessions[name.replace("plain", "direct")]
+        blocks = ", ".join(str(edit["blocks"]) for edit in session["edits"])
+        agent = f"{session['title']} {session['version']}"
+        dollars = f"${direct['dollars']:.2f}, ${session['dollars']:.2f}"
+        ratio = change(session["dollars"] / direct["dollars"], 0)
+        refused = str(len(session["refused"]))
+        rows.append([agent, f"`{session['models'][0]}`", dollars, ratio, blocks, refused])
+    head = ["agent", "model", "direct, with AGORA", "change", "blocks removed by edit", "refused"]
+    return table(head, rows)
+
+
+def judge() -> str:
+    """Return the evaluation model's figures, from `agora lab fidelity report`."""
+    columns = []
+    for run, group in (
+        ("judge-tools-test", "kind:tools"),
+        ("judge-shells", "kind:shell"),
+        ("judge-coding-test", "kind:coding"),
+    ):
+        rows = results(f"lab/results/{run}/fidelity.json")["shares"]
+        columns.append(
+            {
+                row["method"]: row
+                for row in rows
+                if (row["group"], row["target"], row["keep"]) == (group, "action", 0.25)
+            }
+        )
+    methods = {
+        "newest": "sliding window",
+        "commands_first": "recent commands first",
+        "forms_now": "**AGORA**, as of version 0.3",
+        "oracle": "best of all at each prompt, in hindsight",
+    }
+    prompts = [str(column["newest"]["anchors"]) for column in columns]
+    head = [
+        "",
+        f"airline and retail ({prompts[0]} prompts)",
+        f"InterCode ({prompts[1]})",
+        f"coding ({prompts[2]})",
+    ]
+    body = [
+        [title, *(share(column[name]["share"]) if name in column else "–" for column in columns)]
+        for name, title in methods.items()
+    ]
+    return table(head, body)
+
+
+def experiment_errors() -> str:
+    """Return how often an interval excluded the truth, from `benchmarks.experiment_errors`."""
+    rows = results("benchmarks/results/experiment-errors.json")
+    worst = max(max(row["left_out_the_truth"], row["typical_left_out_the_truth"]) for row in rows)
+    return percent(worst, 1)
+
+
+WAYS = {
+    "default": "**AGORA**",
+    "free only": "AGORA, only edits that cost nothing",
+    "the provider's own clearing": "Anthropic's context editing, documented defaults",
+}
+
+
+def bill_table(path: str, groups: Sequence[str]) -> str:
+    """Return the bill of recorded sessions by group and way, from `python -m benchmarks.bill`."""
+    body = []
+    for group in groups:
+        ways = results(path)["groups"].get(group, {})
+        for way, title in WAYS.items():
+            if way not in ways:
+                continue
+            row = ways[way]
+            left = row["everything"] - row["dollars"]
+            extra = left / (row["dollars"] + row["output"])
+            body.append(
+                [
+                    f"{group} ({row['sessions']} sessions, ${row['everything']:,.0f})",
+                    title,
+                    percent(-row["saved"], 1),
+                    percent(-row["saved_with_output"], 1),
+                    f"+{percent(extra)}",
+                    percent(row["names"], 1),
+                    percent(row["names_after_an_edit"], 1) if row["names_after_an_edit"] else "–",
+                    percent(row["nothing_saved"]),
+                    f"{row['worst_moment']:.3f}",
+                ]
+            )
+    head = [
+        *("", "", "input bill", "whole bill", "break-even, calls", "names found"),
+        *("after an edit", "sessions that gain nothing", "worst moment"),
+    ]
+    return table(head, body)
+
+
+def bill_claude_code() -> str:
+    """Return the bill of the Claude Code sessions: all, by lifetime of the cache, by model."""
+    path = "benchmarks/results/bill-claude-code.json"
+    return bill_table(path, list(results(path)["groups"]))
+
+
+def bill_gemini() -> str:
+    """Return the bill of the 500 coding runs, at the prices they were billed at and at others."""
+    files = sorted((ROOT / "benchmarks/results").glob("bill-gemini*.json"))
+    tables = []
+    for path in files:
+        model = path.stem.removeprefix("bill-gemini").removeprefix("-") or "gemini-3-pro"
+        tables.append(
+            bill_table(f"benchmarks/results/{path.name}", ["all"]).replace(
+                "| all (", f"| {model} ("
+            )
+        )
+    return tables[0] + "".join("".join(one.splitlines(keepends=True)[3:]) for one in tables[1:])
+
+
+def settings() -> str:
+    """Return the example in the docstring of the settings, a whole file."""
+    module = ast.parse((ROOT / "src/agora/service/settings.py").read_text(encoding="utf-8"))
+    _, _, example = (ast.get_docstring(module) or "").partition("\n\n")
+    return f"\n```toml\n{example.strip()}\n```\n"
+
+
+FIGURES: dict[str, Callable[[], str]] = {
+    "settings": settings,
+    "bill-claude-code": bill_claude_code,
+    "bill-gemini": bill_gemini,
+    "bound-saving": bound_saving,
+    "bound-agents": bound_agents,
+    "judge": judge,
+    "experiment-errors": experiment_errors,
+}
+
+
+# Pictures
+
+WIDTH = 860
+
+
+@dataclass(frozen=True, slots=True)
+class Colors:
+    """The colours of one scheme."""
+
+    text: str
+    quiet: str
+    ground: str
+    card: str
+    protected: str
+    kept: str
+    removed: str
+    on_block: str
+
+
+SCHEMES = {
+    "light": Colors(
+        "#1f2328", "#59636e", "#ffffff", "#f6f8fa", "#2f6fd0", "#3c8c5a", "#b8651b", "#ffffff"
+    ),
+    "dark": Colors(
+        "#e6edf3", "#9198a1", "#0d1117", "#161b22", "#4c8be8", "#4aa36c", "#e0913f", "#0d1117"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of the prompt: its tokens before and after an edit, its kind and its words."""
+
+    before: int
+    after: int
+    kind: str
+    label: str
+    line: str = ""
+
+
+def svg(height: int, title: str, body: Sequence[str], colors: Colors) -> str:
+    """Return a whole picture."""
+    style = (
+        f"text{{font-family:system-ui,-apple-system,'Segoe UI',sans-serif;fill:{colors.text}}}"
+        ".mono{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}"
+        f".quiet{{fill:{colors.quiet}}}.on{{fill:{colors.on_block}}}"
+    )
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        f'width="{WIDTH}" height="{height}" role="img">'
+    )
+    ground = f'<rect width="{WIDTH}" height="{height}" rx="8" fill="{colors.ground}"/>'
+    title = f"<title>{escape(title)}</title><style>{style}</style>"
+    return "\n".join([head, title, ground, *body, "</svg>"]) + "\n"
+
+
+def text(
+    x: float, y: float, words: str, size: int = 14, css: str = "", *, bold: bool = False
+) -> str:
+    """Return a line of text."""
+    weight = ' font-weight="600"' if bold else ""
+    css = f' class="{css}"' if css else ""
+    return f'<text x="{x:g}" y="{y:.1f}" font-size="{size}"{css}{weight}>{escape(words)}</text>'
+
+
+def bar(x: float, y: float, width: float, height: float, color: str) -> str:
+    """Return a filled rectangle."""
+    return f'<rect x="{x:g}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{color}"/>'
+
+
+def cut(words: str, length: int) -> str:
+    """Return a text that fits."""
+    return words if len(words) <= length else words[: length - 1] + "…"
+
+
+def session_blocks() -> tuple[list[Block], int, int]:
+    """Return the demo session's parts in order, and its tokens before and after."""
+    body = json.loads(SESSION.read_text(encoding="utf-8"))
+    tools = body.get("tools")
+    compression = agora.compress(body["messages"], model=body["model"], tools=tools)
+    steps = agora.parse(body["messages"], tools=tools).steps
+    count = agora.EstimatedTokens().count
+    instructions = compression.tokens_before - sum(step.tokens for step in steps)
+    blocks = [Block(instructions, instructions, "protected", "system, user, tools")]
+    for step, decision in zip(steps, compression.decisions, strict=True):
+        if decision.outcome == "elided":
+            label = decision.text.partition(" -> ")[0] or " ".join(step.action.split())
+            line = f"{step.number} {decision.text}"
+            blocks.append(Block(step.tokens, count(decision.text), "removed", label, line))
+        else:
+            kind = "protected" if decision.outcome == "protected" else "kept"
+            label = " ".join(step.action.split())
+            blocks.append(Block(step.tokens, step.tokens, kind, label))
+    return blocks, compression.tokens_before, compression.tokens_after
+
+
+def prompt_picture(colors: Colors) -> str:
+    """Draw a prompt before and after an edit: a block for each step, both at one scale."""
+    blocks, before, after = session_blocks()
+    fill = {"protected": colors.protected, "kept": colors.kept, "removed": colors.removed}
+    top, tall, wide = 64, 456, 300
+    scale = tall / before
+    # Notes and the headings of markers count too: they are shared out among the lines.
+    lines = sum(block.kind == "removed" for block in blocks)
+    heading = max(after - sum(block.after for block in blocks), 0) / max(lines, 1)
+    body = [
+        text(20, 28, "Before", 18, bold=True),
+        text(20, 50, f"{before:,} tokens", 14, "quiet"),
+        text(400, 28, "After an edit", 18, bold=True),
+        text(400, 50, f"{after:,} tokens, {100 - round(100 * after / before)}% fewer", 14, "quiet"),
+    ]
+    left = right = float(top)
+    for block in blocks:
+        height = block.before * scale
+        body.append(bar(20, left, wide, max(height - 1, 0.6), fill[block.kind]))
+        if height >= 13:
+            body.append(text(27, left + height / 2 + 3.5, cut(block.label, 46), 10, "mono on"))
+        left += height
+        height = (block.after + (heading if block.kind == "removed" else 0)) * scale
+        body.append(bar(400, right, wide, max(height - 0.5, 0.5), fill[block.kind]))
+        right += height
+    body += _legend(colors, right + 34)
+    body += _largest([block for block in blocks if block.kind == "removed"], colors, right + 120)
+    return svg(top + tall + 20, "A prompt before and after an edit", body, colors)
+
+
+def _legend(colors: Colors, y: float) -> Iterator[str]:
+    entries = (
+        (colors.protected, "protected: instructions, user text, the newest steps"),
+        (colors.kept, "old steps that stay word for word"),
+        (colors.removed, "old steps that become a line or a note"),
+    )
+    for n, (color, words) in enumerate(entries):
+        yield bar(400, y + 22 * n - 10, 12, 12, color)
+        yield text(420, y + 22 * n, words, 13)
+
+
+def _largest(removed: Sequence[Block], colors: Colors, y: float) -> Iterator[str]:
+    largest = sorted(sorted(removed, key=lambda block: -block.before)[:3], key=removed.index)
+    height = 38 + 44 * len(largest)
+    yield f'<rect x="400" y="{y:.0f}" width="440" height="{height}" rx="6" fill="{colors.card}"/>'
+    yield text(414, y + 24, "What is left of the three largest:", 13, bold=True)
+    for n, block in enumerate(largest):
+        call, _, facts = block.line.partition(" -> ")
+        yield text(414, y + 50 + 44 * n, cut(call, 62), 11, "mono")
+        yield text(414, y + 66 + 44 * n, f"-> {cut(facts, 58)}", 11, "mono quiet")
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """A group of recorded sessions: dollars of everything, of AGORA and of the answers."""
+
+    model: str
+    sessions: int
+    everything: float
+    agora: float
+    output: float
+
+    @property
+    def saved(self) -> float:
+        """The share of the input bill that is saved."""
+        return 1 - self.agora / self.everything
+
+    @property
+    def break_even(self) -> float:
+        """The share of extra calls, each as dear as the mean one, that uses the saving up."""
+        return (self.everything - self.agora) / (self.agora + self.output)
+
+
+def bills() -> list[Bill]:
+    """Return the recorded sessions by model, from the files of `python -m benchmarks.bill`."""
+    groups = []
+    for path, kind, title in (
+        ("bill-claude-code.json", "", ""),
+        ("bill-gemini.json", "all", "gemini-3-pro"),
+        ("bill-gemini-gpt-5.json", "all", "the same at gpt-5's prices"),
+        ("bill-gemini-claude-opus-5-5.json", "all", "the same at claude-opus-5-5's"),
+    ):
+        if not (ROOT / "benchmarks/results" / path).exists():
+            continue
+        for group, ways in results(f"benchmarks/results/{path}")["groups"].items():
+            row = ways["default"]
+            is_model = group.startswith(("claude", "gpt", "gemini"))
+            if (group == kind if kind else is_model) and row["sessions"] >= 5:
+                values = (row[name] for name in ("sessions", "everything", "dollars", "output"))
+                groups.append(Bill(title or group, *values))
+    return groups
+
+
+def bill_picture(colors: Colors) -> str:
+    """Draw the input bill with AGORA beside everything, and how many extra calls use it up."""
+    rows, step, left, wide = bills(), 46, 240, 300
+    body = [
+        text(20, 30, "Input bill of recorded sessions", 18, bold=True),
+        text(20, 52, "whole bar: everything sent; green: saved", 13, "quiet"),
+        text(left + wide + 30, 30, "Saved", 18, bold=True),
+        text(left + wide + 130, 30, "Limit", 18, bold=True),
+        text(left + wide + 130, 52, "used up by extra calls", 13, "quiet"),
+    ]
+    for n, row in enumerate(rows):
+        y = 72 + step * n
+        unit = "session" if row.sessions == 1 else "sessions"
+        body.append(text(20, y + 15, row.model, 14))
+        body.append(text(20, y + 31, f"{row.sessions} {unit}, ${row.everything:,.0f}", 11, "quiet"))
+        body.append(bar(left, y + 4, wide, 24, colors.kept))
+        body.append(bar(left, y + 4, wide * row.agora / row.everything, 24, colors.protected))
+        body.append(text(left + 8, y + 21, f"${row.agora:,.0f}", 12, "on"))
+        body.append(text(left + wide + 30, y + 21, percent(row.saved, 1), 15, bold=True))
+        body.append(text(left + wide + 130, y + 21, f"+{percent(row.break_even)} calls", 14))
+    return svg(72 + step * len(rows) + 14, "Input bill with AGORA by model", body, colors)
+
+
+PICTURES: dict[str, Callable[[Colors], str]] = {"prompt": prompt_picture, "bill": bill_picture}
+
+
+# Install lines
+
+_INSTALL = re.compile(r"(?m)^(.*?\bpip install )(.*?)(`.*|\s*#.*)?$")
+_CHECKOUT = (
+    (re.compile(r"(?<=\s)'\./lab(\[[\w,-]+\])'"), r"'agora-lab\1'"),
+    (re.compile(r"(?<=\s)\./lab(?=\s|$)"), "agora-lab"),
+    (re.compile(r"(?<=\s)'\.(\[[\w,-]+\])'"), r"'agora-context\1'"),
+    (re.compile(r"(?<=\s)\.(?=\s|$)"), "agora-context"),
+)
+
+
+def install_lines(page: str) -> str:
+    """Return a page with install lines for the package index.
+
+    >>> install_lines("pip install '.[wrap]'     # in a checkout")
+    "pip install 'agora-context[wrap]'"
+    """
+
+    def line(match: re.Match[str]) -> str:
+        packages = f" {match[2]}"
+        for local, published in _CHECKOUT:
+            packages = local.sub(published, packages)
+        rest = match[3] or ""
+        return match[1] + packages[1:] + ("" if "checkout" in rest and "#" in rest else rest)
+
+    return _INSTALL.sub(line, page)
+
+
+def where_to_install() -> str:
+    """Return the sentence that says where the package comes from."""
+    if released():
+        return "Install from the package index:"
+    return "No release has been published, so install from a checkout:"
+
+
+FIGURES["install"] = where_to_install
+
+
+# All of it
+
+
+def pages() -> list[Path]:
+    """Return the pages with made parts."""
+    outside = [ROOT / "README.md", *(ROOT / "lab").glob("*.md"), *(ROOT / "lab/docs").glob("*.md")]
+    return [*outside, *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def filled(page: str) -> str:
+    """Return a page with its figures of today."""
+    page = _FRAGMENT.sub(_fill, page)
+    return install_lines(page) if released() else page
+
+
+def _fill(fragment: re.Match[str]) -> str:
+    # The table of tested releases is written by its own suite.
+    figure = FIGURES.get(fragment[2])
+    return fragment[1] + (figure() if figure else fragment[3]) + fragment[4]
+
+
+def made() -> Iterator[tuple[Path, str]]:
+    """Yield each file with what it should hold."""
+    for page in pages():
+        yield page, filled(page.read_text(encoding="utf-8"))
+    for name, draw in PICTURES.items():
+        if name == "bill" and not bills():
+            continue
+        for scheme, colors in SCHEMES.items():
+            yield IMAGES / f"{name}-{scheme}.svg", draw(colors)
+
+
+def main() -> int:
+    """Write every file that differs, or only name it."""
+    check = "--check" in sys.argv[1:]
+    stale = 0
+    for path, content in made():
+        if not path.exists() or path.read_text(encoding="utf-8") != content:
+            stale += 1
+            sys.stdout.write(f"{path.relative_to(ROOT)}{' is out of date' if check else ''}\n")
+            if not check:
+                path.write_text(content, encoding="utf-8")
+    return int(check and stale > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""The seam between integrations and the library: shorten a call, fail open, count the savings.
+
+A framework whose messages are one of the wire formats hands them over as they are. Any other writes
+each message as one chat completions message (`rebuilt` finds it again by its position). Signed
+thinking stands beside the content as `thinking_blocks`.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from agora.compressor import Compressor
+from agora.core.compression import Compression, Reason
+from agora.core.model_names import bare_name
+from agora.core.prices import UNKNOWN, PriceSheet, sheet_for, shipped_sheets
+from agora.errors import nearest
+from agora.formats.usage import Usage, read_usage
+from agora.savings import Ledger
+from agora.session import Session
+
+T = TypeVar("T")
+Message = dict[str, Any]
+_log = logging.getLogger("agora.integrations")
+_warned: set[str] = set()
+
+
+class Shortener:
+    """Shortens the calls of one client or integration, and keeps their sums.
+
+    No error gets out of it: a call that cannot be shortened goes out as it is.
+    """
+
+    def __init__(self, compressor: Compressor | None = None) -> None:
+        # A strict compressor raises, which would end the agent's run.
+        self._compressor = replace(compressor or Compressor(), strict=False)
+        self._session = Session(self._compressor)
+        self.ledger = Ledger(shadow=self._compressor.shadow)
+        self._failed = False
+
+    def attempt(self, edit: Callable[[], T], otherwise: T) -> T:
+        """Return the result of `edit`, or `otherwise` with one warning if it raises."""
+        try:
+            return edit()
+        except Exception as error:
+            level = logging.DEBUG if self._failed else logging.WARNING
+            self._failed = True
+            _log.log(level, "messages sent unchanged: %s: %s", type(error).__name__, error)
+            return otherwise
+
+    def shorten(self, messages: Any, *, model: str | None, **options: Any) -> Compression:
+        """Return the compression of a call; `options` are those of `Compressor.compress`."""
+        if model and self._compressor.sheet is None:
+            warn_unknown(model)
+        compression = self._session.compress(messages, model=model, **options)
+        decided = compression.changed or compression.reason is Reason.SHADOW
+        level = logging.INFO if decided else logging.DEBUG
+        _log.log(level, "%s", compression.summary(), extra={"compression": compression})
+        return compression
+
+    def answered(
+        self, compression: Compression, usage: Any, model: str | None, *, answer: Any = None
+    ) -> None:
+        """Count a call that the provider answered.
+
+        Args:
+            compression: What was sent.
+            usage: The provider's usage, in any API's shape; None if it reported none.
+            model: The model it went to.
+            answer: The answer's body or messages, in the format of the call, if known.
+        """
+        counts = usage if isinstance(usage, Usage) else read_usage(usage)
+
+        def count() -> None:
+            self._session.answered(compression, answer=answer, usage=counts)
+            self.ledger.add(compression, counts, self._sheet(model))
+
+        self.attempt(count, None)
+
+    def refused(self, compression: Compression, *, about_thinking: bool) -> Compression | None:
+        """Return what to send once more after a refused call, None if there is nothing."""
+        return self._session.refused(compression, about_thinking=about_thinking)
+
+    def _sheet(self, model: str | None) -> PriceSheet:
+        return self._compressor.sheet or sheet_for(model or "")
+
+
+def warn_unknown(model: str) -> None:
+    """Warn once of a model without a price sheet, and name the nearest one."""
+    if model in _warned or sheet_for(model).name != UNKNOWN:
+        return
+    _warned.add(model)
+    _log.warning(
+        "no prices are known for the model %r%s: edits are assumed to be expensive, and no dollars"
+        " are counted; give its prices as Compressor(sheet=PriceSheet(...))",
+        model,
+        nearest(bare_name(model), shipped_sheets()),
+    )
+
+
+def rebuilt(
+    messages: Sequence[T],
+    chat: Sequence[Message],
+    compression: Compression,
+    edit: Callable[[T, Message, Message], T],
+) -> list[T]:
+    """Return a framework's messages to send.
+
+    Args:
+        messages: The framework's own messages.
+        chat: The same as chat completions messages, in which nothing is a framework's object.
+        compression: The compression of `chat`.
+        edit: Returns a copy of its first argument with the change from its second to its third.
+    """
+    pairs = zip(compression.positions, compression.messages, strict=True)
+    return [
+        messages[at] if new is chat[at] else edit(messages[at], chat[at], new) for at, new in pairs
+    ]
+
+
+def edited_text(old: Message, new: Message) -> tuple[bool, str]:
+    """Return True if a message keeps its own content, and the text that is added or put instead."""
+    before, after = old.get("content") or "", new["content"] or ""
+    if isinstance(before, str) and isinstance(after, str):
+        if before and after.startswith(before):
+            return True, after[len(before) :].removeprefix("\n\n")
+        return (True, "") if before == after else (not before, after)
+    parts = [text_part(after)] if isinstance(after, str) else list(after)
+    kept = bool(before) and parts[: len(before)] == before
+    return kept, "\n\n".join(part["text"] for part in parts[len(before) if kept else 0 :])
+
+
+def loses_thinking(old: Message, new: Message) -> bool:
+    """Return True if the thinking of a message is no longer sent."""
+    return bool(old.get("thinking_blocks")) and not new.get("thinking_blocks")
+
+
+def text_part(text: str) -> Message:
+    """Return a text as a part of a chat message."""
+    return {"type": "text", "text": text}
+
+
+def image_part() -> Message:
+    """Return an image as a part: only its presence counts."""
+    return {"type": "image_url", "image_url": {"url": "data:"}}
+
+
+def call_part(call_id: str | None, name: str, arguments: str | Mapping[str, Any]) -> Message:
+    """Return one of a chat message's tool calls."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
+
+
+def tool_part(name: str, description: str | None, parameters: object) -> Message:
+    """Return a tool of chat completions."""
+    function = {"name": name, "description": description or "", "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def thinking_part(text: str, signature: str) -> Message:
+    """Return signed thinking as a chat message's `thinking_blocks` hold it."""
+    return {"type": "thinking", "thinking": text, "signature": signature}

@@ -1,0 +1,666 @@
+"""Conversations across their calls: states stored under what they followed, as a provider's cache.
+
+    session = agora.Session()
+    compression = session.compress(messages, model="claude-opus-5")
+    answer = client.messages.create(model="claude-opus-5", messages=compression.messages)
+    session.answered(compression, answer=answer, usage=answer.usage)
+
+A state is found by the longest stored prefix of the messages at hand, compared by content. So
+conversations that begin alike share states until they differ, and one that is rewound or forked
+finds the state of that moment. A call that continues a known one reads only what is new, and
+repeats the edit in force as it was written. A lost state costs one write of the whole prompt.
+"""
+
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from agora.bound_thinking import binds, remove_until
+from agora.compressor import Compressor, Since, later_decisions, sentence
+from agora.core.calls import Billed
+from agora.core.compression import Compression, Reason, in_shadow, untouched
+from agora.core.request import Observations, Request
+from agora.core.schedule import EditsMode, State, advance, call_of
+from agora.core.settings import step_numbers
+from agora.core.trajectory import Step
+from agora.formats import broken_rules, format_named, known_format, parse
+from agora.formats.cache_ttl import asked_ttl
+from agora.formats.sdk_objects import to_dicts, with_sdk_objects
+from agora.formats.usage import Usage, read_usage
+from agora.reading import Reading, read_on, reading_of
+from agora.rewrite import Rewrite, answer_marks, beginning_of, digests_of, rewrite_of
+from agora.summaries import asks_for_summary
+
+MOST_BYTES = 64 << 20
+_CALL_BYTES = 1_000
+"""About what a stored call takes without its edit and the sizes of its steps."""
+_NEWEST = 8
+"""Among so many of the newest messages is any mark that tells the lifetime of the cache."""
+_LAST_MESSAGES = 4
+"""How many messages may hold a request for a summary: system text can follow it."""
+
+
+class SentCall(NamedTuple):
+    """How a call was sent, stored under a digest of its messages."""
+
+    messages: int
+    """How many it had."""
+    state: State | None = None
+    """The schedule's state after it."""
+    beginning: int = 0
+    """A digest of what stood before its messages."""
+    key: bytes = b""
+    """The key of the edit in force; empty if there is none."""
+    sent_key: bytes = b""
+    """The key of the edit as it was sent; empty in shadow mode."""
+    older: int = 0
+    """How many of the caller's first messages go without their thinking from here on."""
+    held: bool = False
+    """True if a provider refused an edit of this conversation: it gets no other one."""
+    note: Sequence[float] | None = None
+    """Numbers that whoever calls the session wants to find at the next call."""
+    answered: bool = False
+    """True if the provider answered with success."""
+    # What follows is not saved.
+    since: Since | None = None
+    """What it was decided by: the same messages again are sent as the same bytes."""
+    rewrite: Rewrite | None = None
+    """The edit in force as it was written, for this call."""
+    reading: Reading | None = None
+    account: Compression | None = None
+    """What was done, without the messages."""
+    answer: frozenset[bytes] = frozenset()
+    """What the answer is known by."""
+    ended: float | None = None
+    """When the answer ended, by the session's clock."""
+    usage: Billed | None = None
+    parent: bytes = b""
+    """The digest of the call that it continued."""
+    edit_digest: bytes = b""
+    """If it made the edit in force, the digest of the messages up to that edit."""
+    serial: int = 0
+    """Later calls have larger numbers."""
+
+    def row(self) -> list[Any]:
+        """Return it as JSON, without any text."""
+        state = self.state.row() if self.state else None
+        keys = [self.key.hex(), self.sent_key.hex()]
+        note = list(self.note) if self.note is not None else None
+        return [self.messages, state, self.beginning, *keys, self.older, self.held, note]
+
+    @classmethod
+    def of_row(cls, row: Sequence[Any]) -> "SentCall":
+        """Return the call of a row."""
+        messages, state, beginning, key, sent_key, older, held, note = row
+        keys = bytes.fromhex(key), bytes.fromhex(sent_key)
+        known = State.from_row(state) if state else None
+        return cls(messages, known, beginning, *keys, older, held, note, answered=True)
+
+
+class Place(NamedTuple):
+    """Where a request stands among the calls that are known."""
+
+    request: Request
+    pins: frozenset[int] = frozenset()
+    digests: Sequence[bytes] = ()
+    """A digest after each of its messages; empty if they cannot be compared."""
+    since: Since = Since()
+    last: SentCall | None = None
+    """The call that it continues."""
+    parent: bytes = b""
+    """The digest of that call."""
+    answers: int = 0
+    """How many answers of the model came since: messages of the agent in a row are one."""
+    rewound: bool = False
+    """True if it left the branch on which the edit in force was made."""
+
+    @property
+    def is_same(self) -> bool:
+        """True if these very messages were sent before."""
+        return self.last is not None and self.last.messages == len(self.digests)
+
+
+class Made(NamedTuple):
+    """What was decided on a request. It holds none of the caller's messages but by an edit."""
+
+    account: Compression
+    rewrite: Rewrite | None = None
+    reading: Reading | None = None
+    is_checked: bool = True
+    """True if the messages with this edit were held against the provider's rules."""
+
+
+class Session:
+    """Any number of conversations. Safe to use from several threads.
+
+    Args:
+        compressor: Decides and writes; one with the defaults if None.
+        clock: Returns seconds; its differences are silences.
+        most_bytes: How much memory states and edits may take. The least recently used go first.
+    """
+
+    def __init__(
+        self,
+        compressor: Compressor | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self.compressor = compressor or Compressor()
+        self._policy = lru_cache(maxsize=64)(self.compressor.policy)
+        self._clock = clock
+        self._calls = _Calls(most_bytes)
+        self._lock = threading.Lock()
+
+    def compress(
+        self,
+        messages: Any,
+        *,
+        model: str | None = None,
+        format: str | None = None,
+        system: object = None,
+        tools: object = None,
+        thinking: bool | None = None,
+        pins: Collection[int] = (),
+        observations: Observations | None = None,
+    ) -> Compression:
+        """Return the messages to send instead. The arguments are those of `Compressor.compress`.
+
+        Raises:
+            SettingError: A pin is not a valid step number.
+            UnknownFormatError: There is no format of the name given as `format`.
+            AgoraError: Any other error, only if the compressor is strict.
+        """
+        pinned = step_numbers(pins)
+        if format:
+            known_format(format)
+        request: Request | None = None
+        try:
+            request = self.compressor.request(
+                messages,
+                model=model,
+                format=format,
+                system=system,
+                tools=tools,
+                thinking=thinking,
+                observations=observations,
+            )
+            return with_sdk_objects(self._send(request, pinned), request, messages)
+        except Exception as error:
+            return self.compressor.failed(error, messages, request, format)
+
+    def answered(
+        self,
+        compression: Compression,
+        *,
+        answer: Any = None,
+        usage: Any = None,
+        note: Sequence[float] | None = None,
+    ) -> None:
+        """Note that the provider answered a call with success.
+
+        Args:
+            compression: What was sent.
+            answer: The answer: its body, its messages, or an object of the SDK. Without it silence
+                is not measured.
+            usage: Its usage, as the provider reported it or as `Usage`.
+            note: Numbers to find again in `SentCall.note` at the next call.
+        """
+        usage = usage if isinstance(usage, Usage) else read_usage(to_dicts(usage))
+        marks = answer_marks(compression.format, to_dicts(answer))
+        billed = usage and Billed(usage.uncached, usage.read, usage.written, usage.output)
+        with self._lock:
+            call = self._calls.get(compression.digest)
+            if call is not None:
+                ended = self._clock() if marks else None
+                call = call._replace(answered=True, answer=marks, ended=ended, usage=billed)
+                self._calls.put(compression.digest, call._replace(note=note))
+
+    def refused(
+        self, compression: Compression, *, about_thinking: bool = False
+    ) -> Compression | None:
+        """Return what to send once more after a provider refused a call, None if there is nothing.
+
+        A refused edit is followed by the caller's own messages, and its conversation is not edited
+        again. On a model that binds thinking all of it is taken out. If the refusal is
+        `about_thinking`, the edit itself stays.
+        """
+        request = compression.request
+        with self._lock:
+            call = self._calls.get(compression.digest)
+        if call is None or request is None or not (call.sent_key or about_thinking):
+            return None
+        older = len(request.messages) if binds(request) else 0
+        if not about_thinking:
+            state = call.state and call.state._replace(edit=None, removed=0)
+            account = _as_it_came(compression, Reason.REFUSED_BEFORE)
+            call = call._replace(
+                state=state, key=b"", sent_key=b"", rewrite=None, held=True, account=account
+            )
+        elif not older:
+            return None
+        call = call._replace(older=older)
+        with self._lock:
+            self._calls.put(compression.digest, call)
+        return self._written(request, call, compression.digest)
+
+    def rows(self, most: int = 4_096) -> list[list[Any]]:
+        """Return the newest answered calls as JSON: digests and numbers, no text."""
+        with self._lock:
+            return self._calls.rows(most)
+
+    def load(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Continue from the rows of another process; one that cannot be read is left out."""
+        with self._lock:
+            for row in rows:
+                with suppress(ValueError, TypeError):
+                    digest, *numbers = row
+                    self._calls.put(bytes.fromhex(digest), SentCall.of_row(numbers))
+
+    @property
+    def used_bytes(self) -> int:
+        """About how much memory it takes."""
+        return self._calls.bytes
+
+    # The parts of a call, for a caller that decides in another process.
+
+    def find(self, request: Request, pins: frozenset[int] = frozenset(), owner: str = "") -> Place:
+        """Return where a request stands. Owners never share a state."""
+        messages = request.messages
+        if not isinstance(messages, list) or not messages:
+            return Place(request, pins)
+        try:
+            digests = digests_of(messages, f"{owner} {request.format}")
+            since = Since(beginning=beginning_of(request))
+        except ValueError:
+            return Place(request, pins)
+        acts = format_named(request.format).is_agent
+        with self._lock:
+            parent, last, rewound = self._calls.find(
+                digests, lambda at: isinstance(messages[at], dict) and acts(messages[at])
+            )
+        if last is None:
+            return Place(request, pins, digests, since)
+        new = messages[last.messages :]
+        agent = [isinstance(message, dict) and acts(message) for message in new]
+        answers = sum(one and not before for before, one in pairwise([False, *agent]))
+        if len(digests) == last.messages and last.since is not None:
+            since = last.since
+        else:
+            idle = None
+            # Of several answers since, others were received by another process.
+            received = answers == 1 and last.answer & answer_marks(request.format, new)
+            if last.ended is not None and received:
+                idle = self._clock() - last.ended
+            older = last.older if answers <= 1 and not rewound else None
+            since = since._replace(
+                state=last.state, idle_seconds=idle, usage=last.usage, older=older, held=last.held
+            )
+        return Place(request, pins, digests, since, last, parent, answers, rewound)
+
+    def known(self, place: Place) -> Made | None:
+        """Return what is decided without parsing the conversation; None if that takes a new edit.
+
+        That is the edit in force, or none, with the new messages.
+        """
+        last = place.last
+        if place.is_same and last is not None and last.account is not None and not place.rewound:
+            return Made(last.account, last.rewrite, last.reading)
+        return self._continued(place)
+
+    def late(self, place: Place, reason: Reason, detail: str = "") -> Made:
+        """Return the edit in force, whatever is due: what goes out if there is no time to edit."""
+        made = None
+        with suppress(Exception):
+            made = self._continued(place, edits="never")
+        if made is not None:
+            return made._replace(account=replace(made.account, detail=detail))
+        account = untouched(None, reason, format=place.request.format, detail=detail)
+        last = place.last
+        if last is None or last.rewrite is None:
+            return Made(replace(account, state=last and last.state))
+        account = replace(account, state=last.state, reason=Reason.COMPRESSED)
+        return Made(account, last.rewrite.for_later(), is_checked=False)
+
+    def settle(self, place: Place, made: Made) -> Compression | None:
+        """Return what goes out for a request, and store how it is sent.
+
+        None if a provider would refuse it, and the conversation was not parsed whole: then it has
+        to be, and decided on.
+        """
+        request, digest = place.request, place.digests[-1]
+        if asks_for_summary(request.messages[-_LAST_MESSAGES:]) and self._fits(request, made):
+            # What follows the answer is a conversation of its own.
+            whole = _as_it_came(made.account, Reason.OWN_SUMMARY)
+            return self._written(request, self._call(place, Made(whole)), digest)
+        for choice in self._choices(place, made):
+            call = self._call(place, choice)
+            compression = self._written(request, call, digest)
+            if choice.is_checked or not _is_refused(request, compression, call):
+                if not (place.is_same and place.last and place.last.answered):
+                    with self._lock:
+                        self._calls.put(digest, call)
+                return compression
+        return None
+
+    def _send(self, request: Request, pins: frozenset[int]) -> Compression:
+        place = self.find(request, pins)
+        if not place.digests:
+            compression = self.compressor.compress_request(request, pins)
+            shadow = self.compressor.shadow
+            return in_shadow(compression, request.messages) if shadow else compression
+        try:
+            made = self.known(place)
+            sent = self.settle(place, made) if made is not None else None
+            if sent is not None:
+                return sent
+            compression = self.compressor.compress_request(request, pins, place.since)
+        except Exception as error:
+            sent = None
+            if place.last is not None and not self.compressor.strict:
+                sent = self.settle(place, self.late(place, Reason.FAILED, sentence(error)))
+            if sent is None:
+                raise
+            return sent
+        sent = self.settle(place, made_of(self.compressor, request, compression))
+        assert sent is not None  # noqa: S101 - the conversation was parsed whole
+        return replace(
+            sent,
+            trajectory=compression.trajectory,
+            owners=compression.owners,
+            spans=compression.spans,
+            observed=compression.observed,
+            parse=None,
+        )
+
+    def _continued(self, place: Place, edits: EditsMode | None = None) -> Made | None:
+        """Return the edit in force with what is new; None if that cannot be said, or one is due."""
+        request, last, since = place.request, place.last, place.since
+        if last is None or last.reading is None or last.state is None or last.account is None:
+            return None
+        if place.rewound or last.beginning != since.beginning or (last.key and not last.rewrite):
+            return None
+        counter, before = self.compressor.counting, last.reading.trajectory
+
+        def keeps(steps: Sequence[Step]) -> Collection[int]:
+            return self.compressor.kept(replace(before, steps=tuple(steps)), plans=False)
+
+        reading = read_on(request, last.reading, counter, keeps)
+        if reading is None:
+            return None
+        newest = replace(request, messages=request.messages[-_NEWEST:])
+        policy = self._policy(request.model, asked_ttl(newest))
+        if edits or last.held:
+            policy = replace(policy, edits=edits or "never")
+        call = call_of(reading.trajectory, policy, pinned=place.pins)
+        call = call._replace(
+            beginning=since.beginning, idle_seconds=since.idle_seconds, usage=since.usage
+        )
+        state = advance(last.state, call, policy)
+        if state.is_new:
+            return None
+        account, tokens = last.account, reading.trajectory.tokens
+        unedited = Reason.REFUSED_BEFORE if last.held else Reason.NOT_WORTH_IT_YET
+        reason = account.reason if last.rewrite else unedited
+        fresh = reading.trajectory.steps[len(account.decisions) :]
+        why = "after the edit" if last.rewrite else str(reason)
+        account = replace(
+            account,
+            reason=reason,
+            detail=account.detail if last.rewrite else "",
+            tokens_before=tokens,
+            tokens_after=tokens - account.tokens_before + account.tokens_after,
+            decisions=account.decisions + later_decisions(fresh, why),
+            state=state,
+        )
+        rewrite = last.rewrite.for_later() if last.rewrite else None
+        return Made(account, rewrite, reading, is_checked=False)
+
+    def _choices(self, place: Place, made: Made) -> Iterator[Made]:
+        """Yield what may go out, the best first: an edit in force as it was written."""
+        last, state = place.last, made.account.state
+        if last is not None and last.rewrite and last.state and last.account and state:
+            in_force = last.state.edit
+            if place.rewound or (state.edit == in_force and not state.is_new):
+                rewrite = last.rewrite.for_later()
+                saved = last.account.tokens_before - last.account.tokens_after
+                account = replace(
+                    made.account,
+                    reason=last.account.reason,
+                    detail=last.account.detail,
+                    last_edit=last.account.last_edit,
+                    thinking=last.account.thinking,
+                    tokens_after=made.account.tokens_before - saved,
+                )
+                if place.rewound:
+                    account = replace(account, state=_rewound(last.state, state))
+                yield made._replace(account=account, rewrite=rewrite, is_checked=False)
+        yield made
+
+    def _call(self, place: Place, made: Made) -> SentCall:
+        """Return how a call is sent."""
+        account, rewrite, state = made.account, made.rewrite, made.account.state
+        key = rewrite.key if rewrite is not None else b""
+        sent_key = b"" if self.compressor.shadow else key
+        makes_edit = rewrite is not None and state is not None and state.is_new
+        return SentCall(
+            messages=len(place.digests),
+            state=state,
+            beginning=place.since.beginning,
+            key=key,
+            sent_key=sent_key,
+            older=self._older(place, account, sent_key),
+            held=place.since.held,
+            since=place.since,
+            rewrite=rewrite,
+            reading=made.reading,
+            account=_without_messages(account),
+            parent=place.parent,
+            edit_digest=place.digests[rewrite.until - 1] if makes_edit and rewrite else b"",
+        )
+
+    def _older(self, place: Place, account: Compression, sent_key: bytes) -> int:
+        """Return how many of the caller's first messages go without their thinking.
+
+        A model that binds thinking takes a block only behind the prompt that it was made behind.
+        """
+        if not binds(place.request):
+            return 0
+        everything, last = len(place.digests), place.last
+        if last is None:
+            # Somebody else may have edited what is large enough, and thought behind that.
+            tokens, least = account.tokens_before, self.compressor.min_tokens
+            return everything if sent_key or not tokens or tokens >= least else 0
+        # Of two answers since, one was made behind what another process sent.
+        same = sent_key == last.sent_key and not place.rewound and place.answers <= 1
+        return last.older if same else everything
+
+    def _written(self, request: Request, call: SentCall, digest: bytes) -> Compression:
+        """Return the messages of a call as they go out, with the account of them."""
+        account = call.account
+        assert account is not None  # noqa: S101 - a call that is made here has one
+        messages = request.messages
+        places: tuple[int, ...] = ()
+        if call.rewrite is not None and call.sent_key:
+            messages, places = call.rewrite.of(request.messages)
+        compression = replace(
+            account,
+            messages=messages,
+            positions=places,
+            state=call.state,
+            digest=digest,
+            request=request,
+            parse=lambda: parse(request, self.compressor.counting).trajectory,
+        )
+        if self.compressor.shadow:
+            compression = in_shadow(compression, request.messages)
+        return remove_until(compression, call.older) if call.older else compression
+
+    def _fits(self, request: Request, made: Made) -> bool:
+        window = self._policy(request.model, None).sheet.window
+        return window is None or made.account.tokens_before <= window
+
+
+def made_of(compressor: Compressor, request: Request, compression: Compression) -> Made:
+    """Return what a compressor decided, with all that the next call needs to know."""
+    rewrite = reading = None
+    if compression.changed:
+        rewrite = rewrite_of(request.messages, compression.messages, compression.positions)
+    trajectory = compression.trajectory
+    if trajectory is not None:
+        reading = reading_of(
+            request,
+            trajectory,
+            compression.owners,
+            compressor.counting,
+            lambda steps: compressor.kept(replace(trajectory, steps=tuple(steps)), plans=False),
+            late_steps=max(2, compressor.k_recent) + 1,
+        )
+    return Made(_without_messages(compression), rewrite, reading)
+
+
+class _Calls:
+    """Calls by the digest of their messages, up to a number of bytes. Not safe for threads."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._calls: OrderedDict[bytes, SentCall] = OrderedDict()
+        self._edits: dict[bytes, bytes] = {}
+        """The digest of the messages up to an edit -> the call that made it."""
+        self._users: Counter[bytes] = Counter()
+        """How many calls share a written edit, by its key."""
+        self._serial = 0
+        self.bytes = 0
+
+    def get(self, digest: bytes) -> SentCall | None:
+        """Return a call."""
+        return self._calls.get(digest)
+
+    def put(self, digest: bytes, call: SentCall) -> None:
+        """Store a call. The least recently used are forgotten."""
+        self._forget(digest)
+        self._serial += 1
+        self._calls[digest] = call = call._replace(serial=self._serial)
+        self.bytes += _weight(call)
+        if call.rewrite is not None:
+            self._users[call.rewrite.key] += 1
+            if self._users[call.rewrite.key] == 1:
+                self.bytes += call.rewrite.size
+        if call.edit_digest and call.answered:
+            self._edits[call.edit_digest] = digest
+        while self.bytes > self._most and len(self._calls) > 1:
+            self._forget(next(iter(self._calls)))
+
+    def find(
+        self, digests: Sequence[bytes], acts: Callable[[int], bool]
+    ) -> tuple[bytes, SentCall | None, bool]:
+        """Return the digest of the call that a prompt continues, the call, and if it left a branch.
+
+        `acts` says whether a message is the agent's. That one follows shows that the call before it
+        was answered.
+        """
+        newest = len(digests) - 1
+        name, call = b"", None
+        for at in range(newest, -1, -1):
+            stored = self._calls.get(digests[at])
+            if stored is not None and (stored.answered or at == newest or acts(at + 1)):
+                name, call = digests[at], stored
+                self._calls.move_to_end(name)
+                break
+        for at in range(newest, -1, -1):
+            branch = self._calls.get(self._edits.get(digests[at], b""))
+            if branch is not None and self._left(branch, name, call):
+                known = call.messages if call is not None else at + 1
+                return name, branch._replace(messages=known, since=None), True
+        return name, call, False
+
+    def rows(self, most: int) -> list[list[Any]]:
+        """Return the newest answered calls as rows, the oldest of them first."""
+        rows: list[list[Any]] = []
+        for digest, call in reversed(self._calls.items()):
+            if call.answered and len(rows) < most:
+                rows.append([digest.hex(), *call.row()])
+        return rows[::-1]
+
+    def _left(self, branch: SentCall, name: bytes, call: SentCall | None) -> bool:
+        """Return True if a prompt that continues `call` left the branch on which an edit was made.
+
+        Then that edit is newer than the call, and was made by one that continues the call too.
+        """
+        if call is None:
+            return True
+        if branch.serial <= call.serial or branch.key == call.key or call.held:
+            return False
+        parent: SentCall | None = branch
+        while parent is not None and parent.parent and parent.parent != name:
+            parent = self._calls.get(parent.parent)
+            if parent is not None and parent.messages < call.messages:
+                return False
+        return parent is not None and parent.parent == name
+
+    def _forget(self, digest: bytes) -> None:
+        call = self._calls.pop(digest, None)
+        if call is None:
+            return
+        self.bytes -= _weight(call)
+        if self._edits.get(call.edit_digest) == digest:
+            del self._edits[call.edit_digest]
+        if call.rewrite is not None:
+            key = call.rewrite.key
+            self._users[key] -= 1
+            if not self._users[key]:
+                del self._users[key]
+                self.bytes -= call.rewrite.size
+
+
+def _weight(call: SentCall) -> int:
+    sizes = call.reading.trajectory if call.reading else None
+    return _CALL_BYTES + (16 * len(sizes.steps) + 8 * len(sizes.utterances) if sizes else 0)
+
+
+def _rewound(state: State, here: State) -> State:
+    """Return the state of an edit for a conversation that was rewound to a smaller size."""
+    edit = state.edit and state.edit._replace(steps=min(state.edit.steps, here.steps))
+    return state._replace(
+        edit=edit,
+        is_new=False,
+        steps=here.steps,
+        prompt=here.prompt,
+        beginning=here.beginning,
+        last_paid=here.last_paid,
+        last_whole=here.last_whole,
+        cached=0,
+    )
+
+
+def _is_refused(request: Request, compression: Compression, call: SentCall) -> bool:
+    """Return True if a provider would refuse what goes out."""
+    sent = replace(request, messages=compression.messages, edited_at=call.older)
+    before = request.messages if compression.changed else None
+    return bool(broken_rules(sent, before=before))
+
+
+def _as_it_came(account: Compression, reason: Reason) -> Compression:
+    tokens = account.tokens_before
+    whole = untouched(None, reason, format=account.format)
+    return replace(whole, tokens_before=tokens, tokens_after=tokens)
+
+
+def _without_messages(compression: Compression) -> Compression:
+    return replace(
+        compression,
+        messages=None,
+        positions=(),
+        trajectory=None,
+        owners=(),
+        spans=(),
+        observed=(),
+        request=None,
+        parse=None,
+    )
