@@ -1,4 +1,4 @@
-"""AGORA, through its public names: the default, free edits, the preset, an edit at every call."""
+"""AGORA, through its public names: the default, free edits only, and the preset."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
     'edits="free"': {"edits": "free"},
     "for_databases()": {"budget": Budget(keep_ratio=0.4)},
-    'edits="every_call" (the paper\'s schedule)': {"edits": "every_call"},
 }
 _FILLER = "The system text and the tools, which logs do not show. "
 _FILLER_TOKENS = EstimatedTokens().count(_FILLER * 100) / 100
