@@ -152,60 +152,98 @@ def experiment_errors() -> str:
 
 WAYS = {
     "default": "**AGORA**",
-    "free only": "AGORA, only edits that cost nothing",
-    "the provider's own clearing": "Anthropic's context editing, documented defaults",
+    "free only": 'AGORA, `edits="free"`',
+    "the provider's own clearing": "Anthropic's context editing",
 }
+GROUPS = {
+    "all": "all",
+    "60 calls or more": "60 calls or more",
+    "5 minutes": "cache of 5 minutes",
+    "1 hour": "cache of 1 hour",
+}
+SMALLEST_GROUP = 5
+"""Groups with fewer sessions are not shown."""
 
 
-def bill_table(path: str, groups: Sequence[str]) -> str:
+def break_even(row: dict[str, Any]) -> float:
+    """Return the share of extra calls, each as dear as the mean one, that uses the saving up."""
+    return float((row["everything"] - row["dollars"]) / (row["dollars"] + row["output"]))
+
+
+def bill_rows(path: str, title: str = "") -> list[list[str]]:
     """Return the bill of recorded sessions by group and way, from `python -m benchmarks.bill`."""
-    body = []
-    for group in groups:
-        ways = results(path)["groups"].get(group, {})
-        for way, title in WAYS.items():
-            if way not in ways:
+    rows = []
+    for group, ways in results(f"benchmarks/results/{path}")["groups"].items():
+        if ways["default"]["sessions"] < SMALLEST_GROUP or (title and group != "all"):
+            continue
+        for way, words in WAYS.items():
+            row = ways.get(way)
+            if row is None or (way == "free only" and group != "all"):
                 continue
-            row = ways[way]
-            left = row["everything"] - row["dollars"]
-            extra = left / (row["dollars"] + row["output"])
-            body.append(
+            name = title or GROUPS.get(group, group)
+            after = row["names_after_an_edit"]
+            rows.append(
                 [
-                    f"{group} ({row['sessions']} sessions, ${row['everything']:,.0f})",
-                    title,
+                    f"{name} ({row['sessions']})" if way == "default" else "",
+                    words,
+                    f"${row['dollars']:,.0f} of ${row['everything']:,.0f}",
                     percent(-row["saved"], 1),
-                    percent(-row["saved_with_output"], 1),
-                    f"+{percent(extra)}",
+                    f"+{percent(break_even(row))}" if row["saved"] > 0 else "–",
                     percent(row["names"], 1),
-                    percent(row["names_after_an_edit"], 1) if row["names_after_an_edit"] else "–",
-                    percent(row["nothing_saved"]),
+                    percent(after, 1) if after else "–",
                     f"{row['worst_moment']:.3f}",
                 ]
             )
-    head = [
-        *("", "", "input bill", "whole bill", "break-even, calls", "names found"),
-        *("after an edit", "sessions that gain nothing", "worst moment"),
-    ]
-    return table(head, body)
+    return rows
+
+
+BILL_HEAD = ["sessions", "", "input bill", "change", "break-even", "names", "after edit", "worst"]
 
 
 def bill_claude_code() -> str:
     """Return the bill of the Claude Code sessions: all, by lifetime of the cache, by model."""
-    path = "benchmarks/results/bill-claude-code.json"
-    return bill_table(path, list(results(path)["groups"]))
+    return table(BILL_HEAD, bill_rows("bill-claude-code.json"))
 
 
 def bill_gemini() -> str:
     """Return the bill of the 500 coding runs, at the prices they were billed at and at others."""
-    files = sorted((ROOT / "benchmarks/results").glob("bill-gemini*.json"))
-    tables = []
-    for path in files:
+    rows = []
+    for path in sorted((ROOT / "benchmarks/results").glob("bill-gemini*.json")):
         model = path.stem.removeprefix("bill-gemini").removeprefix("-") or "gemini-3-pro"
-        tables.append(
-            bill_table(f"benchmarks/results/{path.name}", ["all"]).replace(
-                "| all (", f"| {model} ("
-            )
-        )
-    return tables[0] + "".join("".join(one.splitlines(keepends=True)[3:]) for one in tables[1:])
+        rows += bill_rows(path.name, model)
+    return table(BILL_HEAD, rows)
+
+
+def bill_check() -> str:
+    """Return how far the simulation of sending everything is from the provider's bill."""
+    made = results("benchmarks/results/bill-claude-code.json")
+    error = made["simulated"] / made["billed"] - 1
+    return (
+        f"{made['recordings']} Claude Code recordings with {made['calls']:,} calls: "
+        f"${made['simulated']:,.0f} simulated, ${made['billed']:,.0f} billed ({100 * error:+.1f}%)"
+    )
+
+
+def of_all(field: str) -> Callable[[], str]:
+    """Return a function that gives one figure of AGORA on all Claude Code sessions."""
+
+    def figure() -> str:
+        ways = results("benchmarks/results/bill-claude-code.json")["groups"]["all"]
+        row, clearing = ways["default"], ways["the provider's own clearing"]
+        figures = {
+            "sessions": f"{row['sessions']}",
+            "saved": percent(row["saved"], 1),
+            "names": percent(row["names"], 1),
+            "break-even": f"+{percent(break_even(row))}",
+            "worst": f"{row['worst_moment']:.3f}",
+            "nothing": percent(row["nothing_saved"]),
+            "clearing": percent(clearing["saved"], 1),
+            "clearing-names": percent(clearing["names"], 1),
+            "clearing-worst": f"{clearing['worst_moment']:.2f}",
+        }
+        return figures[field]
+
+    return figure
 
 
 def settings() -> str:
@@ -217,6 +255,14 @@ def settings() -> str:
 
 FIGURES: dict[str, Callable[[], str]] = {
     "settings": settings,
+    **{
+        f"all-{field}": of_all(field)
+        for field in (
+            *("sessions", "saved", "names", "break-even", "worst", "nothing"),
+            *("clearing", "clearing-names", "clearing-worst"),
+        )
+    },
+    "bill-check": bill_check,
     "bill-claude-code": bill_claude_code,
     "bill-gemini": bill_gemini,
     "bound-saving": bound_saving,
@@ -374,45 +420,23 @@ def _largest(removed: Sequence[Block], colors: Colors, y: float) -> Iterator[str
         yield text(414, y + 66 + 44 * n, f"-> {cut(facts, 58)}", 11, "mono quiet")
 
 
-@dataclass(frozen=True, slots=True)
-class Bill:
-    """A group of recorded sessions: dollars of everything, of AGORA and of the answers."""
-
-    model: str
-    sessions: int
-    everything: float
-    agora: float
-    output: float
-
-    @property
-    def saved(self) -> float:
-        """The share of the input bill that is saved."""
-        return 1 - self.agora / self.everything
-
-    @property
-    def break_even(self) -> float:
-        """The share of extra calls, each as dear as the mean one, that uses the saving up."""
-        return (self.everything - self.agora) / (self.agora + self.output)
-
-
-def bills() -> list[Bill]:
+def bills() -> list[tuple[str, dict[str, Any]]]:
     """Return the recorded sessions by model, from the files of `python -m benchmarks.bill`."""
-    groups = []
-    for path, kind, title in (
-        ("bill-claude-code.json", "", ""),
-        ("bill-gemini.json", "all", "gemini-3-pro"),
-        ("bill-gemini-gpt-5.json", "all", "the same at gpt-5's prices"),
-        ("bill-gemini-claude-opus-5-5.json", "all", "the same at claude-opus-5-5's"),
+    rows = []
+    for path, title in (
+        ("bill-claude-code.json", ""),
+        ("bill-gemini.json", "gemini-3-pro"),
+        ("bill-gemini-gpt-5.json", "the same at gpt-5's prices"),
+        ("bill-gemini-claude-opus-5-5.json", "the same at claude-opus-5-5's"),
     ):
         if not (ROOT / "benchmarks/results" / path).exists():
             continue
         for group, ways in results(f"benchmarks/results/{path}")["groups"].items():
             row = ways["default"]
-            is_model = group.startswith(("claude", "gpt", "gemini"))
-            if (group == kind if kind else is_model) and row["sessions"] >= 5:
-                values = (row[name] for name in ("sessions", "everything", "dollars", "output"))
-                groups.append(Bill(title or group, *values))
-    return groups
+            is_shown = group == "all" if title else group.startswith("claude")
+            if is_shown and row["sessions"] >= SMALLEST_GROUP:
+                rows.append((title or group, row))
+    return rows
 
 
 def bill_picture(colors: Colors) -> str:
@@ -425,16 +449,16 @@ def bill_picture(colors: Colors) -> str:
         text(left + wide + 130, 30, "Limit", 18, bold=True),
         text(left + wide + 130, 52, "used up by extra calls", 13, "quiet"),
     ]
-    for n, row in enumerate(rows):
+    for n, (title, row) in enumerate(rows):
         y = 72 + step * n
-        unit = "session" if row.sessions == 1 else "sessions"
-        body.append(text(20, y + 15, row.model, 14))
-        body.append(text(20, y + 31, f"{row.sessions} {unit}, ${row.everything:,.0f}", 11, "quiet"))
+        size = f"{row['sessions']} sessions, ${row['everything']:,.0f}"
+        body.append(text(20, y + 15, title, 14))
+        body.append(text(20, y + 31, size, 11, "quiet"))
         body.append(bar(left, y + 4, wide, 24, colors.kept))
-        body.append(bar(left, y + 4, wide * row.agora / row.everything, 24, colors.protected))
-        body.append(text(left + 8, y + 21, f"${row.agora:,.0f}", 12, "on"))
-        body.append(text(left + wide + 30, y + 21, percent(row.saved, 1), 15, bold=True))
-        body.append(text(left + wide + 130, y + 21, f"+{percent(row.break_even)} calls", 14))
+        body.append(bar(left, y + 4, wide * (1 - row["saved"]), 24, colors.protected))
+        body.append(text(left + 8, y + 21, f"${row['dollars']:,.0f}", 12, "on"))
+        body.append(text(left + wide + 30, y + 21, percent(row["saved"], 1), 15, bold=True))
+        body.append(text(left + wide + 130, y + 21, f"+{percent(break_even(row))} calls", 14))
     return svg(72 + step * len(rows) + 14, "Input bill with AGORA by model", body, colors)
 
 
