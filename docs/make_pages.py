@@ -173,8 +173,10 @@ def break_even(row: dict[str, Any]) -> float:
 def bill_rows(path: str, title: str = "") -> list[list[str]]:
     """Return the bill of recorded sessions by group and way, from `python -m benchmarks.bill`."""
     rows = []
-    for group, ways in results(f"benchmarks/results/{path}")["groups"].items():
-        if ways["default"]["sessions"] < SMALLEST_GROUP or (title and group != "all"):
+    groups = results(f"benchmarks/results/{path}")["groups"]
+    for group in [*GROUPS, *sorted(groups.keys() - GROUPS.keys())]:
+        ways = groups.get(group, {})
+        if not ways or ways["default"]["sessions"] < SMALLEST_GROUP or (title and group != "all"):
             continue
         for way, words in WAYS.items():
             row = ways.get(way)
@@ -431,8 +433,9 @@ def bills() -> list[tuple[str, dict[str, Any]]]:
     ):
         if not (ROOT / "benchmarks/results" / path).exists():
             continue
-        for group, ways in results(f"benchmarks/results/{path}")["groups"].items():
-            row = ways["default"]
+        groups = results(f"benchmarks/results/{path}")["groups"]
+        for group in sorted(groups):
+            row = groups[group]["default"]
             is_shown = group == "all" if title else group.startswith("claude")
             if is_shown and row["sessions"] >= SMALLEST_GROUP:
                 rows.append((title or group, row))
