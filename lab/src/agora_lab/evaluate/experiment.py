@@ -165,6 +165,8 @@ class Run:
                 the run. On a cluster its file must be on a disk that all nodes share.
         """
         if not self._episodes and not self._compare:
+            # Other settings than the run's are refused in any case.
+            RunWriter(self.folder, self.settings).close()
             return
         purse = Purse(max_dollars, self.folder / "purse.sqlite") if max_dollars else None
         # Agents behind an endpoint mostly wait.
