@@ -11,6 +11,7 @@ two SVG files, for light and for dark pages. Install lines name a checkout until
 
 import ast
 import json
+import random
 import re
 import sys
 import tomllib
@@ -107,37 +108,60 @@ def bound_agents() -> str:
     return table(head, rows)
 
 
+def judge_rows(name: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """Return, by method and task, what a method and the floor lose against sending everything.
+
+    In nats of the recorded action, at a quarter of the unprotected tokens.
+    """
+    lines = (ROOT / "lab/results/judge" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = {
+        (row["anchor"], row["method"]): row for row in map(json.loads, lines) if at_quarter(row)
+    }
+    losses: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for (anchor, method), row in rows.items():
+        whole, floor = rows[anchor, "everything"], rows.get((anchor, "floor"))
+        if floor is not None and method not in {"everything", "floor"}:
+            loss = row["action"] - whole["action"], floor["action"] - whole["action"]
+            losses.setdefault(method, {}).setdefault(row["task"], []).append(loss)
+    return losses
+
+
+def at_quarter(row: dict[str, Any]) -> bool:
+    """Return True for rows at the share of the table, and for the two bounds."""
+    return row["keep"] in {None, 0.25} and row["half"] == "test"
+
+
+def avoided(losses: dict[str, list[tuple[float, float]]]) -> dict[str, float]:
+    """Return the share of the floor's loss that a method avoids, with a 95% interval by task."""
+    tasks = [tuple(map(sum, zip(*pairs, strict=True))) for pairs in losses.values()]
+    chance = random.Random(0)
+
+    def figure(sample: Sequence[tuple[float, ...]]) -> float:
+        return 1 - sum(loss for loss, _ in sample) / sum(floor for _, floor in sample)
+
+    samples = sorted(figure(chance.choices(tasks, k=len(tasks))) for _ in range(4_000))
+    return {"value": figure(tasks), "low": samples[100], "high": samples[-101]}
+
+
+JUDGED = ("airline and retail", "InterCode", "coding")
+
+
 def judge() -> str:
-    """Return the evaluation model's figures, from `agora lab fidelity report`."""
-    columns = []
-    for run, group in (
-        ("judge-tools-test", "kind:tools"),
-        ("judge-shells", "kind:shell"),
-        ("judge-coding-test", "kind:coding"),
-    ):
-        rows = results(f"lab/results/{run}/fidelity.json")["shares"]
-        columns.append(
-            {
-                row["method"]: row
-                for row in rows
-                if (row["group"], row["target"], row["keep"]) == (group, "action", 0.25)
-            }
-        )
+    """Return the evaluation model's figures, from the runs of `agora lab fidelity run`."""
+    runs = [judge_rows(name) for name in ("tools", "shells", "coding")]
+    ours = "agora" if all("agora" in run for run in runs) else "agora 0.3"
     methods = {
         "newest": "sliding window",
         "commands_first": "recent commands first",
-        "forms_now": "**AGORA**, as of version 0.3",
-        "oracle": "best of all at each prompt, in hindsight",
+        ours: "**AGORA**" if ours == "agora" else "**AGORA**, version 0.3's choice",
     }
-    prompts = [str(column["newest"]["anchors"]) for column in columns]
+    prompts = [sum(map(len, run["newest"].values())) for run in runs]
     head = [
         "",
-        f"airline and retail ({prompts[0]} prompts)",
-        f"InterCode ({prompts[1]})",
-        f"coding ({prompts[2]})",
+        *(f"{title} ({count} prompts)" for title, count in zip(JUDGED, prompts, strict=True)),
     ]
     body = [
-        [title, *(share(column[name]["share"]) if name in column else "–" for column in columns)]
+        [title, *(share(avoided(run[name])) if name in run else "–" for run in runs)]
         for name, title in methods.items()
     ]
     return table(head, body)
@@ -524,7 +548,10 @@ def filled(page: str) -> str:
 def _fill(fragment: re.Match[str]) -> str:
     # The table of tested releases is written by its own suite.
     figure = FIGURES.get(fragment[2])
-    return fragment[1] + (figure() if figure else fragment[3]) + fragment[4]
+    try:
+        return fragment[1] + (figure() if figure else fragment[3]) + fragment[4]
+    except FileNotFoundError:
+        return fragment[0]
 
 
 def made() -> Iterator[tuple[Path, str]]:
