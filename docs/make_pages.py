@@ -210,9 +210,10 @@ def bill_rows(path: str, title: str = "") -> list[list[str]]:
             after = row["names_after_an_edit"]
             rows.append(
                 [
-                    f"{name} ({row['sessions']})" if way == "default" else "",
+                    f"{name}: {row['sessions']}, ${row['everything']:,.0f}"
+                    if way == "default"
+                    else "",
                     words,
-                    f"${row['dollars']:,.0f} of ${row['everything']:,.0f}",
                     percent(-row["saved"], 1),
                     f"+{percent(break_even(row))}" if row["saved"] > 0 else "–",
                     percent(row["names"], 1),
@@ -223,7 +224,7 @@ def bill_rows(path: str, title: str = "") -> list[list[str]]:
     return rows
 
 
-BILL_HEAD = ["sessions", "", "input bill", "change", "break-even", "names", "after edit", "worst"]
+BILL_HEAD = ["sessions", "", "input bill", "break-even", "names", "after edit", "worst"]
 
 
 def bill_claude_code() -> str:
