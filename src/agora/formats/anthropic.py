@@ -367,7 +367,7 @@ def is_thinking(block: object) -> bool:
 
 
 def signatures_of(blocks: object) -> list[str]:
-    """Return what identifies each thinking block among others."""
+    """Return an identity for each thinking block."""
     thinking = (block for block in as_list(blocks) if is_thinking(block))
     return [str(block.get("signature") or block.get("data") or "") for block in thinking]
 

@@ -49,7 +49,7 @@ def read_reasoning(message: Message, counter: TokenCounter) -> tuple[str, int]:
 
 
 def signatures(message: Message) -> list[str]:
-    """Return what identifies each of Claude's signed thinking blocks."""
+    """Return an identity for each of Claude's signed thinking blocks."""
     return [*signatures_of(message.get("content")), *signatures_of(message.get(_SIGNED))]
 
 
@@ -83,7 +83,7 @@ def check_reasoning(messages: list[Any], before: list[Any]) -> Iterator[RuleViol
 
 
 def _identity(message: Message) -> Key:
-    """Return what tells an assistant message from others: its calls, or else its text."""
+    """Return the identity of an assistant message: its calls, or else its text."""
     ids = [_text(as_object(call).get("id")) for call in as_list(message.get("tool_calls"))]
     if ids:
         return tuple(ids)
@@ -95,7 +95,7 @@ def _identity(message: Message) -> Key:
 
 
 def _reasoning(message: Message) -> Key:
-    """Return what may not change: the reasoning, its sealed parts, and signatures of calls."""
+    """Return the parts that must not change: reasoning, sealed parts, signatures of calls."""
     fields: list[object] = [_text(message.get(name)) for name in _REASONING]
     for detail in as_list(message.get("reasoning_details")):
         fields += [_text(as_object(detail).get(name)) for name in _DETAIL_FIELDS]
