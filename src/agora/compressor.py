@@ -243,7 +243,7 @@ class Compressor:
         return with_sdk_objects(fail_open(request, unchanged), request, messages)
 
     def policy(self, model: str | None = None, ttl: str | None = None) -> Policy:
-        """Return what the schedule decides by, for a model.
+        """Return the settings and prices of the schedule for a model.
 
         `ttl` is the time to live that the request asks of the cache, as it spells it.
         """
@@ -268,7 +268,7 @@ class Compressor:
     def decide(
         self, trajectory: Trajectory, edit: Edit, *, pins: Collection[int] = ()
     ) -> tuple[Decision, ...]:
-        """Return what an edit does with each step, without writing messages.
+        """Return the decision of an edit on each step, without writing messages.
 
         For looking at many edits of one trajectory: it is parsed once.
         """
@@ -524,5 +524,5 @@ def _unchanged(request: Request, parsed: Parsed, reason: Reason, detail: str = "
 
 
 def sentence(error: Exception) -> str:
-    """Return what went wrong in a sentence."""
+    """Return an error as a sentence."""
     return str(error) if isinstance(error, AgoraError) else f"{type(error).__name__}: {error}"

@@ -171,7 +171,7 @@ class Session:
     def refused(
         self, compression: Compression, *, about_thinking: bool = False
     ) -> Compression | None:
-        """Return what to send once more after a provider refused a call, None if there is nothing.
+        """Return the messages for the single retry after a refusal, or None.
 
         A refused edit is followed by the caller's own messages, and its conversation is not edited
         again. On a model that binds thinking all of it is taken out. If the refusal is
@@ -251,9 +251,9 @@ class Session:
         return Place(request, pins, digests, since, last, parent, answers, rewound)
 
     def known(self, place: Place) -> Made | None:
-        """Return what is decided without parsing the conversation; None if that takes a new edit.
+        """Return the edit in force with the new messages, without parsing the conversation.
 
-        That is the edit in force, or none, with the new messages.
+        None if a new edit may be due.
         """
         last = place.last
         if place.is_same and last is not None and last.account is not None and not place.rewound:
@@ -281,7 +281,7 @@ class Session:
         return Made(account, last.rewrite.for_later(), is_checked=False)
 
     def settle(self, place: Place, made: Made, *, whole: bool = False) -> Compression | None:
-        """Return what goes out for a request, and store how it is sent.
+        """Return the compression to send for a request, and store it.
 
         None if a provider would refuse it, and the conversation was not parsed whole: then it has
         to be, and decided on. With `whole` the caller's own messages go out this once.
@@ -462,7 +462,7 @@ class Session:
 
 
 def made_of(compressor: Compressor, request: Request, compression: Compression) -> Made:
-    """Return what a compressor decided, with all that the next call needs to know."""
+    """Return a compressor's decision with everything that the next call needs."""
     rewrite = reading = None
     if compression.changed:
         rewrite = rewrite_of(request.messages, compression.messages, compression.positions)

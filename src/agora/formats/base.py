@@ -243,7 +243,7 @@ class Format:
         raise NotImplementedError
 
     def text_of(self, message: Message) -> str:
-        """Return what a message says, for people: reasoning, text, results, calls."""
+        """Return a message as text for people: reasoning, text, results, calls."""
         return ""
 
     def mark_for_cache(self, message: Message) -> Message:
@@ -296,7 +296,7 @@ class Format:
 
 
 def kind_of(value: object) -> str:
-    """Return what a reader of JSON calls `value`, with its article.
+    """Return the JSON type of `value`, with its article.
 
     >>> [kind_of(value) for value in (None, True, "", {}, [], 1, 0.5, ())]
     ['null', 'a boolean', 'a string', 'an object', 'an array', 'an integer', 'a number', 'a tuple']

@@ -84,7 +84,7 @@ def check_reasoning(messages: list[Any], before: list[Any]) -> Iterator[RuleViol
 
 
 def _identity(message: Message) -> Key:
-    """Return what tells an assistant message from others: its calls, or else its text."""
+    """Return the identity of an assistant message: its calls, or else its text."""
     ids = [_text(as_object(call).get("id")) for call in as_list(message.get("tool_calls"))]
     if ids:
         return tuple(ids)
@@ -96,7 +96,7 @@ def _identity(message: Message) -> Key:
 
 
 def _reasoning(message: Message) -> Key:
-    """Return what may not change: the reasoning, its sealed parts, and signatures of calls."""
+    """Return the parts that must not change: reasoning, sealed parts, signatures of calls."""
     fields: list[object] = [_text(message.get(name)) for name in _REASONING]
     for detail in as_list(message.get("reasoning_details")):
         fields += [_text(as_object(detail).get(name)) for name in _DETAIL_FIELDS]

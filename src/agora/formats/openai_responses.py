@@ -385,7 +385,7 @@ def _check_sealed(
 
 
 def _sealed(item: Message) -> tuple[object, ...] | None:
-    """Return what may not change of an item with encrypted content; None if it has none."""
+    """Return the fields of an item with encrypted content that must not change, or None."""
     content = _text(item, "encrypted_content")
     if content is None:
         return None

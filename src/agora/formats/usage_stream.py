@@ -103,7 +103,7 @@ class UsageStream:
         return read_usage(fields) if fields else None
 
     def words(self) -> list[str]:
-        """Return what the answer is known by when it comes back: ids, and what may be its text."""
+        """Return words by which the answer is recognised in a later request: ids and texts."""
         texts = [b"".join(parts) for parts in self._texts.values()]
         texts += [max(parts, key=len) for parts in self._texts.values()]
         words = []

@@ -189,7 +189,7 @@ def held_prefix(segments: Sequence[Segment], tokens: int) -> list[Segment]:
 
 
 def _preamble(trajectory: Trajectory, held: Iterable[int]) -> list[Segment]:
-    """Return what stands before the first step, cut where a cache held only a part of it.
+    """Return the segments before the first step, cut where a cache held only a part.
 
     As clients do, at most three places are marked, the end of the system text being the last of
     them: the newest message takes the fourth. The task is marked only while it is the newest.

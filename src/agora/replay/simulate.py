@@ -376,7 +376,7 @@ class Agora:
         return calls
 
     def _usage(self, bill: Bill | None) -> Billed | None:
-        """Return what the provider would have said of the last call."""
+        """Return the usage that the provider would have reported for the last call."""
         if bill is None:
             return None
         scale, place = self.measured.unseen.scale, len(self.shares) - 1
@@ -424,7 +424,7 @@ def _elided(decisions: Sequence[Decision]) -> tuple[Form, ...]:
 
 
 def _elided_by_the_end(agora: Agora) -> tuple[ElidedStep, ...]:
-    """Return what the last call's prompt would have left out."""
+    """Return the steps that the last call's prompt would have left out."""
     trajectory, shown = agora.trajectory, agora.measured.shown.steps
     return tuple(
         ElidedStep(

@@ -232,7 +232,7 @@ def settings_from(tables: Mapping[str, Any], source: str = "settings") -> Settin
 
 
 def _unknown(tables: Mapping[str, Any], kind: type[msgspec.Struct], path: str = "") -> str:
-    """Return what is wrong with the first name that is no setting, or an empty text."""
+    """Return a message about the first unknown setting, or an empty text."""
     fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
     for name, value in tables.items():
         if name not in fields:
