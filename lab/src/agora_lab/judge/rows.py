@@ -115,6 +115,6 @@ def made(
     room = (row.keep or 0.0) if share is None else share
     options: dict[str, Any] = {"share": room, "counter": counter}
     if row.method == "forms_now":
-        options["schedule"] = "every_call"
+        options["edits"] = "every_call"
     settings = MethodSettings(observations=observations, options=options)
     return method(LAB_METHODS[row.method], settings)
