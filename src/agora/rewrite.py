@@ -110,7 +110,7 @@ def beginning_of(request: Request) -> int:
 def answer_marks(format: str, messages: Any) -> frozenset[bytes]:
     """Return what the first answer among messages is known by: its calls, or else its text.
 
-    `messages` may also be the body of a provider's answer.
+    `messages` may also be the body of a provider's answer, or a list of its words.
     """
     found = find_format(format)
     if found is None:
@@ -120,11 +120,15 @@ def answer_marks(format: str, messages: Any) -> frozenset[bytes]:
     ids: set[str] = set()
     texts: list[str] = []
     for message in messages if isinstance(messages, list | tuple) else ():
+        if isinstance(message, str):
+            ids.add(message)
+            continue
         if not isinstance(message, dict) or not found.is_agent(message):
             break
         ids.update(found.call_ids(message))
         texts += texts_in(message)
-    words = ids or {"".join(texts).strip()[:_TEXT_CHARACTERS]} - {""}
+    words = ids or {"".join(texts)}
+    words = {word.strip()[:_TEXT_CHARACTERS] for word in words} - {""}
     return frozenset(sha256(word.encode("utf-8", "surrogatepass")).digest()[:8] for word in words)
 
 

@@ -42,6 +42,8 @@ _CALL_BYTES = 1_000
 """About what a stored call takes without its edit and the sizes of its steps."""
 _NEWEST = 8
 """Among so many of the newest messages is any mark that tells the lifetime of the cache."""
+_MOST_SCALE = 5
+"""How far a provider's count of a prompt may be from ours."""
 _LAST_MESSAGES = 4
 """How many messages may hold a request for a summary: system text can follow it."""
 
@@ -207,14 +209,16 @@ class Session:
 
         Args:
             compression: What was sent.
-            answer: The answer: its body, its messages, or an object of the SDK. Without it silence
-                is not measured.
+            answer: The answer: its body, its messages, or an object of the SDK; or the words that
+                `UsageStream.words` has of it. Without it silence is not measured.
             usage: Its usage, as the provider reported it or as `Usage`.
             note: Numbers to find again in `SentCall.note` at the next call.
         """
         usage = usage if isinstance(usage, Usage) else read_usage(to_dicts(usage))
         marks = answer_marks(compression.format, to_dicts(answer))
-        billed = usage and Billed(usage.uncached, usage.read, usage.written, usage.output)
+        billed = None
+        if usage is not None and _is_credible(usage.prompt, compression.tokens_after):
+            billed = Billed(usage.uncached, usage.read, usage.written, usage.output)
         with self._lock:
             call = self._calls.get(compression.digest)
             if call is not None:
@@ -325,22 +329,28 @@ class Session:
         last = place.last
         if last is None or last.rewrite is None:
             return Made(replace(account, state=last and last.state))
-        account = replace(account, state=last.state, reason=Reason.COMPRESSED)
+        edit = last.state.edit if last.state else None
+        account = replace(
+            account,
+            state=last.state,
+            reason=Reason.COMPRESSED,
+            last_edit=edit.steps if edit else 0,
+        )
         return Made(account, last.rewrite.for_later(), is_checked=False)
 
-    def settle(self, place: Place, made: Made) -> Compression | None:
+    def settle(self, place: Place, made: Made, *, whole: bool = False) -> Compression | None:
         """Return what goes out for a request, and store how it is sent.
 
         None if a provider would refuse it, and the conversation was not parsed whole: then it has
-        to be, and decided on.
+        to be, and decided on. With `whole` the caller's own messages go out this once.
         """
         request, digest = place.request, place.digests[-1]
         if asks_for_summary(request.messages[-_LAST_MESSAGES:]) and self._fits(request, made):
             # What follows the answer is a conversation of its own.
-            whole = _as_it_came(made.account, Reason.OWN_SUMMARY)
-            return self._written(request, self._call(place, Made(whole)), digest)
+            account = _as_it_came(made.account, Reason.OWN_SUMMARY)
+            return self._written(request, self._call(place, Made(account)), digest)
         for choice in self._choices(place, made):
-            call = self._call(place, choice)
+            call = self._call(place, choice, whole=whole)
             compression = self._written(request, call, digest)
             if choice.is_checked or not _is_refused(request, compression, call):
                 if not (place.is_same and place.last and place.last.answered):
@@ -443,11 +453,11 @@ class Session:
                 yield made._replace(account=account, rewrite=rewrite, is_checked=False)
         yield made
 
-    def _call(self, place: Place, made: Made) -> SentCall:
+    def _call(self, place: Place, made: Made, *, whole: bool = False) -> SentCall:
         """Return how a call is sent."""
         account, rewrite, state = made.account, made.rewrite, made.account.state
         key = rewrite.key if rewrite is not None else b""
-        sent_key = b"" if self.compressor.shadow else key
+        sent_key = b"" if self.compressor.shadow or whole else key
         makes_edit = rewrite is not None and state is not None and state.is_new
         return SentCall(
             messages=len(place.digests),
@@ -489,6 +499,8 @@ class Session:
         places: tuple[int, ...] = ()
         if call.rewrite is not None and call.sent_key:
             messages, places = call.rewrite.of(request.messages)
+        elif call.key and not self.compressor.shadow:
+            account = _as_it_came(account, Reason.NOT_WORTH_IT_YET)
         compression = replace(
             account,
             messages=messages,
@@ -650,6 +662,11 @@ def _as_it_came(account: Compression, reason: Reason) -> Compression:
     tokens = account.tokens_before
     whole = untouched(None, reason, format=account.format)
     return replace(whole, tokens_before=tokens, tokens_after=tokens)
+
+
+def _is_credible(prompt: int, tokens: int) -> bool:
+    """Return True if a provider's count may be of this prompt, and not of a part or a dummy."""
+    return not tokens or tokens / _MOST_SCALE <= prompt <= tokens * _MOST_SCALE
 
 
 def _without_messages(compression: Compression) -> Compression:

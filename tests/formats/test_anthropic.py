@@ -16,7 +16,7 @@ from harness.shortened import forms
 SIGNED = " by the context compressor, not by the user"
 
 ADAPTER = Anthropic()
-EAGER = Compressor(schedule="every_call", budget=Budget(limit=0), k_recent=1, min_tokens=0)
+EAGER = Compressor(edits="every_call", budget=Budget(limit=0), k_recent=1, min_tokens=0)
 USER = {"role": "user", "content": "Find it."}
 CACHE = {"type": "ephemeral"}
 

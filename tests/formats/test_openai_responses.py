@@ -154,7 +154,7 @@ def test_on_a_model_that_drops_reasoning_at_an_edit_it_counts_as_gone_and_its_it
     items = [USER]
     for call_id in "abcdefgh":
         items += [{**sealed, "id": f"rs_{call_id}"}, acts(call_id), saw(call_id, "a key " * 200)]
-    eager = Compressor(schedule="every_call", budget=Budget(limit=2_000), k_recent=1, min_tokens=0)
+    eager = Compressor(edits="every_call", budget=Budget(limit=2_000), k_recent=1, min_tokens=0)
 
     kept, dropped = (eager.compress(items, model=model) for model in ("gpt-5.6-sol", "gpt-6.1-sol"))
 

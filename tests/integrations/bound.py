@@ -42,7 +42,7 @@ NOW_AND_THEN: Any = {
     "min_tokens": 0,
     "max_cost_ratio": math.inf,
     "forgetting": 0,
-    "sheet": PriceSheet(name="dear", input=1, read=0.5, write=1.1, output=5),
+    "sheet": PriceSheet(name="dear", input=1, read=0.3, write=1.1, output=5),
 }
 """Settings that edit every few calls."""
 REDACTED = 7

@@ -141,8 +141,8 @@ def _facts(report: dict[str, Any], key: str) -> Iterator[str]:
     """Yield what the figures rest on."""
     unit, totals, compared = report["units"][key], report["totals"][key], report["compared"]
     yield (
-        f"AGORA is cheaper on {_many(compared['cheaper'], 'trajectory', 'trajectories')}, the same on "
-        f"{compared['same']:,}, dearer on {compared['costlier']:,}; at worst "
+        f"AGORA is cheaper on {_many(compared['cheaper'], 'trajectory', 'trajectories')}, "
+        f"the same on {compared['same']:,}, dearer on {compared['costlier']:,}; at worst "
         f"{compared['worst']:.3f} times the original cost."
     )
     if any(totals[policy]["needing"] for policy in Policy):

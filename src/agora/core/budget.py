@@ -8,7 +8,7 @@ from agora.errors import SettingError
 KEEP_RATIO = 0.25
 """The paper's."""
 MIN_RATIO = 0.2
-"""Chosen by `just bench bill`; see adr/."""
+"""Chosen by evidence; see adr/."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -341,6 +341,7 @@ class Exchange:
         outcome = Outcome(
             status=self._status,
             usage=usage,
+            answer=self._usage.words() if self._usage is not None else (),
             error=error,
             held_seconds=self._held_seconds,
             first_byte_seconds=self._first_byte_seconds,

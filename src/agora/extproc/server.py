@@ -5,6 +5,7 @@ import gc
 import os
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Self
 
 from aiohttp import web
@@ -47,7 +48,8 @@ class Filter:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.service = Service(settings)
+        states = Path(settings.states) if settings.states else None
+        self.service = Service(settings, states=states)
         self._listen = settings.listen
         most = (settings.limits.body_mb << 20) + _SLACK_BYTES
         self._server: Any = grpc.aio.server(

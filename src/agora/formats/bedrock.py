@@ -209,18 +209,18 @@ def _check_turns(messages: Sequence[Any]) -> Iterator[RuleViolation]:
         if role == previous:
             yield B5.at(n)
         previous = role
-        reasoned = said = results = False
+        after_reasoning = has_text = has_results = False
         for block in blocks:
             if "toolResult" in block:
-                results = role == "user"
+                has_results = role == "user"
                 _check_result(n, as_object(block["toolResult"]))
             elif "cachePoint" in block:
-                if reasoned:
+                if after_reasoning:
                     yield B11.at(n)
             elif role == "user":
-                said = True
-            reasoned = "reasoningContent" in block
-        if said and results:
+                has_text = True
+            after_reasoning = "reasoningContent" in block
+        if has_text and has_results:
             yield B2.at(n)
 
 

@@ -61,12 +61,12 @@ def without_thinking(message: Message) -> Message:
     if not message.get(_SIGNED) and not in_content:
         return message
     # Emptied, not removed: a message keeps its fields.
-    bare = {**message, _SIGNED: []} if _SIGNED in message else dict(message)
+    rest_of_message = {**message, _SIGNED: []} if _SIGNED in message else dict(message)
     if in_content:
-        bare["content"] = rest or [{"type": "text", "text": REMOVED}]
+        rest_of_message["content"] = rest or [{"type": "text", "text": REMOVED}]
     elif not content and not message.get("tool_calls"):
-        bare["content"] = REMOVED
-    return bare
+        rest_of_message["content"] = REMOVED
+    return rest_of_message
 
 
 def check_reasoning(messages: list[Any], before: list[Any]) -> Iterator[RuleViolation]:

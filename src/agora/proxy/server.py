@@ -61,7 +61,9 @@ class Proxy:
             bases: Base URLs of upstreams that the first part of a path numbers, instead of the
                 settings' upstreams by family: `/0/models` is `models` below the first.
         """
-        self.service = Service(settings, account=Account.load(state) if state else None)
+        account = Account.load(state) if state else None
+        states = state.with_name(f"{state.name}.states") if state else None
+        self.service = Service(settings, account=account, states=states)
         self._upstreams = settings.upstreams
         self._bases = bases
         self._max_bytes = settings.limits.body_mb << 20
@@ -280,6 +282,7 @@ class _Attempt:
         return Outcome(
             status=self.status,
             usage=self.usage.usage(),
+            answer=self.usage.words(),
             error=self.error,
             detail=self.detail,
             held_seconds=self.held_seconds,

@@ -287,7 +287,8 @@ class Account:
         self._needs = needs
         self._sheet = sheet
         self._gone = measured.held
-        if sheet.name.startswith(measured.own_sheet or "-"):
+        own = measured.own_sheet
+        if own and sheet.name in (own, f"{own} ({measured.ttl})"):
             self._sheet = replace(sheet, ttl_seconds=_ALWAYS)
             self._gone = measured.lost
         self._cache = PrefixCache(self._sheet)
@@ -356,7 +357,7 @@ class Agora:
                 self.made.append((state.edit.why, more))
                 self.shares.append({state.edit.why: 1.0})
             else:
-                self.shares.append({why: n / removed.total() for why, n in removed.items()})
+                self.shares.append({why: n / (removed.total() or 1) for why, n in removed.items()})
 
     def _calls(self) -> list[Call]:
         """Return the sizes of the calls, each with the silence before it."""

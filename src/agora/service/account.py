@@ -11,12 +11,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from agora.service.call import Call, Edited, Outcome
-from agora.service.memory import State
 
-_MAX_CONVERSATIONS = 64
 _log = logging.getLogger("agora.calls")
 
 
@@ -44,8 +41,6 @@ class Account:
     unchanged: dict[str, int] = field(default_factory=dict)
     """Calls by the reason why they went out as they came."""
     errors: dict[str, int] = field(default_factory=dict)
-    conversations: dict[str, list[Any]] = field(default_factory=dict)
-    """How the newest ones were sent last, for the next process, as rows of `memory.State`."""
     last_error: str = ""
     """A sentence on the last of them that has one."""
     quota: dict[str, float] = field(default_factory=dict)
@@ -75,13 +70,6 @@ class Account:
             self.prompt_tokens += outcome.usage.prompt
             self.cached_tokens += outcome.usage.read
             self.output_tokens += outcome.usage.output
-
-    def remember(self, conversation: str, digest: bytes, state: State) -> None:
-        """Keep how a conversation was sent last for the next process."""
-        self.conversations.pop(conversation, None)
-        self.conversations[conversation] = state.as_row(digest)
-        if len(self.conversations) > _MAX_CONVERSATIONS:
-            del self.conversations[next(iter(self.conversations))]
 
     def see_quota(self, headers: Mapping[str, str]) -> None:
         """Add what an answer tells of a subscription's quota, which others may fill as well.

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from agora import Compression
 from agora.experiment.assignment import Arm
 from agora.formats import make_request
 from agora.formats.usage import Usage
-from agora.service.memory import State
-from agora.service.prompt import Edit
+from agora.savings import Paid
 from agora.service.routes import Route
 
 
@@ -56,20 +56,10 @@ class Edited:
     thinking_blocks: int = 0
     """How many thinking blocks it goes without, of those that the client sent."""
     detail: str = ""
-    edit: Edit | None = None
-    """How the client's first messages are written; in shadow mode, how they would be."""
-    digests: Sequence[bytes] = ()
-    """What its messages are remembered by; empty where nothing is remembered."""
-    decided: bool = False
-    """Whether a worker decided; if not, the edit in force goes on."""
-    was_edited: bool = False
-    """Whether calls before it were edited, by the rule that all processes follow."""
-    whole: bool = False
-    """Whether it must go out whole: the agent has its conversation summarised."""
-    before: State | None = None
-    """How the call before it was sent, as far as this process knows."""
-    after: State | None = None
-    """How it is sent itself: remembered once the provider accepts it."""
+    compression: Compression | None = None
+    """What the session knows it by; None where it has not been looked at."""
+    last: Paid | None = None
+    """The sizes of the call that it continues, as they were billed."""
     retried: bool = False
     """Whether it is the second attempt, after a refusal."""
 
@@ -94,6 +84,8 @@ class Outcome:
     status: int = 0
     """The status of the answer; 0 if there was none."""
     usage: Usage | None = None
+    answer: Sequence[str] = ()
+    """What the answer is known by: the ids of its calls, its text."""
     error: str = ""
     """What went wrong, in a word of ours: `client_left`, `truncated`, `upstream`."""
     detail: str = ""

@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any
+
+from agora.rewrite import texts_in
 
 _ROLE = rb'"role"\s*:\s*$'
 _ROLE_FIRST = re.compile(rb'\{\s*(?:"type"\s*:\s*"message"\s*,\s*)?' + _ROLE)
@@ -71,15 +71,3 @@ def _said_first(text: str) -> list[str]:
             break
         at = _BETWEEN.match(text, end).end()  # type: ignore[union-attr]
     return said
-
-
-def texts_in(value: Any) -> Iterator[str]:
-    """Yield the texts in a message or in a part of one, in their order."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for part in value:
-            yield from texts_in(part)
-    elif isinstance(value, dict):
-        for name in ("content", "parts", "text"):
-            yield from texts_in(value.get(name))

@@ -1,9 +1,9 @@
 """Worker processes: an edit takes tens of milliseconds to seconds of CPU, away from the event loop.
 
 Each worker is a `concurrent.futures` executor with one process, so that one that is late can be
-replaced. All calls of a conversation go to the same worker, whose memory of texts and selections
-makes a known call cheap. Long bodies have a worker of their own. Before each worker owners take
-turns, and all workers share one bounded queue.
+replaced. What is known of a conversation is in the parent process; all its calls go to the same
+worker, which remembers what texts cost. Long bodies have a worker of their own. Before each worker
+owners take turns, and all workers share one bounded queue.
 """
 
 import asyncio
@@ -22,9 +22,11 @@ from multiprocessing.connection import wait
 from typing import Any, TypeVar
 from zlib import crc32
 
-from agora.service.call import Call, Edited
-from agora.service.edit import Editor, look
+from agora.compressor import Since
+from agora.service.call import Call
+from agora.service.edit import Editor
 from agora.service.settings import Settings
+from agora.session import Made
 
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -112,8 +114,8 @@ class Workers:
         """Start the first worker, so that the first request does not wait for it."""
         await self._run(self._lanes[0], "", ready, ())
 
-    async def decide(self, call: Call) -> Edited:
-        """Return what a worker decides on a call.
+    async def decide(self, call: Call, since: Since) -> Made:
+        """Return what a worker decides on a call, after what is known since its last one.
 
         Raises:
             LateError: There was no room in the queue, no time, or the worker failed.
@@ -121,7 +123,10 @@ class Workers:
         if self._failures.get(call.conversation, 0) >= _MAX_FAILURES:
             raise LateError("too_slow")
         lane = self._lane(call.conversation or call.owner, len(call.body))
-        return await self._in_time(lane, call.owner, decide, (call,))
+        made = await self._in_time(lane, call.owner, decide, (call, since))
+        if made is None:
+            raise LateError("failed")
+        return made
 
     async def compress(self, owner: str, body: bytes) -> tuple[int, bytes]:
         """Return the answer to `/v1/compress`, as its status and body.
@@ -271,15 +276,15 @@ def ready() -> int:
     return os.getpid()
 
 
-def decide(call: Call) -> Edited:
-    """Return `Editor.decide`; an error is a reason to send the call as it came."""
+def decide(call: Call, since: Since) -> Made | None:
+    """Return `Editor.decide`, None if it fails."""
     try:
-        edited: Edited = _worker.editor.decide(call)
+        made: Made = _worker.editor.decide(call, since)
     except Exception as error:
         # The name alone: what the error says may quote the prompt.
         _log.warning("a decision failed with %s", type(error).__name__)
-        return look(call, "failed")
-    return edited
+        return None
+    return made
 
 
 def compress(body: bytes) -> tuple[int, bytes]:

@@ -225,8 +225,8 @@ def verdicts(boards: Mapping[str, Sequence[Line]]) -> list[str]:
         both = above(lines)
         text = (
             f"{TITLES[data]}: AGORA's default saves {_percent(ours.saved[0])} of the input bill "
-            f"and leaves {_percent(ours.found[0])} of {ours.needs} needs found "
-            f"({ours.sessions} sessions)."
+            f"and leaves {_percent(ours.found[0])} of {ours.needs} actions their old names "
+            f"(n = {ours.sessions} sessions)."
         )
         if both:
             names = "; ".join(
@@ -260,8 +260,8 @@ def _saved_at(sheet: str, line: Line) -> str:
 
 
 _COLUMNS: tuple[tuple[str, Callable[[Line], str]], ...] = (
-    ("saved", lambda x: f"{_percent(x.saved[0])} [{100 * x.saved[1]:.1f}, {100 * x.saved[2]:.1f}]"),
-    ("found", lambda x: f"{_percent(x.found[0])} [{100 * x.found[1]:.1f}, {100 * x.found[2]:.1f}]"),
+    ("saved", lambda x: f"{_percent(x.saved[0])} [{100 * x.saved[1]:.0f}, {100 * x.saved[2]:.0f}]"),
+    ("found", lambda x: f"{_percent(x.found[0])} [{100 * x.found[1]:.0f}, {100 * x.found[2]:.0f}]"),
     ("after an edit", lambda x: _percent(x.found_after)),
     ("of the newest", lambda x: _percent(x.newest)),
     ("quoted lines", lambda x: _percent(x.lines)),
@@ -278,17 +278,32 @@ _COLUMNS: tuple[tuple[str, Callable[[Line], str]], ...] = (
 )
 
 
+_SHOWN = (
+    "saved",
+    "found",
+    "after an edit",
+    "of the newest",
+    "refused calls",
+    "calls that broke the cache",
+    "worst session",
+    "CPU ms/call",
+    "n",
+)
+"""The columns that a terminal has room for."""
+
+
 def _table(data: str, lines: Sequence[Line], ratio: float | None) -> Any:
     from rich.table import Table
 
     simulated = f"; everything simulated at {ratio:.3f} of what was billed" if ratio else ""
     table = Table(title=f"{TITLES[data]}{simulated}", title_justify="left")
-    table.add_column("contender", overflow="fold", min_width=30)
-    for name, _ in _COLUMNS:
-        table.add_column(name, justify="right")
+    table.add_column("contender", overflow="fold", min_width=24)
+    columns = [(name, show) for name, show in _COLUMNS if name in _SHOWN]
+    for name, _ in columns:
+        table.add_column(name, justify="right", overflow="fold")
     for line in lines:
         style = "bold" if line.ours else None
-        cells = [show(line) for _, show in _COLUMNS] if line.sessions else [line.problem[:60]]
+        cells = [show(line) for _, show in columns] if line.sessions else [line.problem[:60]]
         table.add_row(_name(line), *cells, style=style)
     return table
 
