@@ -441,13 +441,13 @@ class Compressor:
             request = replace(request, edited_at=len(request.messages) if older is None else older)
         tag = tag_of(trajectory.task, trajectory.steps[0])
         recall = offers_recall(request.tools)
-        adapter = format_named(request.format)
+        format = format_named(request.format)
         # Counts of parts do not add up exactly: the budget shrinks until the whole fits.
         for attempt in range(_ATTEMPTS):
             decisions = selection.decide()
             forms: dict[int, Form] = {d.number: d.form for d in decisions if d.form is not None}
             markers = self.markers(recall=recall, tag=tag, first=min(forms, default=0))
-            rendered = adapter.render(parsed, forms, markers)
+            rendered = format.render(parsed, forms, markers)
             rendered, saved, thinking = remove_older(rendered, request, parsed.thinking_tokens)
             after = tokens_after(trajectory, forms, rendered, self.counting) - saved
             excess = after - selection.most_tokens

@@ -100,7 +100,7 @@ def test_every_message_knows_its_step_and_every_step_its_decision() -> None:
         "[USER] Find it.\n" + "[ASSISTANT] open\n[USER] shut\n" * 9 + "[ASSISTANT] and now",
     ],
 )
-def test_of_a_prompt_that_is_one_text_the_two_sides_are_its_blocks(text: str) -> None:
+def test_of_a_prompt_that_is_one_text_the_two_sides_are_the_texts(text: str) -> None:
     data = said(text)
     compression = Compressor(edits="every_call").compress(text)
 

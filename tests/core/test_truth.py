@@ -144,7 +144,7 @@ def said_of(*came: Result, task: str = "go") -> list[tuple[str, ...]]:
         tools=NO_TOOLS,
         counter=Characters(),
     )
-    return [tuple(place.result or "" for place in form.places) for form in options.short]
+    return [tuple(place.result or "" for place in form.places) for form in options.shorter]
 
 
 def brief(text: str) -> str:
@@ -595,11 +595,15 @@ def test_an_empty_result_says_so_beside_how_it_went(result: Result) -> None:
     [
         Result("<returncode>0</returncode>\n<output>\n</output>"),
         Result("Exit code: 0\nWall time: 0.1 seconds\nOutput:\n"),
-        Result(json.dumps({"output": "", "metadata": {"exit_code": 0}})),
+        pytest.param(
+            Result(json.dumps({"output": "", "metadata": {"exit_code": 0}})),
+            marks=pytest.mark.xfail(
+                strict=True, reason="a record with an empty field is not empty"
+            ),
+        ),
     ],
     ids=["a frame", "a header", "json"],
 )
-@pytest.mark.xfail(strict=True, reason="nothing says that a frame with an exit code is empty")
 def test_an_empty_result_in_a_frame_says_so(result: Result) -> None:
     for (said,) in said_of(result):
         assert "(empty)" in said or "[]" in said

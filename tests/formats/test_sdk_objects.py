@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agora
@@ -67,6 +67,7 @@ def with_objects(value: Any, chance: random.Random, depth: int = 4) -> Any:
 
 
 @pytest.mark.parametrize("format_name", MESSAGE_FORMATS)
+@settings(deadline=None)
 @given(data=st.data())
 def test_objects_are_compressed_as_the_dicts_they_stand_for_and_come_back_as_they_were(
     format_name: str, data: st.DataObject

@@ -7,6 +7,7 @@ does not fire, fires twice or edits something else fails.
 """
 
 import json
+import logging
 import re
 import subprocess
 import sys
@@ -240,11 +241,17 @@ class Conformance:
 
         self._check_requests(plain, ran, compressor)
 
-    def test_where_nothing_is_elided_requests_are_as_they_were(self, folder: Path) -> None:
+    def test_where_nothing_is_elided_requests_are_as_they_were(
+        self, folder: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
         plain = self._ran(self.ways[0], folder)
-        ran = self._ran(self.ways[0], folder, Compressor(edits="never"))
+        with caplog.at_level(logging.DEBUG, logger="agora.integrations"):
+            ran = self._ran(self.ways[0], folder, Compressor(edits="never"))
 
         assert [r.body for r in ran.requests] == [r.body for r in plain.requests]
+        compressions = [r.compression for r in caplog.records if hasattr(r, "compression")]
+        assert len(compressions) == len(ran.requests)
+        assert all(each.digest for each in compressions), "a session knows every call"
 
     def test_thinking_and_images_go_through(self, rich_way: str, folder: Path) -> None:
         compressor = Compressor()

@@ -97,9 +97,9 @@ def _steps(
     table = Table(box=None, pad_edge=False, expand=True, header_style="dim")
     table.add_column("step", justify="right")
     table.add_column(unit, justify="right")
-    table.add_column("before", no_wrap=True, ratio=3)
-    table.add_column("after", no_wrap=True, ratio=3)
-    table.add_column("why", no_wrap=True, ratio=2)
+    table.add_column("before", no_wrap=True, ratio=1)
+    table.add_column("after", no_wrap=True, ratio=1)
+    table.add_column("why", no_wrap=True)
     decisions = compression.decisions
     hidden = range(0)
     if most_rows is not None and len(decisions) > most_rows:
@@ -107,8 +107,8 @@ def _steps(
     for at, (decision, step) in enumerate(zip(decisions, trajectory.steps, strict=False)):
         if at in hidden:
             if at == hidden.start:
-                left_out = f"{len(hidden):,} more steps (--all shows them)"
-                table.add_row("...", "", left_out, style="dim italic")
+                count = f"{len(hidden):,} more steps"
+                table.add_row("...", "", count, "--all shows them", style="dim italic")
             continue
         style = _STYLES[decision.outcome]
         table.add_row(

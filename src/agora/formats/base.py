@@ -282,9 +282,9 @@ class Format:
 
     # Thinking, tools
 
-    def signatures(self, message: Message) -> list[str]:
-        """Return an identity for each block of checked reasoning; it may be empty."""
-        return []
+    def count_thinking(self, message: Message) -> int:
+        """Return the number of blocks of checked reasoning in a message."""
+        return 0
 
     def without_thinking(self, message: Message) -> Message:
         """Return a message without its signed thinking; itself if that has to stay."""

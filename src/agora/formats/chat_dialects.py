@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agora.core.tokens import TokenCounter
-from agora.formats.anthropic import REMOVED, is_thinking, signatures_of
+from agora.formats.anthropic import REMOVED, is_thinking
 from agora.formats.base import (
     Message,
     Rule,
@@ -48,9 +48,10 @@ def read_reasoning(message: Message, counter: TokenCounter) -> tuple[str, int]:
     return thought, tokens + counter.count(thought) if thought else tokens
 
 
-def signatures(message: Message) -> list[str]:
-    """Return an identity for each of Claude's signed thinking blocks."""
-    return [*signatures_of(message.get("content")), *signatures_of(message.get(_SIGNED))]
+def count_thinking(message: Message) -> int:
+    """Return the number of Claude's signed thinking blocks."""
+    blocks = [*as_list(message.get("content")), *as_list(message.get(_SIGNED))]
+    return sum(map(is_thinking, blocks))
 
 
 def without_thinking(message: Message) -> Message:

@@ -146,9 +146,8 @@ class OpenAIResponses(MessageFormat):
 
     # Thinking
 
-    def signatures(self, message: Message) -> list[str]:
-        is_reasoning = message.get("type") == "reasoning"
-        return [_text(message, "id") or ""] if is_reasoning else []
+    def count_thinking(self, message: Message) -> int:
+        return int(message.get("type") == "reasoning")
 
     # Reading
 

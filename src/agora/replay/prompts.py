@@ -159,7 +159,7 @@ class Writer:
         return segments
 
     def _notes(self, step: Step, rest: Form, markers: Markers) -> list[str]:
-        """Return the notes of a step, one for each of its results, as adapters write them."""
+        """Return the notes of a step, one for each of its results, as formats write them."""
         said = [place.result or "" for place in rest.places]
         said += [""] * (self._results[step.number] - len(said))
         notes = [markers.note(step.number, one) for one in said]
