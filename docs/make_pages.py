@@ -235,7 +235,7 @@ def bill_claude_code() -> str:
 def bill_gemini() -> str:
     """Return the bill of the 500 coding runs, at the prices they were billed at and at others."""
     rows = []
-    for path in sorted((ROOT / "benchmarks/results").glob("bill-gemini*.json")):
+    for path in sorted((ROOT / "benchmarks/results").glob("bill-gemini*.json"), reverse=True):
         model = path.stem.removeprefix("bill-gemini").removeprefix("-") or "gemini-3-pro"
         rows += bill_rows(path.name, model)
     return table(BILL_HEAD, rows)
