@@ -54,7 +54,8 @@ class AgoraMiddleware(AgentMiddleware):
         return self._counted(await handler(shorter), request, compression)
 
     def _shortened(self, request: ModelRequest) -> tuple[ModelRequest, Compression | None]:
-        return self._shortener.attempt(lambda: self._edited(request), (request, None))
+        unedited: tuple[ModelRequest, Compression | None] = (request, None)
+        return self._shortener.attempt(lambda: self._edited(request), unedited)
 
     def _edited(self, request: ModelRequest) -> tuple[ModelRequest, Compression | None]:
         if getattr(request.model, "use_previous_response_id", False):

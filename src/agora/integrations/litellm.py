@@ -86,7 +86,7 @@ class AgoraLogger(CustomLogger):
         if waiting is None:
             return
         fields = response if isinstance(response, dict) else {}
-        usage = fields.get("usage") or getattr(response, "usage", None)
+        usage: Any = fields.get("usage") or getattr(response, "usage", None)
         counts = usage.model_dump() if hasattr(usage, "model_dump") else usage
         answer = response.model_dump() if hasattr(response, "model_dump") else fields
         self._shortener.answered(waiting[0], counts, waiting[1], answer=answer or None)
