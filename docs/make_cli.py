@@ -18,7 +18,7 @@ from agora.cli.group import WORDS, agora
 ROOT = Path(__file__).resolve().parents[1]
 PRODUCT = ROOT / "docs" / "reference" / "cli.md"
 LAB = ROOT / "lab" / "docs" / "cli.md"
-LAB_COMMANDS = ("lab", "label", "scorer", "train")
+LAB_COMMANDS = ("lab", "label", "train")
 _WIDTH = 88
 _FOR_PROGRAMS = """## Output for programs
 
@@ -46,7 +46,7 @@ def product_page() -> str:
     """Return the reference of the product's commands."""
     names = [name for name in sorted(WORDS) if name not in LAB_COMMANDS]
     intro = "Every command prints its help with `--help`."
-    lab = "`lab`, `label`, `scorer` and `train` come with the distribution `agora-lab`."
+    lab = "`lab`, `label` and `train` come with the distribution `agora-lab`."
     return _document("Commands", f"{intro} {lab}", names, _FOR_PROGRAMS)
 
 

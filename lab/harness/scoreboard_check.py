@@ -1,14 +1,14 @@
 """Recomputes two contenders of the scoreboard on Claude Code sessions, apart from its code.
 
-python -m lab.harness.scoreboard_check ROWS.jsonl|ROWS.parquet: prints both bills of every session
-found, and their sums. It shares with the scoreboard only the reader of logs, the token estimate and
-the list prices; messages, calibration, cache and contenders are written again.
+python -m lab.harness.scoreboard_check ROWS.jsonl|ROWS.parquet prints the sums of both. It shares
+with the scoreboard the reader of logs, the token estimate and the list prices; messages,
+calibration, cache and contenders are written again.
 """
 
 import hashlib
 import json
-import statistics
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,30 +19,35 @@ from agora.logs import Recording, Tally, read_logs
 from agora_lab.envs.data import cache_folder
 
 COUNT = EstimatedTokens().count
-CHECKED = {"N=10": 10, "N=5": 5}
-HIT = 0.9
+CHECKED = {
+    ("everything", "default"): None,
+    ("newest_results", "N=10"): 10,
+    ("newest_results", "N=5"): 5,
+}
+MASK_TOKENS = 4 + COUNT("[old tool result left out]")
 
 
-def items_of(recording: Recording) -> tuple[list[tuple[str, str, int]], list[int]]:
-    """Return (kind, text, tokens) of each piece, a result by itself, and where messages begin."""
-    items: list[tuple[str, str, int]] = []
+def pieces_of(recording: Recording) -> tuple[list[tuple[bool, int]], list[int]]:
+    """Return for each piece if it is a result, and its tokens; then how many each call sent."""
+    pieces: list[tuple[bool, int]] = []
     starts: list[int] = []
     for message in recording.messages:
-        starts.append(len(items))
+        starts.append(len(pieces))
         blocks = message["content"]
         if isinstance(blocks, str):
             blocks = [{"type": "text", "text": blocks}]
         if message["role"] == "assistant":
-            items.append(("answer", "", size_of_answer(blocks)))
+            pieces.append((False, answer_tokens(blocks)))
             continue
         for block in blocks:
-            kind = "result" if block["type"] == "tool_result" else "user"
-            text = text_of(block.get("content") if kind == "result" else [block])
-            items.append((kind, text, 4 + COUNT(text)))
-    return items, [*starts, len(items)]
+            is_result = block["type"] == "tool_result"
+            text = text_of(block.get("content") if is_result else [block])
+            pieces.append((is_result, 4 + COUNT(text)))
+    starts.append(len(pieces))
+    return pieces, [starts[at] for at in recording.calls]
 
 
-def size_of_answer(blocks: list[dict[str, Any]]) -> int:
+def answer_tokens(blocks: list[dict[str, Any]]) -> int:
     """Return the estimated tokens of an answer: text, calls and thinking."""
     tokens = 4 + COUNT("\n".join(b["text"] for b in blocks if b["type"] == "text"))
     for block in blocks:
@@ -55,125 +60,95 @@ def size_of_answer(blocks: list[dict[str, Any]]) -> int:
 
 
 def text_of(content: Any) -> str:
-    """Return a result's text."""
+    """Return the text of a result, or of what the user said."""
     if isinstance(content, str) or content is None:
         return content or ""
     return "\n".join(b.get("text", "") if b["type"] == "text" else "[image]" for b in content)
 
 
-def calibrated(sizes: list[int], calls: list[int], billed: list[int]) -> tuple[int, list[float]]:
-    """Return the tokens before the first message, and each piece in the provider's tokens."""
+def calibrated(
+    sizes: list[int], calls: list[int], billed: list[int]
+) -> tuple[float, float, list[float]]:
+    """Return the tokens before the first message, the scale, and the provider's size of pieces."""
     sums = [sum(sizes[:call]) for call in calls]
-    grown = [
+    growth = sorted(
         ((b2 - b1) / (s2 - s1), s2 - s1)
-        for b1, b2, s1, s2 in zip(billed, billed[1:], sums, sums[1:], strict=False)
+        for (b1, b2), (s1, s2) in zip(pairwise(billed), pairwise(sums), strict=True)
         if s2 > s1
-    ]
-    weighted = sorted(ratio for ratio, weight in grown for _ in range(max(1, weight // 10)))
-    scale = min(2.0, max(0.7, statistics.median(weighted))) if weighted else 1.0
+    )
+    half, scale = sum(weight for _, weight in growth) / 2, 1.0
+    for ratio, weight in growth:
+        half -= weight
+        if half <= 0:
+            scale = min(2.0, max(0.7, ratio))
+            break
     before = billed[0] - scale * sums[0]
     if before < 0:
-        before, scale = 0, sum(billed) / sum(sums)
+        before, scale = 0.0, sum(billed) / sum(sums)
     tokens = [size * scale for size in sizes]
     owed = 0.0
-    for at in range(1, len(calls)):
+    for at, answer in enumerate(calls[:-1], start=1):
         owed += (billed[at] - billed[at - 1]) - scale * (sums[at] - sums[at - 1])
-        extra = max(owed, -tokens[calls[at - 1]])
-        tokens[calls[at - 1]] += extra
+        extra = max(owed, -tokens[answer])
+        tokens[answer] += extra
         owed -= extra
-    return round(before), tokens
+    return before, scale, tokens
 
 
-def bill(recording: Recording, keep: int) -> tuple[float, float]:
-    """Return the input bill of sending everything, and of masking all but the newest results."""
-    items, starts = items_of(recording)
-    calls = [starts[at] for at in recording.calls]
-    items = items[: calls[-1] + 1]
+def bill(recording: Recording, keep: int | None) -> float:
+    """Return the input bill of everything, or with all but the newest `keep` results masked."""
+    pieces, calls = pieces_of(recording)
     usage = recording.usage
-    before, tokens = calibrated([i[2] for i in items], calls, [u.prompt for u in usage])
+    estimates = [tokens for _, tokens in pieces]
+    before, scale, tokens = calibrated(estimates, calls, [one.prompt for one in usage])
     sheet = sheet_for(recording.model or "").for_ttl(recording.ttl)
-    scale = tokens_scale(items, tokens)
-    mask = (4 + COUNT("[old tool result left out]")) * scale
-    whole = masked = 0.0
-    hidden: set[int] = set()
-    last: dict[str, float] = {}
+    dollars = cached = 0.0
+    masked: set[int] = set()
     for number, call in enumerate(calls):
-        results = [at for at in range(call) if items[at][0] == "result" and at not in hidden]
-        edited = len(results) >= 2 * keep
-        if edited:
-            hidden.update(results[:-keep])
-        lost = number == 0 or usage[number].read < HIT * (
-            usage[number - 1].read + usage[number - 1].written
-        )
-        for name in ("whole", "masked"):
-            size = before + sum(
-                mask if name == "masked" and at in hidden else tokens[at] for at in range(call)
-            )
-            read = last.get(name, 0.0)
-            if name == "masked" and edited:
-                read = min(read, before)
-            if lost:
-                read = held(usage[number].read, before, tokens[:call], hidden, mask, name)
-            price = read * sheet.read + (size - read) * sheet.write
-            dollars = price * sheet.input / 1e6 * sheet.tier(size).input
-            whole, masked = (
-                (whole + dollars, masked) if name == "whole" else (whole, masked + dollars)
-            )
-            last[name] = size
-    return whole, masked
+        shown = [at for at in range(call) if pieces[at][0] and at not in masked]
+        if keep and len(shown) >= 2 * keep:
+            masked.update(shown[:-keep])
+            cached = min(cached, before)
+        sizes = [MASK_TOKENS * scale if at in masked else tokens[at] for at in range(call)]
+        then = usage[number - 1]
+        if not number or usage[number].read < 0.9 * (then.read + then.written):
+            cached = held(usage[number].read, before, sizes)
+        size = before + sum(sizes)
+        price = cached * sheet.read + (size - cached) * sheet.write
+        dollars += price * sheet.input * sheet.tier(size).input / 1e6
+        cached = size
+    return dollars
 
 
-def held(
-    read: int, before: int, tokens: list[float], hidden: set[int], mask: float, name: str
-) -> float:
-    """Return what was left in a cache that lost the rest: whole pieces, from the beginning."""
-    if read < before:
-        return read if read > 0 else 0.0
-    size = float(before)
-    for at, own in enumerate(tokens):
-        piece = mask if name == "masked" and at in hidden else own
+def held(read: int, before: float, sizes: list[float]) -> float:
+    """Return what a cache still holds that lost the rest: whole pieces, from the beginning."""
+    size = min(float(read), before)
+    for piece in sizes if read >= before else ():
         if size + piece > read * 1.01:
             break
         size += piece
     return size
 
 
-def tokens_scale(items: list[tuple[str, str, int]], tokens: list[float]) -> float:
-    """Return the provider's tokens for each estimated one."""
-    pairs = [(t, i[2]) for t, i in zip(tokens, items, strict=True) if i[0] == "result"]
-    return sum(t for t, _ in pairs) / max(1, sum(size for _, size in pairs))
-
-
 def main(path: Path) -> None:
-    """Print both bills of each session in the rows, and how far apart their sums are."""
-    rows = [json.loads(line) for line in path.open()] if path.suffix == ".jsonl" else stored(path)
-    theirs = {(r["session"], r["setting"]): r["dollars"]["own"] for r in rows if wanted(r)}
-    sums: dict[str, list[float]] = {}
+    """Print the sums of both bills, and how far apart they are."""
+    rows = pq.read_table(path).to_pylist() if path.suffix == ".parquet" else None
+    theirs = {
+        (row["session"], row["contender"], row["setting"]): row.get("dollars own")
+        or row["dollars"]["own"]
+        for row in rows or map(json.loads, path.open())
+    }
+    sums = {name: [0.0, 0.0] for name in CHECKED}
     tally = Tally()
     for file in sorted(cache_folder("sessions").rglob("*.jsonl")):
         for recording in read_logs([file], tally):
             key = hashlib.blake2b(recording.id.encode(), digest_size=6).hexdigest()
-            for setting, keep in CHECKED.items():
-                if (key, setting) in theirs:
-                    whole, masked = bill(recording, keep)
-                    for name, own in ((setting, masked), ("default", whole)):
-                        pair = sums.setdefault(f"{setting}: {name}", [0.0, 0.0])
-                        pair[0] += own
-                        pair[1] += theirs[key, name]
-    for name, (own, scoreboard) in sums.items():
-        print(f"{name}: {own:.4f} against {scoreboard:.4f}, {own / scoreboard - 1:+.2%}")
-
-
-def wanted(row: dict[str, Any]) -> bool:
-    """Return True for the rows that are checked."""
-    names = ("newest_results", "everything")
-    return row["data"] == "claude-code" and row["contender"] in names
-
-
-def stored(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a stored table."""
-    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
-    return [{**row, "dollars": {"own": row["dollars own"]}} for row in rows]
+            for name, keep in CHECKED.items():
+                if (key, *name) in theirs:
+                    sums[name][0] += bill(recording, keep)
+                    sums[name][1] += theirs[key, *name]
+    for (name, setting), (own, board) in sums.items():
+        print(f"{name}, {setting}: {own:.4f} against {board:.4f}, {own / board - 1:+.2%}")
 
 
 if __name__ == "__main__":

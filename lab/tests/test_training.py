@@ -32,3 +32,8 @@ def test_the_share_held_out_is_of_the_tasks_of_each_source() -> None:
     assert len([task for task in outside if task.startswith("small/")]) == 2
     assert outside == held_out(reversed(labels), share=0.2, seed=42)
     assert outside != held_out(labels, share=0.2, seed=43)
+
+
+def test_ties_count_half() -> None:
+    assert auc([1.0, 0.0], [0.5, 0.5], ["a", "b"]).value == 0.5
+    assert auc([1.0, 0.0, 0.0, 1.0], [0.9, 0.1, 0.9, 0.2], ["a"] * 4).value == 0.625

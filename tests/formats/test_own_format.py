@@ -1,5 +1,6 @@
 """A wire format is one class: what it answers is asked by everything else."""
 
+import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -140,24 +141,30 @@ def test_a_body_of_a_format_from_outside_is_read(minutes: Format) -> None:
 
 def test_the_service_edits_bodies_of_a_format_from_outside(minutes: Format) -> None:
     pytest.importorskip("msgspec")
-    from agora.service import Call, Route, settings_from
-    from agora.service.edit import Editor
-    from agora.service.prompt import read
+    from agora.service import Call, Route, Service, settings_from
 
     route = Route("minutes", "openai", "minutes")
     sheet = {"input": 1.0, "read": 1.0, "write": 1.0, "output": 1.0}
-    settings = settings_from({"compression": {"min_tokens": 0}, "prices": {"m-1": sheet}})
+    tables = {"compression": {"min_tokens": 0}, "prices": {"m-1": sheet}}
+    settings = settings_from({**tables, "limits": {"workers": 0, "deadline_ms": 60_000}})
 
     def edited(steps: int, **more: object) -> tuple[Any, str]:
         asked = {"model": "m-1", "rules": "Be brief.", **more, "lines": lines(steps)}
         call = Call(route=route, body=json.dumps(asked).encode(), model="m-1")
-        found = Editor(settings).decide(call)
-        return json.loads(read(call.body, route).written(found.edit)[0]), found.reason
+
+        async def edit() -> Any:
+            service = Service(settings)
+            sent = await service.edit(call)
+            await service.close()
+            return sent
+
+        sent = asyncio.run(edit())
+        return json.loads(sent.body), sent.reason
 
     out, reason = edited(20)
-    library = settings.compressor(settings.sheet("m-1"))
+    library = settings.compressor()
     assert reason == "compressed"
-    assert out["lines"] == library.compress(lines(20), system="Be brief.").messages
+    assert out["lines"] == library.compress(lines(20), model="m-1", system="Be brief.").messages
     assert out["rules"] == "Be brief."
     assert edited(20, continues="r-9")[1] == "server_side_history"
 

@@ -180,7 +180,7 @@ def test_an_edit_that_is_refused_is_followed_by_the_original_without_thinking() 
     with provider("error") as (upstream, url), proxy(url, prices=PRICES) as running:
         agent.calls(running, 6)
         upstream.refuse_edited_by = "no good"
-        agent.calls(running, 8)
+        agent.calls(running, 20)
 
     assert upstream.refused == 1
     assert upstream.received[-1].status == 200

@@ -55,6 +55,26 @@ def test_each_action_that_misses_a_name_is_an_extra_call_to_expect() -> None:
     assert bill.extra_calls == bill.needing - bill.met
 
 
+@pytest.mark.parametrize("forgetting", [0.0, 1.0])
+def test_a_live_session_edits_at_the_calls_of_its_replay(forgetting: float) -> None:
+    made = with_a_pause(3_600.0, steps=90, at=80)
+    now = 0.0
+    compressor = Compressor(sheet=SHEET, forgetting=forgetting)
+    session = compressor.session(clock=lambda: now)
+    live: list[int] = []
+    for call, now in enumerate(made.at_seconds):  # noqa: B007 - the clock reads it
+        sent = 2 + 2 * call
+        compression = session.compress(made.messages[:sent], model=made.model)
+        if compression.state and compression.state.is_new:
+            live.append(call)
+        session.answered(compression, answer=made.messages[sent])
+
+    bill = replayed_by(made, forgetting=forgetting).bills[Policy.AGORA]
+
+    assert live == [place for place, call in enumerate(bill.calls) if call.edited]
+    assert len(live) >= 2
+
+
 def test_nothing_but_the_schedule_decides_on_edits(monkeypatch: pytest.MonkeyPatch) -> None:
     made = with_a_pause(3_600.0)
     eager = Compressor(edits="every_call", strict=True)

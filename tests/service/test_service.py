@@ -114,9 +114,25 @@ def test_a_late_call_continues_the_edit_in_force_with_its_new_messages() -> None
         _, second = await send(service, bodies[1])
         return first, second
 
-    first, second = run(work)
+    first, second = run(work, compression=GREEDY)
 
     assert (first.reason, second.reason) == ("compressed", "saturated")
+    sent = [json.loads(one.body)["messages"] for one in (first, second)]
+    assert sent[1] == sent[0] + bodies[1]["messages"][-2:]
+
+
+def test_a_known_call_needs_no_worker() -> None:
+    bodies = [chat(steps) for steps in (40, 41)]
+
+    async def work(service: Service) -> tuple[Edited, Edited]:
+        _, first = await send(service, bodies[0])
+        service._workers.waiting = 10**6
+        _, second = await send(service, bodies[1])
+        return first, second
+
+    first, second = run(work)
+
+    assert (first.reason, second.reason) == ("compressed", "compressed")
     sent = [json.loads(one.body)["messages"] for one in (first, second)]
     assert sent[1] == sent[0] + bodies[1]["messages"][-2:]
 

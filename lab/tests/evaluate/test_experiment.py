@@ -88,7 +88,7 @@ def test_a_run_may_grow_and_plays_only_what_is_new(tmp_path: Path) -> None:
 
 
 def test_a_run_is_not_resumed_with_other_settings_nor_written_twice_at_once(folder: Path) -> None:
-    for other in ({"seed": 1}, {"tasks": 11}, {"methods": ("none",)}):
+    for other in ({"seed": 1}, {"steps": 3}, {"tasks": 11}, {"methods": ("none",)}):
         with pytest.raises(RunError, match="other settings"):
             play(replace(EXPERIMENT, **other), folder)
 

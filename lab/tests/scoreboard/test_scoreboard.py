@@ -201,25 +201,24 @@ def test_a_run_goes_on_with_what_is_missing(folder: Path, tmp_path: Path) -> Non
 
 def rows() -> list[dict[str, Any]]:
     """Return rows of two sessions: ours saves a fifth, another one more at as many names."""
-    made: list[Row] = []
     shares = {("everything", "default"): 1.0, ("agora_default", "default"): 0.8, ("x", "y"): 0.7}
-    for (name, setting), share in shares.items():
-        for number in range(2):
-            made.append(
-                Row(
-                    contender=name,
-                    setting=setting,
-                    session=f"s{number}",
-                    data="claude-code",
-                    group="20+ calls",
-                    calls=10,
-                    dollars={OWN: share, **dict.fromkeys(OTHERS, share)},
-                    billed=1.0,
-                    names=(4, 4, 2, 2),
-                    edited=share < 1,
-                    highest=1.02,
-                )
-            )
+    made = [
+        Row(
+            contender=name,
+            setting=setting,
+            session=f"s{number}",
+            data="claude-code",
+            group="20+ calls",
+            calls=10,
+            dollars={OWN: share, **dict.fromkeys(OTHERS, share)},
+            billed=1.0,
+            names=(4, 4, 2, 2),
+            edited=share < 1,
+            highest=1.02,
+        )
+        for (name, setting), share in shares.items()
+        for number in range(2)
+    ]
     return json.loads(json.dumps([asdict(row) for row in made]))  # type: ignore[no-any-return]
 
 

@@ -190,7 +190,7 @@ def _who(message: object) -> str:
 
 
 def readable(message: object, format: str) -> str:
-    """Return what a message says, for people: its text and its calls, or its JSON.
+    """Return a message as text for people: its text and its calls, or its JSON.
 
     >>> call = {"id": "c1", "function": {"name": "look", "arguments": '{"at": "door"}'}}
     >>> readable({"role": "assistant", "content": None, "tool_calls": [call]}, "openai")

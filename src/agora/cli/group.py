@@ -30,7 +30,6 @@ _INTERRUPTED = 130
 _LAB = {
     "lab": "Play episodes and compare methods on real environments.",
     "label": "Label which past steps were needed, for training a scorer.",
-    "scorer": "Compare scorers on your own labels.",
     "train": "Train your own scorer on labels.",
 }
 """Commands of the distribution `agora-lab`, for a message if it is not installed."""

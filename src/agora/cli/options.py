@@ -79,7 +79,7 @@ class Setup:
         return compression
 
     def logged(self, source: Source) -> "Logged | None":
-        """Return what the log tells of a trajectory besides its messages, if it is from one."""
+        """Return a log's facts about a trajectory, or None if it is from no log."""
         if source.recording is None or self.compressor.budget.unit != "tokens":
             return None
         from agora.cli.logged import logged

@@ -38,7 +38,7 @@ from agora.formats.base import (
     thinking_setting,
     to_json,
 )
-from agora.formats.message_format import MEDIA_TOKENS, MessageFormat
+from agora.formats.message_format import MEDIA_TOKENS, MessageFormat, message_of_user
 from agora.formats.render import append_text, move_cache_marks
 
 REMOVED = "[thinking removed]"
@@ -176,8 +176,8 @@ class Anthropic(MessageFormat):
 
     # Thinking
 
-    def signatures(self, message: Message) -> list[str]:
-        return signatures_of(message.get("content"))
+    def count_thinking(self, message: Message) -> int:
+        return sum(map(is_thinking, as_list(message.get("content"))))
 
     def without_thinking(self, message: Message) -> Message:
         content = message.get("content")
@@ -366,17 +366,11 @@ def is_thinking(block: object) -> bool:
     return isinstance(block, dict) and block.get("type") in _THINKING
 
 
-def signatures_of(blocks: object) -> list[str]:
-    """Return what identifies each thinking block among others."""
-    thinking = (block for block in as_list(blocks) if is_thinking(block))
-    return [str(block.get("signature") or block.get("data") or "") for block in thinking]
-
-
 def _read_user(content: list[Message], counter: TokenCounter) -> ParsedMessage:
     tokens, user_tokens = MESSAGE_TOKENS, 0
     answers: list[str] = []
     results: list[tuple[str, bool]] = []
-    said: list[Message] = []
+    others: list[Message] = []
     keep_reason = ""
     for block in content:
         if _is_result(block):
@@ -386,24 +380,12 @@ def _read_user(content: list[Message], counter: TokenCounter) -> ParsedMessage:
             tokens += cost
             keep_reason = keep_reason or reason
         else:
-            said.append(block)
+            others.append(block)
             if "text" not in block:
                 user_tokens += _block_tokens(block, counter)
-    user_text = texts_of(said)
-    user_tokens += counter.count(user_text)
-    if not answers:
-        mixed = not all(map(is_text, said))
-        return ParsedMessage(MessageRole.USER, tokens + user_tokens, user_text, mixed=mixed)
-    return ParsedMessage(
-        MessageRole.RESULT,
-        tokens,
-        "\n".join([text for text, _ in results]),
-        answers=tuple(answers),
-        user_text=user_text if said else None,
-        user_tokens=user_tokens,
-        keep_reason=keep_reason,
-        results=tuple(results),
-    )
+    parsed = message_of_user(others, results, tuple(answers), tokens, user_tokens, counter)
+    parsed.keep_reason = keep_reason
+    return parsed
 
 
 def _read_result(content: object, counter: TokenCounter) -> tuple[str, int, str]:
@@ -436,7 +418,7 @@ class _Check:
         self.violations: list[RuleViolation] = []
         self._messages = messages
         self._role: object = None
-        self._asked: dict[str, int] = {}
+        self._calls: dict[str, int] = {}
         """The position of each call of the latest assistant message."""
         self._answered: set[str] = set()
         self._late: list[int] = []
@@ -480,7 +462,7 @@ class _Check:
             as_object(self._messages[at]).get("role") if 0 <= at < len(self._messages) else None
             for at in (n - 1, n + 1)
         )
-        waits = before == "assistant" and self._asked
+        waits = before == "assistant" and self._calls
         if before not in _ROLES or waits or after not in ("assistant", None):
             self.violations.append(A21.at(n))
 
@@ -505,7 +487,7 @@ class _Check:
                 call_id = text_at(block.get("id"), n, "messages.{n}.content.id")
                 if role != "assistant":
                     raise ShapeError(n, "messages.{n}.role", role, "assistant, for a call,")
-                self._asked.setdefault(call_id, n)
+                self._calls.setdefault(call_id, n)
             elif kind.endswith("_tool_use"):
                 self._served.add((_served_by(kind), _text(block.get("id"))))
             elif kind.endswith("_tool_result"):
@@ -520,7 +502,7 @@ class _Check:
         if role != "user":
             raise ShapeError(n, "messages.{n}.role", role, "user, for a result,")
         call_id = text_at(block.get("tool_use_id"), n, "messages.{n}.content.tool_use_id")
-        if call_id not in self._asked:
+        if call_id not in self._calls:
             self.violations.append(A2.at(n, m=m, id=call_id))
         else:
             self._answered.add(call_id)
@@ -536,11 +518,11 @@ class _Check:
         if self._late:
             self.violations.append(A6.at(self._late[0], count=len(self._late)))
         missing: dict[int, list[str]] = {}
-        for call_id, n in self._asked.items():
+        for call_id, n in self._calls.items():
             if call_id not in self._answered:
                 missing.setdefault(n, []).append(call_id)
         self.violations += [A1.at(n, ids=", ".join(ids)) for n, ids in missing.items()]
-        self._asked, self._answered, self._late = {}, set(), []
+        self._calls, self._answered, self._late = {}, set(), []
 
 
 def _is_summary(message: Message) -> bool:
@@ -613,9 +595,9 @@ def _check_lead(messages: list[Any]) -> Iterator[RuleViolation]:
     for n in range(_latest(messages), len(messages)):
         content = messages[n].get("content")
         if messages[n].get("role") == "assistant" and content:
-            found = "text" if isinstance(content, str) else content[0].get("type")
-            if found not in _THINKING:
-                yield A15.at(n, found=found)
+            lead = "text" if isinstance(content, str) else content[0].get("type")
+            if lead not in _THINKING:
+                yield A15.at(n, found=lead)
             return
 
 
@@ -627,9 +609,9 @@ def _check_bound(
     What is left has to be the end of what there was, none missing in between, and all of it from
     after the edit, where there was one.
     """
-    kept = then[len(then) - len(now) :] if len(now) <= len(then) else []
+    expected = then[len(then) - len(now) :] if len(now) <= len(then) else []
     for at, block in enumerate(now):
-        original = kept[at] if at < len(kept) else None
+        original = expected[at] if at < len(expected) else None
         if original is None or original.signed != block.signed or original.message < edited_at:
             yield A22.at(block.message, m=block.block)
             return

@@ -127,9 +127,8 @@ class Bedrock(Anthropic):
 
     # Thinking
 
-    def signatures(self, message: Message) -> list[str]:
-        reasoning = {"content": [b for b in as_list(message.get("content")) if _is_reasoning(b)]}
-        return super().signatures(_to_anthropic(reasoning))
+    def count_thinking(self, message: Message) -> int:
+        return sum(map(_is_reasoning, as_list(message.get("content"))))
 
     def without_thinking(self, message: Message) -> Message:
         content = as_list(message.get("content"))
@@ -209,18 +208,18 @@ def _check_turns(messages: Sequence[Any]) -> Iterator[RuleViolation]:
         if role == previous:
             yield B5.at(n)
         previous = role
-        reasoned = said = results = False
+        after_reasoning = has_text = has_results = False
         for block in blocks:
             if "toolResult" in block:
-                results = role == "user"
+                has_results = role == "user"
                 _check_result(n, as_object(block["toolResult"]))
             elif "cachePoint" in block:
-                if reasoned:
+                if after_reasoning:
                     yield B11.at(n)
             elif role == "user":
-                said = True
-            reasoned = "reasoningContent" in block
-        if said and results:
+                has_text = True
+            after_reasoning = "reasoningContent" in block
+        if has_text and has_results:
             yield B2.at(n)
 
 

@@ -27,14 +27,12 @@ from agora.formats.base import (
     as_list,
     as_object,
     blocks_at,
-    is_text,
     list_of_messages,
     object_at,
     sealed_tokens,
-    texts_of,
     to_json,
 )
-from agora.formats.message_format import MessageFormat
+from agora.formats.message_format import MessageFormat, message_of_user
 from agora.formats.render import GAP
 
 _CALL = ("functionCall", "function_call")
@@ -295,33 +293,21 @@ def _read_model(position: int, parts: list[Message], counter: TokenCounter) -> P
 
 def _read_user(position: int, parts: list[Message], counter: TokenCounter) -> ParsedMessage:
     tokens, user_tokens = MESSAGE_TOKENS, 0
-    observations: list[str] = []
-    said: list[Message] = []
+    results: list[tuple[str, bool]] = []
+    others: list[Message] = []
     for part in parts:
         response = _either(part, *_RESPONSE)
         if response is None:
-            said.append(part)
+            others.append(part)
             if not isinstance(part.get("text"), str):
                 user_tokens += _other_tokens(part, counter)
         else:
             text, cost = _read_response(response, counter)
-            observations.append(text)
+            results.append((text, False))
             tokens += cost
-    user_text = texts_of(said)
-    user_tokens += counter.count(user_text)
-    if not observations:
-        mixed = not all(map(is_text, said))
-        return ParsedMessage(MessageRole.USER, tokens + user_tokens, user_text, mixed=mixed)
-    return ParsedMessage(
-        MessageRole.RESULT,
-        tokens,
-        "\n".join(observations),
-        # A call may have no id. It needs none: the turn after it answers all of its turn's calls.
-        answers=tuple(_call_id(position - 1, m) for m in range(len(observations))),
-        user_text=user_text if said else None,
-        user_tokens=user_tokens,
-        results=tuple([(text, False) for text in observations]),
-    )
+    # A call may have no id. It needs none: the turn after it answers all of its turn's calls.
+    answers = tuple(_call_id(position - 1, m) for m in range(len(results)))
+    return message_of_user(others, results, answers, tokens, user_tokens, counter)
 
 
 def _read_response(response: Message, counter: TokenCounter) -> tuple[str, int]:
@@ -410,17 +396,17 @@ def _check_order(n: int, turn: _Turn, previous: _Turn | None) -> Iterator[RuleVi
     yield from turn.violations
     if turn.calls and (previous is None or previous.by_model):
         yield G1.at(n)
-    asked = previous.calls if previous else 0
-    if turn.responses and not asked:
+    calls = previous.calls if previous else 0
+    if turn.responses and not calls:
         yield G2.at(n)
-    elif turn.responses != asked:
+    elif turn.responses != calls:
         yield G3.at(n)
     if previous is not None and previous.by_model == turn.by_model:
         yield G6.at(n)
 
 
 def _signed(message: Message) -> list[tuple[object, ...]]:
-    """Return what may not change of each signed part of a content."""
+    """Return the fields of each signed part that must not change."""
     signed: list[tuple[object, ...]] = []
     for part in map(as_object, as_list(message.get("parts"))):
         signature = _either(part, *_SIGNATURE)

@@ -14,6 +14,7 @@ from agora.formats.base import (
     Parsed,
     ParsedMessage,
     Rendered,
+    is_text,
     texts_of,
     to_json,
 )
@@ -105,3 +106,37 @@ def _left_out(message: ParsedMessage) -> ParsedMessage:
     by_user = message.role is MessageRole.USER
     role = MessageRole.USER if by_user else MessageRole.SYSTEM
     return ParsedMessage(role, 0, message.text)
+
+
+def message_of_user(
+    blocks: list[Message],
+    results: list[tuple[str, bool]],
+    answers: tuple[str, ...],
+    tokens: int,
+    user_tokens: int,
+    counter: TokenCounter,
+) -> ParsedMessage:
+    """Return a message of the user's side: their words, or results with words beside them.
+
+    Args:
+        blocks: What is no result.
+        results: The text of each result, and True if it is an error.
+        answers: The ids of the calls that they answer.
+        tokens: The tokens of the message without the blocks.
+        user_tokens: The tokens of blocks without text.
+        counter: Counts tokens.
+    """
+    text = texts_of(blocks)
+    user_tokens += counter.count(text)
+    if not answers:
+        mixed = not all(map(is_text, blocks))
+        return ParsedMessage(MessageRole.USER, tokens + user_tokens, text, mixed=mixed)
+    return ParsedMessage(
+        MessageRole.RESULT,
+        tokens,
+        "\n".join([result for result, _ in results]),
+        answers=answers,
+        user_text=text if blocks else None,
+        user_tokens=user_tokens,
+        results=tuple(results),
+    )

@@ -146,9 +146,8 @@ class OpenAIResponses(MessageFormat):
 
     # Thinking
 
-    def signatures(self, message: Message) -> list[str]:
-        is_reasoning = message.get("type") == "reasoning"
-        return [_text(message, "id") or ""] if is_reasoning else []
+    def count_thinking(self, message: Message) -> int:
+        return int(message.get("type") == "reasoning")
 
     # Reading
 
@@ -299,21 +298,21 @@ def _check_pairs(items: Sequence[Message], kinds: list[str]) -> Iterator[RuleVio
     An item reference may be the call that seems to be missing, so with one no output is reported.
     """
     has_reference = "item_reference" in kinds
-    asked: dict[tuple[str, str], int] = {}
+    places: dict[tuple[str, str], int] = {}
     calls: dict[int, str] = {}
     """The calls without an output so far, by position."""
     for n, (item, kind) in enumerate(zip(items, kinds, strict=True)):
         if kind in _CALLS:
             names = _names(n, item, kind)
-            asked.update(((kind, name), n) for name in names)
+            places.update(((kind, name), n) for name in names)
             calls[n] = names[0]
         elif kind in _CALL_OF_OUTPUT:
             names = _names(n, item, kind)
-            places = [asked.get((_CALL_OF_OUTPUT[kind], name)) for name in names]
-            for place in places:
+            answered = [places.get((_CALL_OF_OUTPUT[kind], name)) for name in names]
+            for place in answered:
                 if place is not None:
                     calls.pop(place, None)
-            if not has_reference and all(place is None for place in places):
+            if not has_reference and all(place is None for place in answered):
                 yield R2.at(n, kind=kind.replace("_", " "), call_id=names[0])
     for n, call_id in calls.items():
         yield R1.at(n, kind=kinds[n].replace("_", " "), call_id=call_id)
@@ -386,7 +385,7 @@ def _check_sealed(
 
 
 def _sealed(item: Message) -> tuple[object, ...] | None:
-    """Return what may not change of an item with encrypted content; None if it has none."""
+    """Return the fields of an item with encrypted content that must not change, or None."""
     content = _text(item, "encrypted_content")
     if content is None:
         return None

@@ -26,7 +26,7 @@ _MARK = re.compile(r"(?:^|\n)(Action|Observation)(?: \d{1,6})?:")
 class Exchange(NamedTuple):
     """A message of the agent, and the user message that answers it."""
 
-    said: str
+    action: str
     answer: str
 
 
@@ -182,20 +182,20 @@ _CALL_TAG = re.compile(
 )
 
 
-def _can_run(said: str) -> bool:
+def _can_run(action: str) -> bool:
     """Return True if a program could run something in the agent's words."""
-    return any(mark.search(said) for mark in (_FENCE, _ACTION, _CALLING, _CALL_TAG))
+    return any(mark.search(action) for mark in (_FENCE, _ACTION, _CALLING, _CALL_TAG))
 
 
-def _is_loop(said: str) -> bool:
+def _is_loop(action: str) -> bool:
     """Return True if the agent plans and acts under the marks of a loop.
 
     A fenced block alone is no sign of one, nor is an `Action:` line: assistants write both for
     people.
     """
-    if _PLAN.search(said):
-        return bool(_ACTION.search(said) or _FENCE.search(said))
-    return bool((_ACTION.search(said) and _INPUT.search(said)) or _CALLING.search(said))
+    if _PLAN.search(action):
+        return bool(_ACTION.search(action) or _FENCE.search(action))
+    return bool((_ACTION.search(action) and _INPUT.search(action)) or _CALLING.search(action))
 
 
 def _prefixed(name: str, prefix: str) -> ObservationTemplate:
@@ -203,8 +203,8 @@ def _prefixed(name: str, prefix: str) -> ObservationTemplate:
     opening = re.compile(rf"\s*{prefix}")
     return ObservationTemplate(
         name,
-        lambda exchange: bool(opening.match(exchange.answer)) and _can_run(exchange.said),
-        lambda exchange, system, task: _is_loop(exchange.said),  # noqa: ARG005
+        lambda exchange: bool(opening.match(exchange.answer)) and _can_run(exchange.action),
+        lambda exchange, system, task: _is_loop(exchange.action),  # noqa: ARG005
     )
 
 
@@ -240,7 +240,7 @@ def _is_enclosed(text: str, at: int, tags: frozenset[str]) -> bool:
 
 def _is_run(exchange: Exchange) -> bool:
     code = _RETURNCODE.match(exchange.answer)
-    if code is None or not _FENCE.search(exchange.said):
+    if code is None or not _FENCE.search(exchange.action):
         return False
     return _is_enclosed(exchange.answer, code.end(), _RUN_TAGS)
 
@@ -250,11 +250,11 @@ def _tagged(tag: str, *, decisive: bool) -> ObservationTemplate:
     tags = frozenset({tag})
 
     def may_open(exchange: Exchange, system: str, task: str) -> bool:  # noqa: ARG001
-        return _is_loop(exchange.said) or (decisive and bool(_CALL_TAG.search(exchange.said)))
+        return _is_loop(exchange.action) or (decisive and bool(_CALL_TAG.search(exchange.action)))
 
     return ObservationTemplate(
         tag,
-        lambda exchange: _is_enclosed(exchange.answer, 0, tags) and _can_run(exchange.said),
+        lambda exchange: _is_enclosed(exchange.answer, 0, tags) and _can_run(exchange.action),
         may_open,
     )
 

@@ -6,6 +6,7 @@ was compressed on its way is inflated on the side.
 """
 
 import json
+import re
 import zlib
 from collections import deque
 from typing import Any
@@ -21,6 +22,10 @@ _TRIM = 64 << 10
 _MAX_INFLATED = 64 << 20
 _MARKS = (b'"usageMetadata"', b'"usage"')
 _decoder = json.JSONDecoder()
+_STRING = rb'\s*:\s*"((?:[^"\\]|\\.)*)"'
+_ID = re.compile(rb'"(?:id|call_id|toolUseId)"' + _STRING)
+_TEXT = re.compile(rb'"(text|content|delta)"' + _STRING)
+_MAX_IDS, _MAX_TEXT = 64, 16 << 10
 
 
 class UsageStream:
@@ -30,10 +35,21 @@ class UsageStream:
     >>> stream.feed(b'{"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 2, ')
     >>> stream.feed(b'"prompt_tokens_details": {"cached_tokens": 4}}}')
     >>> stream.usage()
-    Usage(uncached=5, read=4, written=0, output=2, written_1h=None, dollars=None)
+    Usage(uncached=5, read=4, written=0, output=2, written_1h=None, dollars=None, reasoning=0)
     """
 
-    __slots__ = ("_head", "_inflate", "_inflated", "_lost", "_size", "_tail", "ended")
+    __slots__ = (
+        "_head",
+        "_ids",
+        "_inflate",
+        "_inflated",
+        "_lost",
+        "_size",
+        "_tail",
+        "_text_size",
+        "_texts",
+        "ended",
+    )
 
     def __init__(self, encoding: str = "") -> None:
         """Start with the answer's content encoding; an unknown one is not read."""
@@ -43,6 +59,9 @@ class UsageStream:
         self._head = b""
         self._tail: deque[bytes] = deque()
         self._size = self._inflated = 0
+        self._ids: list[bytes] = []
+        self._texts: dict[bytes, list[bytes]] = {}
+        self._text_size = 0
         self.ended = False
         """Whether the last event of a stream was seen: a client may leave then."""
 
@@ -66,6 +85,7 @@ class UsageStream:
                 or b'"response.completed"' in piece
                 or b'"response.incomplete"' in piece
             )
+        self._note_words(piece)
         self._tail.append(piece)
         self._size += len(piece)
         if self._size > _TRIM:
@@ -81,6 +101,26 @@ class UsageStream:
         first = _find(beginning, last=False)
         fields = {**(first or {}), **{k: v for k, v in (last or {}).items() if v is not None}}
         return read_usage(fields) if fields else None
+
+    def words(self) -> list[str]:
+        """Return words by which the answer is recognised in a later request: ids and texts."""
+        texts = [b"".join(parts) for parts in self._texts.values()]
+        texts += [max(parts, key=len) for parts in self._texts.values()]
+        words = []
+        for word in {*self._ids, *texts}:
+            try:
+                words.append(str(json.loads(b'"%b"' % word)))
+            except ValueError:
+                continue
+        return words
+
+    def _note_words(self, piece: bytes) -> None:
+        if b'"id"' in piece or b'_id"' in piece or b'"toolUseId"' in piece:
+            self._ids += _ID.findall(piece)[: _MAX_IDS - len(self._ids)]
+        if self._text_size < _MAX_TEXT:
+            for name, text in _TEXT.findall(piece):
+                self._texts.setdefault(name, []).append(text)
+                self._text_size += len(text)
 
     def _trim(self) -> None:
         while self._size - len(self._tail[0]) >= _TAIL:

@@ -72,7 +72,7 @@ class Shortener:
         self.attempt(count, None)
 
     def refused(self, compression: Compression, *, about_thinking: bool) -> Compression | None:
-        """Return what to send once more after a refused call, None if there is nothing."""
+        """Return the messages for the single retry after a refused call, or None."""
         return self._session.refused(compression, about_thinking=about_thinking)
 
     def _sheet(self, model: str | None) -> PriceSheet:

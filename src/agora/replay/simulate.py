@@ -287,7 +287,8 @@ class Account:
         self._needs = needs
         self._sheet = sheet
         self._gone = measured.held
-        if sheet.name.startswith(measured.own_sheet or "-"):
+        own = measured.own_sheet
+        if own and sheet.name in (own, f"{own} ({measured.ttl})"):
             self._sheet = replace(sheet, ttl_seconds=_ALWAYS)
             self._gone = measured.lost
         self._cache = PrefixCache(self._sheet)
@@ -357,7 +358,7 @@ class Agora:
                 self.made.append((state.edit.why, more))
                 self.shares.append({state.edit.why: 1.0})
             else:
-                self.shares.append({why: n / removed.total() for why, n in removed.items()})
+                self.shares.append({why: n / (removed.total() or 1) for why, n in removed.items()})
 
     def _calls(self) -> list[Call]:
         """Return the sizes of the calls, each with the silence before it."""
@@ -375,7 +376,7 @@ class Agora:
         return calls
 
     def _usage(self, bill: Bill | None) -> Billed | None:
-        """Return what the provider would have said of the last call."""
+        """Return the usage that the provider would have reported for the last call."""
         if bill is None:
             return None
         scale, place = self.measured.unseen.scale, len(self.shares) - 1
@@ -423,7 +424,7 @@ def _elided(decisions: Sequence[Decision]) -> tuple[Form, ...]:
 
 
 def _elided_by_the_end(agora: Agora) -> tuple[ElidedStep, ...]:
-    """Return what the last call's prompt would have left out."""
+    """Return the steps that the last call's prompt would have left out."""
     trajectory, shown = agora.trajectory, agora.measured.shown.steps
     return tuple(
         ElidedStep(

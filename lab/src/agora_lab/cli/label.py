@@ -251,7 +251,8 @@ def _write(plan: "Plan", out: Path) -> None:
         "soft_differs_from_hard": tally.apart,
         "self_disagreement": round(tally.self_disagreement / tally.pairs, 4),
     }
-    (out / "labels.json").write_text(json.dumps(figures | asdict(plan.settings), indent=1) + "\n")
+    record = {**figures, "settings": asdict(plan.settings)}
+    (out / "labels.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     click.echo(
         f"{tally.pairs:,} labels in {out / 'soft.parquet'} and {out / 'hard.parquet'}: mean "
         f"{figures['mean_label']:.3f}, {tally.positive:,} above 0.5, soft differs from hard in "

@@ -34,7 +34,6 @@ from agora_lab.evaluate.play import SCRIPTED, AgentOptions, EpisodeTask, Played,
 from agora_lab.evaluate.prompts import PromptTask, compare_prompts
 from agora_lab.jsonl import read_lines
 
-PAPER_ENVIRONMENTS = ("alfworld", "scienceworld", "webshop")
 PAPER_STEPS = 30
 SEED = 47
 NONE = "none"
@@ -165,6 +164,8 @@ class Run:
                 the run. On a cluster its file must be on a disk that all nodes share.
         """
         if not self._episodes and not self._compare:
+            # Other settings than the run's are refused in any case.
+            RunWriter(self.folder, self.settings).close()
             return
         purse = Purse(max_dollars, self.folder / "purse.sqlite") if max_dollars else None
         # Agents behind an endpoint mostly wait.

@@ -33,6 +33,8 @@ TITLES = {
 _RESAMPLES = 4_000
 _PUBLISHED = Path(__file__).parent / "published.toml"
 _SAME = 0.001
+_WORTH = 0.01
+"""A smaller saving is none to speak of."""
 _BEGIN, _END = "<!-- made by agora lab scoreboard: begin -->", "<!-- end -->"
 Json = dict[str, Any]
 
@@ -225,26 +227,32 @@ def verdicts(boards: Mapping[str, Sequence[Line]]) -> list[str]:
         both = above(lines)
         text = (
             f"{TITLES[data]}: AGORA's default saves {_percent(ours.saved[0])} of the input bill "
-            f"and leaves {_percent(ours.found[0])} of {ours.needs} needs found "
-            f"({ours.sessions} sessions)."
+            f"and leaves {_percent(ours.found[0])} of {ours.needs} actions their old names "
+            f"(n = {ours.sessions} sessions)."
         )
-        if both:
-            names = "; ".join(
-                f"{_name(one)} (saves {_percent(one.saved[0])}, {_percent(one.found[0])} found)"
-                for one in both
-            )
-            text += f" Beaten in both by {names}."
         rest = [one for one in cheaper if one not in both]
-        if rest:
-            names = "; ".join(
-                f"{_name(one)} ({_percent(one.saved[0])}, {_percent(one.found[0])} found)"
-                for one in rest
-            )
-            text += f" Cheaper with fewer names: {names}."
-        if not both and not rest:
+        kinder = [
+            one
+            for one in better
+            if _WORTH < one.saved[0] <= ours.saved[0] + _SAME
+            and one.found[0] > ours.found[0] + _SAME
+            and one not in both
+        ]
+        for words, found in (
+            ("Beaten in both by", both),
+            ("Cheaper with fewer names:", rest),
+            ("More names at a smaller saving:", kinder),
+        ):
+            if found:
+                text += f" {words} {'; '.join(map(_figures, found))}."
+        if not cheaper:
             text += " No contender that is not ours saves more."
         sentences.append(text)
     return sentences
+
+
+def _figures(line: Line) -> str:
+    return f"{_name(line)} (saves {_percent(line.saved[0])}, {_percent(line.found[0])} found)"
 
 
 def _name(line: Line) -> str:
@@ -260,8 +268,8 @@ def _saved_at(sheet: str, line: Line) -> str:
 
 
 _COLUMNS: tuple[tuple[str, Callable[[Line], str]], ...] = (
-    ("saved", lambda x: f"{_percent(x.saved[0])} [{100 * x.saved[1]:.1f}, {100 * x.saved[2]:.1f}]"),
-    ("found", lambda x: f"{_percent(x.found[0])} [{100 * x.found[1]:.1f}, {100 * x.found[2]:.1f}]"),
+    ("saved", lambda x: f"{_percent(x.saved[0])} [{100 * x.saved[1]:.0f}, {100 * x.saved[2]:.0f}]"),
+    ("found", lambda x: f"{_percent(x.found[0])} [{100 * x.found[1]:.0f}, {100 * x.found[2]:.0f}]"),
     ("after an edit", lambda x: _percent(x.found_after)),
     ("of the newest", lambda x: _percent(x.newest)),
     ("quoted lines", lambda x: _percent(x.lines)),
@@ -278,17 +286,32 @@ _COLUMNS: tuple[tuple[str, Callable[[Line], str]], ...] = (
 )
 
 
+_SHOWN = (
+    "saved",
+    "found",
+    "after an edit",
+    "of the newest",
+    "refused calls",
+    "calls that broke the cache",
+    "worst session",
+    "CPU ms/call",
+    "n",
+)
+"""The columns that a terminal has room for."""
+
+
 def _table(data: str, lines: Sequence[Line], ratio: float | None) -> Any:
     from rich.table import Table
 
     simulated = f"; everything simulated at {ratio:.3f} of what was billed" if ratio else ""
     table = Table(title=f"{TITLES[data]}{simulated}", title_justify="left")
-    table.add_column("contender", overflow="fold", min_width=30)
-    for name, _ in _COLUMNS:
-        table.add_column(name, justify="right")
+    table.add_column("contender", overflow="fold", min_width=24)
+    columns = [(name, show) for name, show in _COLUMNS if name in _SHOWN]
+    for name, _ in columns:
+        table.add_column(name, justify="right", overflow="fold")
     for line in lines:
         style = "bold" if line.ours else None
-        cells = [show(line) for _, show in _COLUMNS] if line.sessions else [line.problem[:60]]
+        cells = [show(line) for _, show in columns] if line.sessions else [line.problem[:60]]
         table.add_row(_name(line), *cells, style=style)
     return table
 

@@ -56,7 +56,8 @@ class Contender:
     @property
     def version(self) -> str:
         """Its packages with their versions."""
-        return ", ".join(self.packages) or (f"agora {__version__}" if self.ours else "")
+        own = self.ours and self.name != "everything"
+        return ", ".join(self.packages) or (f"agora {__version__}" if own else "")
 
 
 def contenders(names: Sequence[str] = (), folder: Path = CONTENDERS) -> list[Contender]:

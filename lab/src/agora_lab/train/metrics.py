@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
 from agora_lab.bootstrap import interval, places, task_counts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 RESAMPLES = 1_000
 NEEDED = 0.5
@@ -33,18 +36,21 @@ def auc(
     The interval is a bootstrap over tasks: pairs of one task are correlated, so resampling pairs
     would make it too narrow. NaN unless there are both kinds of steps.
     """
+    # Tied scores share a place in the order.
+    _, order = np.unique(np.asarray(scores, dtype=float), return_inverse=True)
     needed = np.asarray(labels, dtype=float) >= NEEDED
-    values = np.asarray(scores, dtype=float)
+
+    def weighed(weights: "NDArray[np.float64]") -> float:
+        above = np.bincount(order, weights * needed)
+        others = np.bincount(order, weights * ~needed)
+        total = above.sum() * others.sum()
+        below = np.cumsum(others) - others / 2
+        return float((above * below).sum() / total) if total else float("nan")
+
     place, count = places(tasks)
     drawn = [
-        _auc(needed, values, counts[place])
+        weighed(counts[place])
         for block in task_counts(count, RESAMPLES, seed=seed)
         for counts in block
     ]
-    return Interval(_auc(needed, values, np.ones(len(values))), *interval(drawn))
-
-
-def _auc(needed: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> float:
-    if not weights[needed].sum() or not weights[~needed].sum():
-        return float("nan")
-    return float(roc_auc_score(needed, scores, sample_weight=weights))
+    return Interval(weighed(np.ones(len(order))), *interval(drawn))
