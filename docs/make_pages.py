@@ -296,11 +296,11 @@ def bill_check() -> str:
     )
 
 
-def of_all(field: str) -> Callable[[], str]:
-    """Return a function that gives one figure of AGORA on all Claude Code sessions."""
+def of_all(field: str, path: str = "bill-claude-code.json") -> Callable[[], str]:
+    """Return a function that gives one figure of all Claude Code sessions of a file."""
 
     def figure() -> str:
-        ways = results("benchmarks/results/bill-claude-code.json")["groups"]["all"]
+        ways = results(f"benchmarks/results/{path}")["groups"]["all"]
         row, clearing = ways["default"], ways["the provider's own clearing"]
         figures = {
             "sessions": f"{row['sessions']}",
@@ -333,6 +333,10 @@ FIGURES: dict[str, Callable[[], str]] = {
             *("sessions", "saved", "names", "break-even", "worst", "nothing"),
             *("clearing", "clearing-names", "clearing-worst"),
         )
+    },
+    **{
+        f"small-{field}": of_all(field, "bill-claude-code-small.json")
+        for field in ("sessions", "saved", "names", "clearing", "clearing-names")
     },
     "bill-check": bill_check,
     "presence": presence,
