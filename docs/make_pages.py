@@ -199,15 +199,22 @@ def judge() -> str:
         "agora 0.3": "AGORA, version 0.3",
         "agora": "**AGORA**",
     }
-    methods = {name: title for name, title in methods.items() if any(name in run for run in runs)}
     prompts = [sum(map(len, run["newest"].values())) for run in runs]
+
+    def cell(run: dict[str, dict[str, list[tuple[float, float]]]], name: str, most: int) -> str:
+        if name not in run:
+            return "–"
+        count = sum(map(len, run[name].values()))
+        return share(avoided(run[name])) + (f", {count} prompts" if count < most else "")
+
     head = [
         "",
         *(f"{title} ({count} prompts)" for title, count in zip(JUDGED, prompts, strict=True)),
     ]
     body = [
-        [title, *(share(avoided(run[name])) if name in run else "–" for run in runs)]
+        [title, *(cell(run, name, most) for run, most in zip(runs, prompts, strict=True))]
         for name, title in methods.items()
+        if any(name in run for run in runs)
     ]
     return table(head, body)
 
