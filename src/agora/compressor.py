@@ -243,7 +243,7 @@ class Compressor:
         return with_sdk_objects(fail_open(request, unchanged), request, messages)
 
     def policy(self, model: str | None = None, ttl: str | None = None) -> Policy:
-        """Return what the schedule decides by, for a model.
+        """Return the settings and prices of the schedule for a model.
 
         `ttl` is the time to live that the request asks of the cache, as it spells it.
         """
@@ -268,7 +268,7 @@ class Compressor:
     def decide(
         self, trajectory: Trajectory, edit: Edit, *, pins: Collection[int] = ()
     ) -> tuple[Decision, ...]:
-        """Return what an edit does with each step, without writing messages.
+        """Return the decision of an edit on each step, without writing messages.
 
         For looking at many edits of one trajectory: it is parsed once.
         """
@@ -441,13 +441,13 @@ class Compressor:
             request = replace(request, edited_at=len(request.messages) if older is None else older)
         tag = tag_of(trajectory.task, trajectory.steps[0])
         recall = offers_recall(request.tools)
-        adapter = format_named(request.format)
+        format = format_named(request.format)
         # Counts of parts do not add up exactly: the budget shrinks until the whole fits.
         for attempt in range(_ATTEMPTS):
             decisions = selection.decide()
             forms: dict[int, Form] = {d.number: d.form for d in decisions if d.form is not None}
             markers = self.markers(recall=recall, tag=tag, first=min(forms, default=0))
-            rendered = adapter.render(parsed, forms, markers)
+            rendered = format.render(parsed, forms, markers)
             rendered, saved, thinking = remove_older(rendered, request, parsed.thinking_tokens)
             after = tokens_after(trajectory, forms, rendered, self.counting) - saved
             excess = after - selection.most_tokens
@@ -524,5 +524,5 @@ def _unchanged(request: Request, parsed: Parsed, reason: Reason, detail: str = "
 
 
 def sentence(error: Exception) -> str:
-    """Return what went wrong in a sentence."""
+    """Return an error as a sentence."""
     return str(error) if isinstance(error, AgoraError) else f"{type(error).__name__}: {error}"

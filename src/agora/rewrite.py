@@ -11,7 +11,8 @@ from agora.formats.cache_ttl import MARKS, without_marks
 from agora.formats.registry import find_format
 
 _MARKS = frozenset({*MARKS})
-_MARK_WORDS = tuple(mark.encode() for mark in MARKS)
+_MARK_WORD = b"cache"
+"""A part of each mark for a cache."""
 _DIGEST_BYTES = 16
 _MARSHAL = 2
 """The last version of the format in which equal values always have the same bytes."""
@@ -91,16 +92,16 @@ def digests_of(messages: Sequence[Any], seed: str = "") -> list[bytes]:
 
 
 def beginning_of(request: Request) -> int:
-    """Return a digest of what stands before the messages or decides how they are cached.
-
-    Raises:
-        ValueError: It is not made of plain values.
-    """
+    """Return a digest of what stands before the messages or decides how they are cached."""
     body = request.body if isinstance(request.body, dict) else {}
     more = [body.get(name) for name in _BEGINNING]
     parts = [request.model, request.system, request.tools, request.thinking, more]
-    data = _bytes_of(parts)
-    if any(word in data for word in _MARK_WORDS):
+    try:
+        data = _bytes_of(parts)
+    except ValueError:
+        # Tools may be functions of the caller's program.
+        return int.from_bytes(sha256(repr(parts).encode("utf-8", "replace")).digest()[:7]) or 1
+    if _MARK_WORD in data:
         data = _bytes_of([_deeply_unmarked(part) for part in parts])
     if _NONCE_LINE in data:
         data = _NONCE.sub(b"", data)
@@ -108,7 +109,7 @@ def beginning_of(request: Request) -> int:
 
 
 def answer_marks(format: str, messages: Any) -> frozenset[bytes]:
-    """Return what the first answer among messages is known by: its calls, or else its text.
+    """Return marks of the first answer among messages: its calls, or else its text.
 
     `messages` may also be the body of a provider's answer, or a list of its words.
     """
@@ -146,11 +147,11 @@ def texts_in(value: Any) -> Iterator[str]:
 
 def _message_bytes(message: Any) -> bytes:
     data = _bytes_of(message)
-    if any(word in data for word in _MARK_WORDS):
+    if _MARK_WORD in data:
         message = without_marks(message)
         data = _bytes_of(message)
-    content = message.get("content") if isinstance(message, dict) else None
-    if type(content) is list and len(content) == 1 and isinstance(content[0], dict):
+    content = message.get("content") if type(message) is dict else None
+    if type(content) is list and len(content) == 1 and type(content[0]) is dict:
         block = content[0]
         if block.keys() == {"type", "text"} and block["type"] == "text":
             return _bytes_of({**message, "content": block["text"]})

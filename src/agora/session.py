@@ -13,11 +13,10 @@ repeats the edit in force as it was written. A lost state costs one write of the
 
 import threading
 import time
-from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -28,81 +27,24 @@ from agora.core.compression import Compression, Reason, in_shadow, untouched
 from agora.core.request import Observations, Request
 from agora.core.schedule import EditsMode, State, advance, call_of
 from agora.core.settings import step_numbers
-from agora.core.trajectory import Step
+from agora.core.tokens import TokenCounter
+from agora.core.trajectory import Step, Trajectory
 from agora.formats import broken_rules, format_named, known_format, parse
 from agora.formats.cache_ttl import asked_ttl
 from agora.formats.sdk_objects import to_dicts, with_sdk_objects
 from agora.formats.usage import Usage, read_usage
 from agora.reading import Reading, read_on, reading_of
 from agora.rewrite import Rewrite, answer_marks, beginning_of, digests_of, rewrite_of
+from agora.sent_calls import SentCall, SentCalls
 from agora.summaries import asks_for_summary
 
 MOST_BYTES = 64 << 20
-_CALL_BYTES = 1_000
-"""About what a stored call takes without its edit and the sizes of its steps."""
 _NEWEST = 8
 """Among so many of the newest messages is any mark that tells the lifetime of the cache."""
 _MOST_SCALE = 5
 """How far a provider's count of a prompt may be from ours."""
 _LAST_MESSAGES = 4
 """How many messages may hold a request for a summary: system text can follow it."""
-
-
-class SentCall(NamedTuple):
-    """How a call was sent, stored under a digest of its messages."""
-
-    messages: int
-    """How many it had."""
-    state: State | None = None
-    """The schedule's state after it."""
-    beginning: int = 0
-    """A digest of what stood before its messages."""
-    key: bytes = b""
-    """The key of the edit in force; empty if there is none."""
-    sent_key: bytes = b""
-    """The key of the edit as it was sent; empty in shadow mode."""
-    older: int = 0
-    """How many of the caller's first messages go without their thinking from here on."""
-    held: bool = False
-    """True if a provider refused an edit of this conversation: it gets no other one."""
-    note: Sequence[float] | None = None
-    """Numbers that whoever calls the session wants to find at the next call."""
-    answered: bool = False
-    """True if the provider answered with success."""
-    # What follows is not saved.
-    since: Since | None = None
-    """What it was decided by: the same messages again are sent as the same bytes."""
-    rewrite: Rewrite | None = None
-    """The edit in force as it was written, for this call."""
-    reading: Reading | None = None
-    account: Compression | None = None
-    """What was done, without the messages."""
-    answer: frozenset[bytes] = frozenset()
-    """What the answer is known by."""
-    ended: float | None = None
-    """When the answer ended, by the session's clock."""
-    usage: Billed | None = None
-    parent: bytes = b""
-    """The digest of the call that it continued."""
-    edit_digest: bytes = b""
-    """If it made the edit in force, the digest of the messages up to that edit."""
-    serial: int = 0
-    """Later calls have larger numbers."""
-
-    def row(self) -> list[Any]:
-        """Return it as JSON, without any text."""
-        state = self.state.row() if self.state else None
-        keys = [self.key.hex(), self.sent_key.hex()]
-        note = list(self.note) if self.note is not None else None
-        return [self.messages, state, self.beginning, *keys, self.older, self.held, note]
-
-    @classmethod
-    def of_row(cls, row: Sequence[Any]) -> "SentCall":
-        """Return the call of a row."""
-        messages, state, beginning, key, sent_key, older, held, note = row
-        keys = bytes.fromhex(key), bytes.fromhex(sent_key)
-        known = State.from_row(state) if state else None
-        return cls(messages, known, beginning, *keys, older, held, note, answered=True)
 
 
 class Place(NamedTuple):
@@ -157,7 +99,7 @@ class Session:
         self.compressor = compressor or Compressor()
         self._policy = lru_cache(maxsize=64)(self.compressor.policy)
         self._clock = clock
-        self._calls = _Calls(most_bytes)
+        self._calls = SentCalls(most_bytes)
         self._lock = threading.Lock()
 
     def compress(
@@ -229,7 +171,7 @@ class Session:
     def refused(
         self, compression: Compression, *, about_thinking: bool = False
     ) -> Compression | None:
-        """Return what to send once more after a provider refused a call, None if there is nothing.
+        """Return the messages for the single retry after a refusal, or None.
 
         A refused edit is followed by the caller's own messages, and its conversation is not edited
         again. On a model that binds thinking all of it is taken out. If the refusal is
@@ -281,9 +223,9 @@ class Session:
             return Place(request, pins)
         try:
             digests = digests_of(messages, f"{owner} {request.format}")
-            since = Since(beginning=beginning_of(request))
         except ValueError:
             return Place(request, pins)
+        since = Since(beginning=beginning_of(request))
         acts = format_named(request.format).is_agent
         with self._lock:
             parent, last, rewound = self._calls.find(
@@ -309,9 +251,9 @@ class Session:
         return Place(request, pins, digests, since, last, parent, answers, rewound)
 
     def known(self, place: Place) -> Made | None:
-        """Return what is decided without parsing the conversation; None if that takes a new edit.
+        """Return the edit in force with the new messages, without parsing the conversation.
 
-        That is the edit in force, or none, with the new messages.
+        None if a new edit may be due.
         """
         last = place.last
         if place.is_same and last is not None and last.account is not None and not place.rewound:
@@ -339,7 +281,7 @@ class Session:
         return Made(account, last.rewrite.for_later(), is_checked=False)
 
     def settle(self, place: Place, made: Made, *, whole: bool = False) -> Compression | None:
-        """Return what goes out for a request, and store how it is sent.
+        """Return the compression to send for a request, and store it.
 
         None if a provider would refuse it, and the conversation was not parsed whole: then it has
         to be, and decided on. With `whole` the caller's own messages go out this once.
@@ -508,7 +450,7 @@ class Session:
             state=call.state,
             digest=digest,
             request=request,
-            parse=lambda: parse(request, self.compressor.counting).trajectory,
+            parse=partial(_parsed, request, self.compressor.counting),
         )
         if self.compressor.shadow:
             compression = in_shadow(compression, request.messages)
@@ -520,7 +462,7 @@ class Session:
 
 
 def made_of(compressor: Compressor, request: Request, compression: Compression) -> Made:
-    """Return what a compressor decided, with all that the next call needs to know."""
+    """Return a compressor's decision with everything that the next call needs."""
     rewrite = reading = None
     if compression.changed:
         rewrite = rewrite_of(request.messages, compression.messages, compression.positions)
@@ -537,103 +479,8 @@ def made_of(compressor: Compressor, request: Request, compression: Compression) 
     return Made(_without_messages(compression), rewrite, reading)
 
 
-class _Calls:
-    """Calls by the digest of their messages, up to a number of bytes. Not safe for threads."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most = most_bytes
-        self._calls: OrderedDict[bytes, SentCall] = OrderedDict()
-        self._edits: dict[bytes, bytes] = {}
-        """The digest of the messages up to an edit -> the call that made it."""
-        self._users: Counter[bytes] = Counter()
-        """How many calls share a written edit, by its key."""
-        self._serial = 0
-        self.bytes = 0
-
-    def get(self, digest: bytes) -> SentCall | None:
-        """Return a call."""
-        return self._calls.get(digest)
-
-    def put(self, digest: bytes, call: SentCall) -> None:
-        """Store a call. The least recently used are forgotten."""
-        self._forget(digest)
-        self._serial += 1
-        self._calls[digest] = call = call._replace(serial=self._serial)
-        self.bytes += _weight(call)
-        if call.rewrite is not None:
-            self._users[call.rewrite.key] += 1
-            if self._users[call.rewrite.key] == 1:
-                self.bytes += call.rewrite.size
-        if call.edit_digest and call.answered:
-            self._edits[call.edit_digest] = digest
-        while self.bytes > self._most and len(self._calls) > 1:
-            self._forget(next(iter(self._calls)))
-
-    def find(
-        self, digests: Sequence[bytes], acts: Callable[[int], bool]
-    ) -> tuple[bytes, SentCall | None, bool]:
-        """Return the digest of the call that a prompt continues, the call, and if it left a branch.
-
-        `acts` says whether a message is the agent's. That one follows shows that the call before it
-        was answered.
-        """
-        newest = len(digests) - 1
-        name, call = b"", None
-        for at in range(newest, -1, -1):
-            stored = self._calls.get(digests[at])
-            if stored is not None and (stored.answered or at == newest or acts(at + 1)):
-                name, call = digests[at], stored
-                self._calls.move_to_end(name)
-                break
-        for at in range(newest, -1, -1):
-            branch = self._calls.get(self._edits.get(digests[at], b""))
-            if branch is not None and self._left(branch, name, call):
-                known = call.messages if call is not None else at + 1
-                return name, branch._replace(messages=known, since=None), True
-        return name, call, False
-
-    def rows(self, most: int) -> list[list[Any]]:
-        """Return the newest answered calls as rows, the oldest of them first."""
-        rows: list[list[Any]] = []
-        for digest, call in reversed(self._calls.items()):
-            if call.answered and len(rows) < most:
-                rows.append([digest.hex(), *call.row()])
-        return rows[::-1]
-
-    def _left(self, branch: SentCall, name: bytes, call: SentCall | None) -> bool:
-        """Return True if a prompt that continues `call` left the branch on which an edit was made.
-
-        Then that edit is newer than the call, and was made by one that continues the call too.
-        """
-        if call is None:
-            return True
-        if branch.serial <= call.serial or branch.key == call.key or call.held:
-            return False
-        parent: SentCall | None = branch
-        while parent is not None and parent.parent and parent.parent != name:
-            parent = self._calls.get(parent.parent)
-            if parent is not None and parent.messages < call.messages:
-                return False
-        return parent is not None and parent.parent == name
-
-    def _forget(self, digest: bytes) -> None:
-        call = self._calls.pop(digest, None)
-        if call is None:
-            return
-        self.bytes -= _weight(call)
-        if self._edits.get(call.edit_digest) == digest:
-            del self._edits[call.edit_digest]
-        if call.rewrite is not None:
-            key = call.rewrite.key
-            self._users[key] -= 1
-            if not self._users[key]:
-                del self._users[key]
-                self.bytes -= call.rewrite.size
-
-
-def _weight(call: SentCall) -> int:
-    sizes = call.reading.trajectory if call.reading else None
-    return _CALL_BYTES + (16 * len(sizes.steps) + 8 * len(sizes.utterances) if sizes else 0)
+def _parsed(request: Request, counter: TokenCounter) -> Trajectory:
+    return parse(request, counter).trajectory
 
 
 def _rewound(state: State, here: State) -> State:
@@ -654,7 +501,8 @@ def _rewound(state: State, here: State) -> State:
 def _is_refused(request: Request, compression: Compression, call: SentCall) -> bool:
     """Return True if a provider would refuse what goes out."""
     sent = replace(request, messages=compression.messages, edited_at=call.older)
-    before = request.messages if compression.changed else None
+    # What an edit left of the old messages was held against them when it was made.
+    before = request.messages if call.older else None
     return bool(broken_rules(sent, before=before))
 
 

@@ -58,8 +58,9 @@ class Setup:
         log = self.logged(source)
         for note in () if log is None else log.notes():
             click.echo(printable(note), err=True)
+        compressor = self.compressor_of(log)
         try:
-            compression = self.compressor_of(log).compress(
+            compression = compressor.compress(
                 request.messages,
                 model=self.model or request.model,
                 format=request.format,
@@ -68,6 +69,7 @@ class Setup:
                 thinking=request.thinking,
                 pins=self.pins,
                 observations=self.observations or request.observations,
+                state=None if log is None else log.state(compressor),
                 sized=None if log is None else log.sized,
             )
         except AgoraError as error:
@@ -77,7 +79,7 @@ class Setup:
         return compression
 
     def logged(self, source: Source) -> "Logged | None":
-        """Return what the log tells of a trajectory besides its messages, if it is from one."""
+        """Return a log's facts about a trajectory, or None if it is from no log."""
         if source.recording is None or self.compressor.budget.unit != "tokens":
             return None
         from agora.cli.logged import logged

@@ -77,6 +77,18 @@ def outcome_of(result: Result) -> Outcome:
     return Outcome(status, _reason(fields or result.text) if failed else "")
 
 
+def body_of(text: str) -> str:
+    r"""Return a short result without the lines of its frame; a longer one as it is.
+
+    >>> body_of("<returncode>0</returncode>\n<output>\n273:    def load(self):\n</output>")
+    '273:    def load(self):'
+    """
+    if len(text) > _ENDS:
+        return text
+    lines = (line for line in text.splitlines() if not _FRAME.match(line.strip()))
+    return "\n".join(lines).strip()
+
+
 def _fields(value: Any) -> dict[str, Any]:
     """Return an object's fields by their names in lower case without signs: `iserror`."""
     if isinstance(value, str):

@@ -220,7 +220,7 @@ class PriceSheet:
     def dollars(
         self, *, uncached: float = 0, read: float = 0, written: float = 0, output: float = 0
     ) -> float:
-        """Return what one call costs, from its tokens by how they were billed.
+        """Return the dollars of one call from its tokens by class of billing.
 
         One call: the sum of several would be taken for one large prompt, of a higher tier.
         """

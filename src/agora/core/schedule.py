@@ -168,7 +168,7 @@ class Policy:
             object.__setattr__(self, name, value)
 
     def cost(self, scale: float, prompt: float, cached: float) -> float:
-        """Return what a prompt costs of which so much is in the cache."""
+        """Return the cost of a prompt with `cached` tokens in the cache."""
         minimum = self.sheet.minimum_prefix
         if prompt < minimum:
             cost = prompt
@@ -296,7 +296,7 @@ def _warm(
 
 
 def _billed(state: State, usage: Billed, policy: Policy) -> tuple[float, float, float]:
-    """Return what usage says the last call cost, what it would have without edits, the scale."""
+    """Return the last call's cost by usage, its cost without edits, and the token scale."""
     sheet, sent = policy.sheet, state.prompt - state.removed
     tokens = usage.uncached + usage.read + usage.written
     if tokens <= 0 or sent <= 0:

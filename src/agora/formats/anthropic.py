@@ -176,8 +176,8 @@ class Anthropic(MessageFormat):
 
     # Thinking
 
-    def signatures(self, message: Message) -> list[str]:
-        return signatures_of(message.get("content"))
+    def count_thinking(self, message: Message) -> int:
+        return sum(map(is_thinking, as_list(message.get("content"))))
 
     def without_thinking(self, message: Message) -> Message:
         content = message.get("content")
@@ -364,12 +364,6 @@ class Anthropic(MessageFormat):
 def is_thinking(block: object) -> bool:
     """Return True if a content block is a model's signed thinking."""
     return isinstance(block, dict) and block.get("type") in _THINKING
-
-
-def signatures_of(blocks: object) -> list[str]:
-    """Return what identifies each thinking block among others."""
-    thinking = (block for block in as_list(blocks) if is_thinking(block))
-    return [str(block.get("signature") or block.get("data") or "") for block in thinking]
 
 
 def _read_user(content: list[Message], counter: TokenCounter) -> ParsedMessage:

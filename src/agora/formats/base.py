@@ -243,7 +243,7 @@ class Format:
         raise NotImplementedError
 
     def text_of(self, message: Message) -> str:
-        """Return what a message says, for people: reasoning, text, results, calls."""
+        """Return a message as text for people: reasoning, text, results, calls."""
         return ""
 
     def mark_for_cache(self, message: Message) -> Message:
@@ -282,9 +282,9 @@ class Format:
 
     # Thinking, tools
 
-    def signatures(self, message: Message) -> list[str]:
-        """Return what identifies each block of checked reasoning; may be empty texts."""
-        return []
+    def count_thinking(self, message: Message) -> int:
+        """Return the number of blocks of checked reasoning in a message."""
+        return 0
 
     def without_thinking(self, message: Message) -> Message:
         """Return a message without its signed thinking; itself if that has to stay."""
@@ -296,7 +296,7 @@ class Format:
 
 
 def kind_of(value: object) -> str:
-    """Return what a reader of JSON calls `value`, with its article.
+    """Return the JSON type of `value`, with its article.
 
     >>> [kind_of(value) for value in (None, True, "", {}, [], 1, 0.5, ())]
     ['null', 'a boolean', 'a string', 'an object', 'an array', 'an integer', 'a number', 'a tuple']

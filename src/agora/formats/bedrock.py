@@ -127,9 +127,8 @@ class Bedrock(Anthropic):
 
     # Thinking
 
-    def signatures(self, message: Message) -> list[str]:
-        reasoning = {"content": [b for b in as_list(message.get("content")) if _is_reasoning(b)]}
-        return super().signatures(_to_anthropic(reasoning))
+    def count_thinking(self, message: Message) -> int:
+        return sum(map(_is_reasoning, as_list(message.get("content"))))
 
     def without_thinking(self, message: Message) -> Message:
         content = as_list(message.get("content"))

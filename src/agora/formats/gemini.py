@@ -406,7 +406,7 @@ def _check_order(n: int, turn: _Turn, previous: _Turn | None) -> Iterator[RuleVi
 
 
 def _signed(message: Message) -> list[tuple[object, ...]]:
-    """Return what may not change of each signed part of a content."""
+    """Return the fields of each signed part that must not change."""
     signed: list[tuple[object, ...]] = []
     for part in map(as_object, as_list(message.get("parts"))):
         signature = _either(part, *_SIGNATURE)

@@ -117,8 +117,8 @@ class OpenAIChat(MessageFormat):
 
     # Thinking
 
-    def signatures(self, message: Message) -> list[str]:
-        return chat_dialects.signatures(message)
+    def count_thinking(self, message: Message) -> int:
+        return chat_dialects.count_thinking(message)
 
     def without_thinking(self, message: Message) -> Message:
         return chat_dialects.without_thinking(message)

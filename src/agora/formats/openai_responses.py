@@ -146,9 +146,8 @@ class OpenAIResponses(MessageFormat):
 
     # Thinking
 
-    def signatures(self, message: Message) -> list[str]:
-        is_reasoning = message.get("type") == "reasoning"
-        return [_text(message, "id") or ""] if is_reasoning else []
+    def count_thinking(self, message: Message) -> int:
+        return int(message.get("type") == "reasoning")
 
     # Reading
 
@@ -386,7 +385,7 @@ def _check_sealed(
 
 
 def _sealed(item: Message) -> tuple[object, ...] | None:
-    """Return what may not change of an item with encrypted content; None if it has none."""
+    """Return the fields of an item with encrypted content that must not change, or None."""
     content = _text(item, "encrypted_content")
     if content is None:
         return None

@@ -233,7 +233,7 @@ def _digest(value: Any) -> int:
 
 
 def _mark(message: Any) -> tuple[str, tuple[str, ...]]:
-    """Return what identifies an answer: its text and the ids of its calls."""
+    """Return the identity of an answer: its text and the ids of its calls."""
     if not isinstance(message, dict):
         return "", ()
     texts: list[str] = []

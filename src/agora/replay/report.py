@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 
 def unit_of(sheet: PriceSheet) -> Unit:
-    """Return what a sheet's costs are in: seconds of prefill for hardware that is paid for."""
+    """Return the unit of a sheet's costs: seconds of prefill for one's own hardware."""
     return "seconds" if not sheet.input and sheet.prefill_seconds_per_million else "dollars"
 
 
@@ -102,7 +102,7 @@ class Totals:
 
 
 def billed_dollars(usage: Usage, sheet: PriceSheet, ttl: str | None = None) -> float:
-    """Return what a call's input cost by the tokens that the provider reported.
+    """Return the dollars of a call's input by the provider's usage.
 
     `ttl` is the time to live that the call asked for, used if the usage does not say.
     """

@@ -336,8 +336,9 @@ class Agora:
         """Each edit, with how many tokens more than the one before it removed."""
         self.shares: list[Mapping[EditReason, float]] = []
         """By call: how the tokens that its prompt lacks divide among the kinds of edits."""
+        self.state: State | None = None
+        """The schedule's state after the last call that was sent."""
         self._policy = policy or compressor.policy()
-        self._state: State | None = None
         self._elided: tuple[Form, ...] = ()
 
     def send(self, account: "Account") -> None:
@@ -345,7 +346,7 @@ class Agora:
         removed: Counter[EditReason] = Counter()
         bill: Bill | None = None
         for call, moment in zip(self._calls(), self.measured.moments, strict=True):
-            before = self._state
+            before = self.state
             state = self._advance(call._replace(usage=self._usage(bill)), moment)
             elided, epoch = self._elided, state.edit.steps if state.edit else 0
             bill = account.send(
@@ -375,7 +376,7 @@ class Agora:
         return calls
 
     def _usage(self, bill: Bill | None) -> Billed | None:
-        """Return what the provider would have said of the last call."""
+        """Return the usage that the provider would have reported for the last call."""
         if bill is None:
             return None
         scale, place = self.measured.unseen.scale, len(self.shares) - 1
@@ -387,7 +388,7 @@ class Agora:
 
     def _advance(self, call: Call, moment: Moment) -> State:
         """Return the state after a call. An edit is written before it is taken, as it is live."""
-        state = advance(self._state, call, self._policy)
+        state = advance(self.state, call, self._policy)
         if state.is_new and state.edit:
             now = self.trajectory
             if state.edit.why == "every call":
@@ -397,10 +398,10 @@ class Agora:
             if elided and self.writer.gains(elided, state.edit.steps):
                 edited = self.writer.prompt(moment, elided, state.edit.steps)
                 removes = call.prompt + call.tail - sum(segment.tokens for segment in edited)
-            state = advance(self._state, call._replace(removes=removes), self._policy)
+            state = advance(self.state, call._replace(removes=removes), self._policy)
             if state.is_new:
                 self.decisions, self._elided = (decisions, elided) if removes else ((), ())
-        self._state = state
+        self.state = state
         return state
 
     def _markers(self, first: int) -> Markers:
@@ -423,7 +424,7 @@ def _elided(decisions: Sequence[Decision]) -> tuple[Form, ...]:
 
 
 def _elided_by_the_end(agora: Agora) -> tuple[ElidedStep, ...]:
-    """Return what the last call's prompt would have left out."""
+    """Return the steps that the last call's prompt would have left out."""
     trajectory, shown = agora.trajectory, agora.measured.shown.steps
     return tuple(
         ElidedStep(

@@ -59,7 +59,6 @@ import msgspec
 
 from agora import Budget, Compressor, PriceSheet, TokenCounter, load_scorer
 from agora.core.prices import load_sheets, sheet_for
-from agora.core.schedule import Policy
 from agora.errors import AgoraError, nearest
 
 UPSTREAMS = {
@@ -107,7 +106,7 @@ class _Priced(Compressor):
 
     prices: Mapping[str, PriceSheet] = field(default_factory=dict)
 
-    def policy(self, model: str | None = None, ttl: str | None = None) -> Policy:
+    def policy(self, model: str | None = None, ttl: str | None = None) -> Any:
         sheet = sheet_for(model or "", self.prices)
         # Not super(): it does not work in a class with slots.
         return replace(Compressor.policy(self, model), sheet=sheet.for_ttl(ttl) if ttl else sheet)
@@ -233,7 +232,7 @@ def settings_from(tables: Mapping[str, Any], source: str = "settings") -> Settin
 
 
 def _unknown(tables: Mapping[str, Any], kind: type[msgspec.Struct], path: str = "") -> str:
-    """Return what is wrong with the first name that is no setting, or an empty text."""
+    """Return a message about the first unknown setting, or an empty text."""
     fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
     for name, value in tables.items():
         if name not in fields:
