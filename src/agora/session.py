@@ -196,6 +196,11 @@ class Session:
             self._calls.put(compression.digest, call)
         return self._written(request, call, compression.digest)
 
+    def rejected(self, compression: Compression) -> None:
+        """Note that what `refused` returned was refused as well: its edit was not to blame."""
+        with self._lock:
+            self._calls.drop(compression.digest)
+
     def rows(self, most: int = 4_096) -> list[list[Any]]:
         """Return the newest answered calls as JSON: digests and numbers, no text."""
         with self._lock:
