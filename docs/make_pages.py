@@ -143,26 +143,78 @@ def avoided(losses: dict[str, list[tuple[float, float]]]) -> dict[str, float]:
     return {"value": figure(tasks), "low": samples[100], "high": samples[-101]}
 
 
+PRESENCE = {"airline": "airline", "retail": "retail", "coding": "coding", "intercode": "InterCode"}
+
+
+def presence_rows() -> dict[tuple[str, float, str], dict[str, Any]]:
+    """Return the share of needed names in the prompt, by source, share kept and method.
+
+    From `lab.benchmarks.presence`. The baselines do not depend on AGORA: they were measured once.
+    """
+    rows = [
+        *results("benchmarks/baseline-0.3.json")["presence"]["rows"],
+        *results("lab/results/presence.json")["rows"],
+    ]
+    tests = (row for row in rows if row["half"] == "test")
+    return {(row["source"], row["share"], row["method"]): row["names"] for row in tests}
+
+
+METHODS = {
+    "agora": ("default", "**AGORA**"),
+    "window": ("sliding window", "sliding window"),
+    "commands": ("commands first", "recent commands first"),
+}
+
+
+def presence() -> str:
+    """Return the table of needed names that are still in the prompt."""
+    names = presence_rows()
+    body = []
+    for source, title in PRESENCE.items():
+        for kept in (0.15, 0.25):
+            points = [names[source, kept, method] for method, _ in METHODS.values()]
+            shares = [
+                share({"value": p["mean"], "low": p["interval"][0], "high": p["interval"][1]})
+                for p in points
+            ]
+            first = f"{title} ({points[0]['n']} prompts)" if kept == 0.15 else ""
+            body.append([first, percent(kept), *shares])
+    return table(["", "share kept", *(title for _, title in METHODS.values())], body)
+
+
+def presence_of(source: str, method: str) -> Callable[[], str]:
+    """Return a function that gives one figure of that table, at a quarter kept."""
+    return lambda: percent(presence_rows()[source, 0.25, method]["mean"])
+
+
 JUDGED = ("airline and retail", "InterCode", "coding")
 
 
 def judge() -> str:
     """Return the evaluation model's figures, from the runs of `agora lab fidelity run`."""
     runs = [judge_rows(name) for name in ("tools", "shells", "coding")]
-    ours = "agora" if all("agora" in run for run in runs) else "agora 0.3"
     methods = {
         "newest": "sliding window",
         "commands_first": "recent commands first",
-        ours: "**AGORA**" if ours == "agora" else "**AGORA**, version 0.3's choice",
+        "agora 0.3": "AGORA, version 0.3",
+        "agora": "**AGORA**",
     }
     prompts = [sum(map(len, run["newest"].values())) for run in runs]
+
+    def cell(run: dict[str, dict[str, list[tuple[float, float]]]], name: str, most: int) -> str:
+        if name not in run:
+            return "–"
+        count = sum(map(len, run[name].values()))
+        return share(avoided(run[name])) + (f", {count} prompts" if count < most else "")
+
     head = [
         "",
         *(f"{title} ({count} prompts)" for title, count in zip(JUDGED, prompts, strict=True)),
     ]
     body = [
-        [title, *(share(avoided(run[name])) if name in run else "–" for run in runs)]
+        [title, *(cell(run, name, most) for run, most in zip(runs, prompts, strict=True))]
         for name, title in methods.items()
+        if any(name in run for run in runs)
     ]
     return table(head, body)
 
@@ -235,7 +287,7 @@ def bill_claude_code() -> str:
 def bill_gemini() -> str:
     """Return the bill of the 500 coding runs, at the prices they were billed at and at others."""
     rows = []
-    for path in sorted((ROOT / "benchmarks/results").glob("bill-gemini*.json")):
+    for path in sorted((ROOT / "benchmarks/results").glob("bill-gemini*.json"), reverse=True):
         model = path.stem.removeprefix("bill-gemini").removeprefix("-") or "gemini-3-pro"
         rows += bill_rows(path.name, model)
     return table(BILL_HEAD, rows)
@@ -251,11 +303,11 @@ def bill_check() -> str:
     )
 
 
-def of_all(field: str) -> Callable[[], str]:
-    """Return a function that gives one figure of AGORA on all Claude Code sessions."""
+def of_all(field: str, path: str = "bill-claude-code.json") -> Callable[[], str]:
+    """Return a function that gives one figure of all Claude Code sessions of a file."""
 
     def figure() -> str:
-        ways = results("benchmarks/results/bill-claude-code.json")["groups"]["all"]
+        ways = results(f"benchmarks/results/{path}")["groups"]["all"]
         row, clearing = ways["default"], ways["the provider's own clearing"]
         figures = {
             "sessions": f"{row['sessions']}",
@@ -289,7 +341,17 @@ FIGURES: dict[str, Callable[[], str]] = {
             *("clearing", "clearing-names", "clearing-worst"),
         )
     },
+    **{
+        f"small-{field}": of_all(field, "bill-claude-code-small.json")
+        for field in ("sessions", "saved", "names", "clearing", "clearing-names")
+    },
     "bill-check": bill_check,
+    "presence": presence,
+    **{
+        f"presence-{source}-{key}": presence_of(source, method)
+        for source in PRESENCE
+        for key, (method, _) in METHODS.items()
+    },
     "bill-claude-code": bill_claude_code,
     "bill-gemini": bill_gemini,
     "bound-saving": bound_saving,

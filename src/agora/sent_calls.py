@@ -99,8 +99,10 @@ class SentCalls:
             self._users[call.rewrite.key] += 1
             if self._users[call.rewrite.key] == 1:
                 self.bytes += call.rewrite.size
-        if call.edit_digest and call.answered:
-            self._edits[call.edit_digest] = digest
+        parent = self._calls.get(call.parent) if call.answered else None
+        if parent is not None and parent.edit_digest:
+            # Only now: a call that nobody continues was asked beside the conversation.
+            self._edits[parent.edit_digest] = call.parent
         while self.bytes > self._most and len(self._calls) > 1:
             self._forget(next(iter(self._calls)))
 
@@ -143,6 +145,8 @@ class SentCalls:
         if call is None:
             return True
         if branch.serial <= call.serial or branch.key == call.key or call.held:
+            return False
+        if branch.beginning != call.beginning:
             return False
         parent: SentCall | None = branch
         while parent is not None and parent.parent and parent.parent != name:

@@ -223,9 +223,9 @@ class Session:
             return Place(request, pins)
         try:
             digests = digests_of(messages, f"{owner} {request.format}")
-            since = Since(beginning=beginning_of(request))
         except ValueError:
             return Place(request, pins)
+        since = Since(beginning=beginning_of(request))
         acts = format_named(request.format).is_agent
         with self._lock:
             parent, last, rewound = self._calls.find(

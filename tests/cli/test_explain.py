@@ -39,7 +39,7 @@ def picture(messages: Any, compressor: Compressor | None = None, width: int = 10
 def test_every_step_has_a_row_with_its_action_what_is_left_of_it_and_why(
     run: Run, write: Write
 ) -> None:
-    result = run("explain", *EVERY_CALL, write(chat(12)))
+    result = run("explain", *EVERY_CALL, write(chat(12)), COLUMNS="140")
 
     rows = re.findall(
         r"^ +(\d+) +([\d,]+) +read_file\S* +(whole|a line|its call|its number)",

@@ -33,7 +33,7 @@ def html(body: Any) -> Elements:
 
 
 def sent(data: dict[str, Any]) -> list[str]:
-    """Return what the page shows in its column "after"."""
+    """Return the texts in the page's column "after"."""
     return [
         "".join(row["after"]) if "after" in row else row["before"]
         for row in data["rows"]

@@ -134,7 +134,7 @@ policies = st.builds(
 
 
 def price(of: PriceSheet, prompt: int, cached: int) -> float:
-    """Return what a call costs: the test's own count of a cache that holds the last prompt."""
+    """Return the cost of a call, by the test's own count of a cache with the last prompt."""
     if prompt < of.minimum_prefix:
         return prompt * of.tier(prompt).input
     cached = cached if cached >= of.minimum_prefix else 0

@@ -219,7 +219,7 @@ def test_a_role_that_is_not_known_is_kept_in_place() -> None:
 
 
 def thoughts_of(**more: Any) -> tuple[str, int]:
-    """Return what was read of a message's reasoning, and what it costs."""
+    """Return the reasoning that was read of a message, and its tokens."""
     bare = read([USER, acts("a"), saw("a")]).trajectory.steps[0]
     step = read([USER, {**acts("a"), **more}, saw("a")]).trajectory.steps[0]
     return step.thought, step.tokens - bare.tokens

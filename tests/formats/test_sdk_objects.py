@@ -149,7 +149,7 @@ def test_an_object_whose_class_loses_what_was_changed_comes_back_as_a_dict() -> 
 
 
 def chat_of_sdk(steps: int) -> list[Any]:
-    """Return what an agent has that appends `response.choices[0].message`."""
+    """Return the history of an agent that appends `response.choices[0].message`."""
     chat = pytest.importorskip("openai.types.chat")
     messages: list[Any] = [{"role": "user", "content": "Read all files."}]
     for n in range(steps):

@@ -7,8 +7,9 @@ from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
 from agora.formats.base import Format, Parsed
-from agora.formats.transcript import Transcript, write
+from agora.formats.transcript import Transcript
 from harness.shortened import forms
+from harness.transcripts import write
 
 SIGNED = " by the context compressor, not by the user"
 

@@ -86,7 +86,7 @@ class Ran:
 
 
 def note(number: int) -> str:
-    """Return what stands in a file: enough to be worth eliding."""
+    """Return the text of a file, long enough to be worth shortening."""
     lines = [f"Note {number}: ledger L-{number}07, berth_{number}."]
     lines += [
         f"On day {day} the barge barge_{number}_{day} took {day * 13 % 37} crates to quay Q{day}."
@@ -330,7 +330,7 @@ class Conformance:
         assert max(calls) == FILES, "every call has to be in the history"
 
     def expected(self, before: Received, session: Session) -> Any:
-        """Return what a session makes of a request."""
+        """Return a session's messages for a request."""
         compression = session.compress(
             before.messages,
             model=before.model,

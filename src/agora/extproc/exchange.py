@@ -309,7 +309,7 @@ class Exchange:
     def _let_go(self, call: Call, edited: Edited) -> None:
         """Free the bodies, because an answer can take minutes. A shadow still needs its own."""
         if edited.reason != "shadow":
-            self._call, self._edited = replace(call, body=b""), replace(edited, body=b"")
+            self._call, self._edited = replace(call, body=b""), edited.without_bodies()
 
     def _end(self, call: Call, edited: Edited) -> None:
         """Account for the request: at once, or when no other attempt can come."""

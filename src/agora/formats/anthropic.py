@@ -133,7 +133,6 @@ class Anthropic(MessageFormat):
     name = "anthropic"
     fields = BodyFields(messages="messages", system=("system",), thinks=thinking_setting)
     rules: ClassVar[tuple[Rule, ...]] = (A1, A2, A3, A6, A7, A8, A11, A12, A14, A15, A21, A22)
-    cache_marks = ("cache_control",)
     signs_thinking = True
     keeps_signed = True
     harmless_blocks: ClassVar[frozenset[str]] = frozenset()

@@ -195,8 +195,6 @@ class Format:
     """What a prompt that is one text contains."""
     rules: ClassVar[tuple[Rule, ...]] = ()
     """The rules that `check` reports, besides the shape."""
-    cache_marks: ClassVar[tuple[str, ...]] = ()
-    """The fields that mark the end of what the provider caches."""
     signs_thinking: ClassVar[bool] = False
     """True if its messages may hold reasoning that the provider checks: signed or sealed."""
 

@@ -77,7 +77,6 @@ class Bedrock(Anthropic):
         thinks=_thinks,
     )
     rules: ClassVar[tuple[Rule, ...]] = (*Anthropic.rules, B2, B5, B11)
-    cache_marks = ("cachePoint",)
     harmless_blocks = frozenset(_HARMLESS)
 
     # Recognition

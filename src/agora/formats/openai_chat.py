@@ -65,7 +65,6 @@ class OpenAIChat(MessageFormat):
     name = "openai"
     fields = BodyFields(messages="messages", system=("system",), thinks=thinking_setting)
     rules = (O1, O2, chat_dialects.O7, T1)
-    cache_marks = ("cache_control", "prompt_cache_breakpoint")
     signs_thinking = True
     splits_turns = True
 

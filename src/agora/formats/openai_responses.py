@@ -95,7 +95,6 @@ class OpenAIResponses(MessageFormat):
         server_side=("previous_response_id", "conversation"),
     )
     rules = (R1, R2, R3, R4, R9, R10)
-    cache_marks = ("prompt_cache_breakpoint",)
     signs_thinking = True
 
     # Recognition

@@ -35,7 +35,7 @@ class UsageStream:
     >>> stream.feed(b'{"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 2, ')
     >>> stream.feed(b'"prompt_tokens_details": {"cached_tokens": 4}}}')
     >>> stream.usage()
-    Usage(uncached=5, read=4, written=0, output=2, written_1h=None, dollars=None)
+    Usage(uncached=5, read=4, written=0, output=2, written_1h=None, dollars=None, reasoning=0)
     """
 
     __slots__ = (

@@ -16,9 +16,9 @@ Headers are mappings with names in lower case. A caller that cannot read a refus
 `refusal` out; the filter names conversations for Envoy by `service.affinity(...)`.
 
 Inside, in the order of the path: `routes` (the path of a URL), `owners` (tenant and conversation),
-`workers` (processes) run `edit` (the decision on a `prompt`), `memory` (how the conversation was
-sent last) and `thinking` settle what goes out, `money` prices the answer, `standdown`, `metrics`
-and `account` keep the sums.
+`agora.Session` decides on known calls and knows how each was sent, `workers` (processes) run `edit`
+(the decision on the others), `prompt` writes the body, `money` prices the answer, `standdown`,
+`metrics` and `account` keep the sums.
 """
 
 from agora.errors import MissingExtraError

@@ -1,7 +1,7 @@
 """The three values on the path of a request: `Call`, as it came; `Edited`; `Outcome`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from agora import Compression
@@ -62,6 +62,13 @@ class Edited:
     """The billed sizes of the call that it continues."""
     retried: bool = False
     """True for the second attempt, after a refusal."""
+
+    def without_bodies(self) -> "Edited":
+        """Return it without any message: an answer can take minutes."""
+        compression = self.compression
+        if compression is not None:
+            compression = replace(compression, messages=None, request=None, parse=None)
+        return replace(self, body=b"", compression=compression)
 
     @property
     def headers(self) -> dict[str, str]:
