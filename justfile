@@ -1,7 +1,7 @@
 # Everything runs inside the active environment. `just` lists the recipes.
 
 python := env_var_or_default("PYTHON", "python")
-quick := "tests/core tests/adapters tests/test_compressor.py tests/test_properties.py"
+quick := "tests/core tests/formats tests/test_compressor.py tests/test_properties.py"
 
 _default:
     @just --list --unsorted

@@ -11,8 +11,8 @@ Agents are installed at pinned versions into a cache folder and run with an empt
 home of their own, made-up keys and no address but loopback. A fake provider answers them: it
 scripts the session, refuses what a provider would refuse, and bills from an exact prefix cache.
 The exit code is 1 if any session misses a goal: an edit that is refused or breaks a rule, a lost
-call, a break of the cached prefix that no edit needs, a saving more than two points below what the
-library saves of the same requests, a claim more than 5% off, or anything changed but messages.
+call, a break of the cached prefix that no edit needs, a saving more than two points below that of
+the library on the same requests, a claim more than 5% off, or a change outside the messages.
 """
 
 import argparse
@@ -45,7 +45,7 @@ _COLUMNS = (
 
 
 def proofs(folder: Path, exchanges: Sequence[Pair]) -> list[str]:
-    """Return in words what a session changed besides messages."""
+    """Return a sentence for each change of a session besides messages."""
     return [
         *changed_beside_messages(exchanges),
         *changed_on_disk(folder, exchanges),
@@ -54,7 +54,7 @@ def proofs(folder: Path, exchanges: Sequence[Pair]) -> list[str]:
 
 
 def analysed(folder: Path, plan: Plan, code: int) -> tuple[Row, list[str]]:
-    """Return the figures of a recorded session, and its problems in words."""
+    """Return the figures of a recorded session, and its problems as sentences."""
     exchanges = pair(read_requests(folder / "agent"), read_requests(folder / "provider"))
     path = folder / "account.json"
     account = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

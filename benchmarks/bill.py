@@ -1,541 +1,371 @@
-"""What each schedule costs on every price sheet, billed by the simulator of the provider's cache.
+"""What edits cost and save on recorded sessions, by policy, beside what the provider billed.
 
-    python -m benchmarks.bill
-    python -m benchmarks.bill --only long --sheets gpt-5 claude-opus-5
-    python -m benchmarks.bill --out benchmarks/results/bill.json --plot docs/concepts/bill.svg
+    python -m benchmarks.bill                                   Claude Code, all recordings
+    python -m benchmarks.bill --data gemini --sheet gpt-5       500 coding runs at other prices
+    python -m benchmarks.bill --every 5 --guesses               a sample, with wrong guesses
+    python -m benchmarks.bill --out benchmarks/results/bill-claude-code.json
 
-Input cost only, relative to sending everything with the same provider's cache: an edit at every
-call, AGORA's schedule, and the cheapest schedule that knows the future. `--plot` needs all sheets,
-and matplotlib.
+Each call is billed by a simulated cache that loses its contents where `usage` says it did. A row
+has the dollars of all calls, the highest ratio to sending everything at any call of any session,
+and the share of actions that find every name they take from an earlier step in their prompt
+(`agora.replay.needs`). Exits with 1 if the simulation of what was sent is off by more than 3 %, or
+a policy that promises 1.05 exceeds 1.051.
 """
 
 import argparse
 import json
-import math
 import os
-import random
-import statistics
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from itertools import chain
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
+from agora.compressor import Compressor
 from agora.core.budget import Budget
-from agora.core.prefix_cache import Bill, PrefixCache, Segment
-from agora.core.prices import PriceSheet, shipped_sheets
-from agora.core.schedule import CEILING, MARKER_TOKENS, RentOrBuy, Sizes
+from agora.core.prices import PriceSheet, sheet_for
+from agora.core.schedule import CLOCK_MARGIN_SECONDS, Policy
+from agora.core.tokens import EstimatedTokens
+from agora.formats import broken_rules
+from agora.logs import Recording, Tally, read_logs
+from agora.replay.clearing import cleared, clears
+from agora.replay.measure import Measured, measure
+from agora.replay.needs import Needs
+from agora.replay.prompts import Prompt
+from agora.replay.report import billed_dollars
+from agora.replay.simulate import Account, Agora, CallBill
+from harness.recordings import unpacked
 
-K_RECENT = 2
-KEEP_RATIO = 0.25
-SKELETON_SHARE = 0.5
-SKELETON_TOKENS = 40
-GENERATED = {30: 40, 60: 20, 120: 10, 500: 3}
-"""How many trajectories of how many steps."""
+DATA = Path(os.environ.get("AGORA_DATA", "../shared/data"))
+SOURCES = {
+    "claude-code": ("claude-code-entire/sessions.tar.xz",),
+    "claude-code-small": ("claude-code/sessions.tar.xz",),
+    "gemini": ("swe-bench-gemini",),
+}
+SUM_BAR, BOUND_BAR = 0.03, 1.051
+LONG = 60
+"""Sessions of so many calls have a row of their own."""
 
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A step or an utterance, and whether a call was made right before it."""
-
-    kind: Literal["step", "said"]
-    tokens: int
-    call_before: bool
-    by_user: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """A trajectory as sizes, with the calls that were made."""
-
-    source: str
-    name: str
-    preamble: int
-    pieces: tuple[Piece, ...]
-
-    @property
-    def steps(self) -> int:
-        """How many steps it has."""
-        return sum(piece.kind == "step" for piece in self.pieces)
-
-    def sizes(self) -> Sizes:
-        """Return what a schedule sees of it."""
-        steps: list[int] = []
-        said: list[int] = []
-        asked: list[int] = []
-        preamble = self.preamble
-        for piece in self.pieces:
-            if piece.kind == "step":
-                steps.append(piece.tokens)
-                said.append(0)
-                asked.append(0)
-            elif steps:
-                said[-1] += piece.tokens
-                asked[-1] += piece.by_user
-            else:
-                preamble += piece.tokens
-        return Sizes(
-            preamble=preamble,
-            steps=tuple(steps),
-            said=tuple(said),
-            residues=(0,) * len(steps),
-            asked=tuple(asked),
-        )
+Change = Callable[[Policy, PriceSheet], Policy]
 
 
-# Recorded and generated trajectories
+def _blind(policy: Policy, _: PriceSheet) -> Policy:
+    """Take the clock away."""
+    return replace(policy, sheet=replace(policy.sheet, ttl_assumed=True))
 
 
-def count_tokens(value: object) -> int:
-    """Return about how many tokens a value of a message takes: four characters each."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return math.ceil(len(text) / 4)
+def _margin(seconds: float, policy: Policy, _: PriceSheet) -> Policy:
+    lives = policy.sheet.ttl_seconds + seconds - CLOCK_MARGIN_SECONDS
+    return replace(policy, sheet=replace(policy.sheet, ttl_seconds=max(1.0, lives)))
 
 
-def message_tokens(message: dict[str, Any]) -> int:
-    """Return about how many tokens a message takes."""
-    tokens = 4 + count_tokens(message.get("content") or "")
-    if message.get("tool_calls"):
-        tokens += count_tokens(message["tool_calls"])
-    return tokens
+def _lives(seconds: float, policy: Policy, _: PriceSheet) -> Policy:
+    return replace(policy, sheet=replace(policy.sheet, ttl_seconds=seconds))
 
 
-def read_messages(
-    source: str, name: str, messages: Sequence[dict[str, Any]], *, user_observes: bool
-) -> Recording:
-    """Return the recording of chat messages.
-
-    A step is an assistant message with tool calls and what follows of role
-    tool; with `user_observes` any assistant message with the user message after it.
-    """
-    head = 0
-    while head < len(messages) and messages[head]["role"] != "assistant":
-        head += 1
-    preamble = sum(message_tokens(message) for message in messages[:head])
-    pieces: list[Piece] = []
-    at = head
-    while at < len(messages):
-        message = messages[at]
-        tokens, end = message_tokens(message), at + 1
-        called = message["role"] == "assistant"
-        observers = {"tool", "user"} if user_observes else {"tool"}
-        if called and (message.get("tool_calls") or user_observes):
-            while end < len(messages) and messages[end]["role"] in observers:
-                tokens += message_tokens(messages[end])
-                end += 1
-            if end < len(messages):
-                pieces.append(Piece("step", tokens, call_before=True))
-        elif end < len(messages):
-            pieces.append(Piece("said", tokens, call_before=called, by_user=not called))
-        at = end
-    return Recording(source, name, preamble, tuple(pieces))
-
-
-def recorded(data: Path) -> Iterator[Recording]:
-    """Yield the recorded trajectories that are there."""
-    for source, path in (
-        ("airline", data / "tau-bench/gpt-4o-airline.json"),
-        ("retail", data / "agentrx/tau_dataset_full.json"),
-    ):
-        if not path.exists():
-            print(f"{path} is not there; set AGORA_DATA", file=sys.stderr)
-            continue
-        for i, row in enumerate(json.loads(path.read_text(encoding="utf-8"))):
-            yield read_messages(source, f"{source}-{i}", row["traj"], user_observes=False)
-    for i, path in enumerate(sorted((data / "swe-agent").glob("*.traj"))):
-        history = json.loads(path.read_text(encoding="utf-8"))["history"]
-        yield read_messages("coding", f"coding-{i}", history, user_observes=True)
-
-
-def generated() -> Iterator[Recording]:
-    """Yield long trajectories: a preamble of 4,096 tokens, steps of 150 + Exp(1,200)."""
-    for steps, many in GENERATED.items():
-        for seed in range(many):
-            rng = random.Random(f"{steps}-{seed}")
-            pieces = tuple(
-                Piece("step", 150 + int(rng.expovariate(1 / 1200)), call_before=True)
-                for _ in range(steps)
-            )
-            yield Recording(f"long-{steps}", f"long-{steps}-{seed}", 4_096, pieces)
-
-
-# Prompts
+def _unnamed(policy: Policy, sheet: PriceSheet) -> Policy:
+    """Forget which lifetime the requests named."""
+    return replace(policy, sheet=replace(policy.sheet, lifetimes=sheet_for(sheet.name).lifetimes))
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One call: how many pieces and steps came before it, and what all of it costs."""
+class Way:
+    """A way of sending a session: settings of the compressor, and a change to what it believes."""
 
-    pieces: int
-    steps: int
-    total: int
-
-
-def calls_of(recording: Recording) -> list[Call]:
-    """Return the calls of a recording, the last one at its end."""
-    calls: list[Call] = []
-    steps, total = 0, recording.preamble
-    for i, piece in enumerate(recording.pieces):
-        if piece.call_before:
-            calls.append(Call(i, steps, total))
-        steps += piece.kind == "step"
-        total += piece.tokens
-    calls.append(Call(len(recording.pieces), steps, total))
-    return calls
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    believes: Change | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """How much an edit leaves, and which share of that, outside the floor, goes to skeletons."""
-
-    budget: Budget
-    skeleton_share: float = 0.0
-
-
-PAPER = Edit(Budget(keep_ratio=KEEP_RATIO, min_ratio=0.0))
-
-
-class Prompts:
-    """The prompts of a recording after an edit at any call, by a scorer that is a die."""
-
-    def __init__(self, recording: Recording) -> None:
-        self.recording = recording
-        self.calls = calls_of(recording)
-        self.first_call: dict[int, int] = {}
-        for i, call in enumerate(self.calls):
-            self.first_call.setdefault(call.steps, i)
-        self.preamble = Segment("preamble", recording.preamble)
-        self.whole = [
-            Segment((piece.kind, i), piece.tokens) for i, piece in enumerate(recording.pieces)
-        ]
-        self.edited = lru_cache(maxsize=None)(self._edited)
-
-    def _edited(self, epoch: int, kind: Edit, left: int | None) -> tuple[Segment, ...]:
-        """Return the segments up to the first call after `epoch` steps, as an edit leaves them."""
-        call = self.calls[self.first_call[epoch]]
-        pieces = self.recording.pieces[: call.pieces]
-        steps = [i for i, piece in enumerate(pieces) if piece.kind == "step"]
-        old = steps[: max(0, len(steps) - K_RECENT)]
-        if not old:
-            return (self.preamble, *self.whole[: call.pieces])
-        floor = call.total - sum(pieces[i].tokens for i in old) + MARKER_TOKENS
-        if left is None:
-            left = kind.budget.of(call.total, floor=floor)
-        room = max(0, left - floor)
-        share = kind.skeleton_share
-        for_steps = room * (1 - share)
-        rng = random.Random(f"{self.recording.name}-{epoch}")
-        kept: set[int] = set()
-        for i in sorted(old, key=lambda _: rng.random()):
-            if pieces[i].tokens <= for_steps:
-                for_steps -= pieces[i].tokens
-                kept.add(i)
-        gone = len(old) - len(kept)
-        skeletons = min(room * share, SKELETON_TOKENS * gone)
-        out = [self.preamble]
-        run: list[int] = []
-        marker_left = MARKER_TOKENS
-        for i in range(call.pieces + 1):
-            if i < call.pieces and i in old and i not in kept:
-                run.append(i)
-                continue
-            if run:
-                tokens = int(skeletons * len(run) / gone) + marker_left
-                marker_left = 0
-                out.append(Segment(("marker", epoch, run[0]), max(1, tokens)))
-                run = []
-            if i < call.pieces:
-                out.append(self.whole[i])
-        return tuple(out)
-
-    def sent(
-        self,
-        due: Callable[[int], int],
-        kind: Edit,
-        left: Callable[[int], int | None] = lambda _: None,
-    ) -> Iterator[tuple[Segment, ...]]:
-        """Yield the prompt of each call, edited last after `due(steps)` steps to `left(steps)`."""
-        for call in self.calls:
-            epoch = due(call.steps)
-            if epoch == 0:
-                yield (self.preamble, *self.whole[: call.pieces])
-                continue
-            start = self.calls[self.first_call[epoch]].pieces
-            edited = self.edited(epoch, kind, left(call.steps))
-            yield (*edited, *self.whole[start : call.pieces])
+WAYS = {
+    "default": Way(),
+    "version before: h = 0, no free edits": Way({"forgetting": 0.0}, _blind),
+    "free only": Way({"edits": "free"}),
+    "warm only": Way({}, _blind),
+    "h = 0": Way({"forgetting": 0.0}),
+    "h = 0.5": Way({"forgetting": 0.5}),
+    "for databases: keep 0.4": Way({"budget": Budget(keep_ratio=0.4)}),
+}
+GUESSES = {
+    "no margin": Way({}, partial(_margin, 0.0)),
+    "margin of 300 s": Way({}, partial(_margin, 300.0)),
+    "five minutes believed": Way({}, partial(_lives, 300.0)),
+    "one hour believed": Way({}, partial(_lives, 3_600.0)),
+    "no lifetime named": Way({}, _unnamed),
+    "free only, no margin": Way({"edits": "free"}, partial(_margin, 0.0)),
+    "free only, five minutes believed": Way({"edits": "free"}, partial(_lives, 300.0)),
+}
+CLEARING = "the provider's own clearing"
 
 
-def bill(sheet: PriceSheet, prompts: Iterator[tuple[Segment, ...]]) -> list[Bill]:
-    """Return the bills of prompts; a caller of breakpoints marks the preamble and the end."""
-    cache = PrefixCache(sheet)
-    bills: list[Bill] = []
-    for prompt in prompts:
-        if sheet.breakpoints:
-            marked = [replace(prompt[0], breakpoint=True), *prompt[1:]]
-            marked[-1] = replace(marked[-1], breakpoint=True)
-            bills.append(cache.send(marked))
-        else:
-            bills.append(cache.send(prompt))
-    return bills
+@dataclass(slots=True)
+class Row:
+    """One way over all recordings, or over one."""
 
+    dollars: float = 0.0
+    everything: float = 0.0
+    output: float = 0.0
+    """Dollars of the answers."""
+    worst_end: float = 0.0
+    worst_moment: float = 0.0
+    worst: str = ""
+    """The recording of the worst moment."""
+    sessions: int = 0
+    edited: int = 0
+    gained: int = 0
+    """Sessions that cost less."""
+    edits: Counter[str] = field(default_factory=Counter)
+    removed_tokens: Counter[str] = field(default_factory=Counter)
+    needing: int = 0
+    met: int = 0
+    needing_after: int = 0
+    """Those after an edit."""
+    met_after: int = 0
+    savings: list[float] = field(default_factory=list)
 
-def cost(sheet: PriceSheet, bills: Sequence[Bill]) -> float:
-    """Return what bills cost, in tokens at the price of uncached input."""
-    return sum(b.uncached + b.read * sheet.read + b.written * sheet.write for b in bills)
+    def add(self, other: "Row") -> None:
+        """Take in another recording."""
+        if other.worst_moment > self.worst_moment:
+            self.worst = other.worst
+        self.worst_end = max(self.worst_end, other.worst_end)
+        self.worst_moment = max(self.worst_moment, other.worst_moment)
+        self.edits += other.edits
+        self.removed_tokens += other.removed_tokens
+        self.savings += other.savings
+        for name in (
+            *("dollars", "everything", "output", "sessions", "edited", "gained"),
+            *("needing", "met", "needing_after", "met_after"),
+        ):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
-
-# The best schedule that knows the future
-
-
-def offline(prompts: Prompts, sheet: PriceSheet, kind: Edit) -> tuple[int, ...]:
-    """Return the epoch after each number of steps of the cheapest schedule (a programme in O(N^2)).
-
-    Like the schedule it may edit at any call, and send everything again at the first call that
-    is long enough to be cached.
-    """
-    calls = prompts.calls
-    block = max(1, sheet.block)
-    minimum = sheet.minimum_prefix
-
-    def price(hit: int, size: int) -> float:
-        hit = hit // block * block
-        if size < minimum:
-            return size
-        if hit < minimum:
-            hit = 0
-        return sheet.read * hit + sheet.write * (size - hit)
-
-    size_after: dict[int, int] = {}
-    for steps, i in prompts.first_call.items():
-        if steps:
-            size_after[i] = sum(segment.tokens for segment in prompts.edited(steps, kind, None))
-    edit = {i: price(prompts.preamble.tokens, size) for i, size in size_after.items()}
-
-    best: dict[int, float] = {-1: 0.0}
-    came_from: dict[int, int] = {}
-    end, last = math.inf, -1
-    crossing = next((i for i, call in enumerate(calls) if call.total >= minimum), 0)
-    whole = len(calls)  # the state of having sent everything at the crossing, whatever was before
-    for start in (*range(-1, crossing), whole, *range(crossing, len(calls))):
-        spent = best.get(start)
-        if spent is None:
-            continue
-        gap, before, first = 0, 0, start + 1
-        if start == whole:
-            before, first = calls[crossing].total, crossing + 1
-        elif start >= 0:
-            gap, before = calls[start].total - size_after[start], size_after[start]
-        for i in range(first, len(calls)):
-            size = calls[i].total - gap
-            if i in edit and size_after[i] < size:
-                total = spent + edit[i]
-                if total < best.get(i, math.inf):
-                    best[i] = total
-                    came_from[i] = start
-            if i == crossing and 0 <= start < crossing:
-                total = spent + price(0, calls[i].total)
-                if total < best.get(whole, math.inf):
-                    best[whole] = total
-                    came_from[whole] = start
-            spent += price(before, size)
-            before = size
-        if spent < end:
-            end, last = spent, start
-    changes: dict[int, int] = {}
-    while last >= 0:
-        if last == whole:
-            changes.setdefault(calls[crossing].steps, 0)
-        else:
-            changes.setdefault(calls[last].steps, calls[last].steps)
-        last = came_from[last]
-    epochs = [0]
-    for steps in range(1, calls[-1].steps + 1):
-        epochs.append(changes.get(steps, epochs[-1]))
-    return tuple(epochs)
-
-
-# One trajectory on all sheets
-
-
-def classes() -> dict[str, PriceSheet]:
-    """Return one sheet for each way of billing, without its window, by its families' names."""
-    found: dict[tuple[object, ...], list[PriceSheet]] = {}
-    for sheet in shipped_sheets().values():
-        rule = (sheet.minimum_prefix, sheet.block, sheet.breakpoints, sheet.common_prefix)
-        key = (sheet.read, sheet.write, sheet.hit, *rule)
-        found.setdefault(key, []).append(sheet)
-    out = {}
-    for _, family in sorted(found.items(), key=lambda pair: str(pair[0]), reverse=True):
-        named = next((s for s in family if "-" in s.name and s.name != "gpt-automatic"), family[0])
-        out[named.name] = replace(named, window=None)
-    return out
-
-
-def agora_edit(schedule: RentOrBuy) -> Edit:
-    """Return how the schedule's edits are filled."""
-    return Edit(replace(schedule.budget, min_ratio=schedule.min_ratio), SKELETON_SHARE)
-
-
-def measure(recording: Recording, ceiling: float, sheets: Sequence[str]) -> list[dict[str, Any]]:
-    """Return one row of figures per sheet."""
-    prompts = Prompts(recording)
-    sizes = recording.sizes()
-    budget = Budget(keep_ratio=KEEP_RATIO)
-    rows = []
-    for name, sheet in classes().items():
-        if sheets and name not in sheets:
-            continue
-        never = bill(sheet, prompts.sent(lambda _: 0, PAPER))
-        kind = agora_edit(RentOrBuy(sheet, budget, K_RECENT))
-        planned = RentOrBuy(sheet, budget, K_RECENT, ceiling=ceiling).edit(sizes)
-        changes = planned.by_call(len(sizes.steps))
-        epochs = [change.epoch for change in changes]
-        rooms = [change.room for change in changes]
-        known = offline(prompts, sheet, kind)
-        costs = {
-            "every call": bill(sheet, prompts.sent(lambda steps: steps, PAPER)),
-            "agora": bill(sheet, prompts.sent(epochs.__getitem__, kind, rooms.__getitem__)),
-            "offline": bill(sheet, prompts.sent(known.__getitem__, kind)),
+    def figures(self) -> dict[str, Any]:
+        """Return the row as it is written."""
+        savings = sorted(self.savings)
+        return {
+            "saved": 1 - self.dollars / self.everything,
+            "saved_with_output": (self.everything - self.dollars) / (self.everything + self.output),
+            "names": self.met / self.needing if self.needing else None,
+            "names_after_an_edit": self.met_after / self.needing_after
+            if self.needing_after
+            else None,
+            "median_session": savings[len(savings) // 2],
+            "nothing_saved": 1 - self.gained / self.sessions,
+            "edited_share": self.edited / self.sessions,
+            "missed": self.needing - self.met,
+            "break_even": (self.everything - self.dollars) / (self.dollars + self.output),
+            **{name: getattr(self, name) for name in Row.__slots__ if name != "savings"},
         }
-        row: dict[str, Any] = {
-            "sheet": name,
-            "source": recording.source,
-            "name": recording.name,
-            "steps": recording.steps,
-            "calls": len(prompts.calls),
-            "tokens": prompts.calls[-1].total,
-        }
-        full = cost(sheet, never)
-        row |= {policy: cost(sheet, bills) / full for policy, bills in costs.items()}
-        rows.append(row)
-    return rows
 
 
-# Report
+@dataclass(slots=True)
+class Session:
+    """What one recording shows: its classes, its bills, and a row for each way."""
+
+    id: str
+    groups: tuple[str, ...]
+    billed: float
+    simulated: float
+    calls: int
+    alone: str = ""
+    """Why AGORA leaves it alone."""
+    example: dict[str, Any] = field(default_factory=dict)
+    """The prompts of every call in the default way, if it has edits of both kinds."""
+    rows: dict[str, Row] = field(default_factory=dict)
 
 
-COLUMNS = ("every call", "agora", "offline")
-
-
-def report(rows: Sequence[dict[str, Any]]) -> None:
-    """Print a table of all trajectories, then one for each kind: mean and, behind it, worst."""
-    console = Console(width=180)
-    sources = list(dict.fromkeys(row["source"] for row in rows))
-    for title, chosen in [("all", sources), *((source, [source]) for source in sources)]:
-        part = [row for row in rows if row["source"] in chosen]
-        count = len({row["name"] for row in part})
-        table = Table("sheet", *COLUMNS, title=f"{title}: {count} trajectories; mean, worst")
-        for sheet in dict.fromkeys(row["sheet"] for row in part):
-            mine = [row for row in part if row["sheet"] == sheet]
-            values = [[row[column] for row in mine] for column in COLUMNS]
-            table.add_row(sheet, *(f"{statistics.fmean(v):.3f} {max(v):.2f}" for v in values))
-        console.print(table)
-
-
-SHOWN = (
-    *("gpt-5-pro", "gpt-4o", "gpt-4.1", "gpt-5"),
-    *("claude-opus-5", "claude-opus-5-5", "claude-fable-5-1", "deepseek-v4-flash"),
-)
-"""One model for each way of pricing in the picture."""
-
-
-def plot(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Draw the bill of one long trajectory as it grows, and what schedules cost by sheet."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "agora"
-    from matplotlib import pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), width_ratios=(1, 1.25))
-    recording = next(r for r in generated() if r.source == "long-120")
-    prompts = Prompts(recording)
-    schedule = RentOrBuy(replace(shipped_sheets()["claude-opus-5"], window=None))
-    sheet, sizes = schedule.sheet, recording.sizes()
-    epochs = [change.epoch for change in schedule.edit(sizes).by_call(len(sizes.steps))]
-    for label, due, kind, colour in (
-        ("every call", lambda steps: steps, PAPER, "#c0392b"),
-        ("send everything", lambda _: 0, PAPER, "#7f8c8d"),
-        ("AGORA", epochs.__getitem__, agora_edit(schedule), "#2471a3"),
-    ):
-        total, line = 0.0, []
-        for one in bill(sheet, prompts.sent(due, kind)):
-            total += one.dollars
-            line.append(total)
-        left.plot(line, label=label, color=colour)
-    for epoch in sorted(set(epochs) - {0}):
-        left.axvline(epoch, color="#2471a3", lw=0.5, alpha=0.35)
-    left.set(xlabel="call", ylabel="dollars of input so far", title="One trajectory of 120 steps")
-    left.legend(frameon=False)
-
-    found = []
-    for name in SHOWN:
-        like = shipped_sheets()[name]
-        same = [
-            row
-            for row in rows
-            if row["source"] in ("long-60", "long-120")
-            and (s := shipped_sheets()[row["sheet"]]).read == like.read
-            and s.write == like.write
+def recordings(names: tuple[str, ...]) -> Iterator[Recording]:
+    """Yield the recordings of a source."""
+    with ExitStack() as stack:
+        paths = [
+            stack.enter_context(unpacked(DATA / name)) if name.endswith(".tar.xz") else DATA / name
+            for name in names
         ]
-        found.append((f"{like.read:g}/{like.write:g}", same))
-    for label, key, colour, mark in (
-        ("every call", "every call", "#c0392b", "x"),
-        ("AGORA", "agora", "#2471a3", "o"),
-        ("best in hindsight", "offline", "#27ae60", "_"),
-    ):
-        means = [statistics.fmean(row[key] for row in same) for _, same in found]
-        right.plot(range(len(found)), means, mark, label=label, color=colour, ms=8, mew=2)
-    right.axhline(1, color="#7f8c8d", lw=1)
-    right.set_xticks(range(len(found)), [label for label, _ in found], rotation=30)
-    right.set(
-        xlabel="price of a cached read / of a cache write",
-        ylabel="input cost, send everything = 1",
-        title="60 and 120 steps",
-        yscale="log",
+        yield from read_logs(paths, Tally())
+
+
+def session(recording: Recording, ways: Mapping[str, Way], sheet_name: str) -> Session:
+    """Return the bill of one recording for each way."""
+    counter = EstimatedTokens()
+    measured = measure(recording, counter)
+    needs = Needs(measured.trajectory)
+    own = sheet_for(recording.model or "")
+    sheet = (sheet_for(sheet_name) if sheet_name else own).for_ttl(recording.ttl)
+    compressor = Compressor(sheet=sheet, counter=counter)
+    writer = Agora(measured, compressor).writer
+    everything = Account(measured, sheet, needs)
+    for moment in measured.moments:
+        everything.send(Prompt(writer.prompt(moment, ()), (), edited=False))
+    whole = _dollars(everything.calls, sheet, measured)
+    alone = measured.shortened or str(next(iter(broken_rules(recording.request())), ""))
+    groups = ["all", own.name]
+    if own.lifetimes:
+        groups.append("1 hour" if recording.ttl == "1h" else "5 minutes")
+    if len(whole) >= LONG:
+        groups.append(f"{LONG} calls or more")
+    found = Session(
+        id=recording.id,
+        groups=tuple(groups),
+        billed=sum(billed_dollars(usage, own, recording.ttl) for usage in measured.usage),
+        simulated=sum(whole),
+        calls=len(whole),
+        alone=alone,
     )
-    right.minorticks_off()
-    right.set_yticks([0.25, 0.5, 1, 2, 4], ["0.25", "0.5", "1", "2", "4"])
-    right.legend(frameon=False)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    output = sheet.dollars(output=sum(usage.output for usage in measured.usage))
+    for name, way in ways.items():
+        account, agora = Account(measured, sheet, needs), None
+        if alone:
+            account = everything
+        elif name == CLEARING:
+            if not clears(sheet):
+                continue
+            for prompt in cleared(measured, counter):
+                account.send(prompt)
+        else:
+            compressor = Compressor(**{"sheet": sheet, "counter": counter, **way.settings})
+            policy = compressor.policy()
+            if way.believes:
+                policy = way.believes(policy, sheet)
+            agora = Agora(measured, compressor, policy)
+            agora.send(account)
+        row = _row(account.calls, whole, output, sheet, measured, agora)
+        row.worst = recording.id
+        found.rows[name] = row
+        if name == "default" and len(row.edits) > 1:
+            found.example = {
+                "id": recording.id,
+                "whole": [_prompt(call, measured) for call in everything.calls],
+                "sent": [_prompt(call, measured) for call in account.calls],
+                "edits": [at for at, call in enumerate(account.calls) if call.edited],
+                "kinds": [why for why, _ in agora.made] if agora else [],
+                "seconds": measured.at_seconds,
+            }
+    return found
+
+
+def _prompt(call: CallBill, measured: Measured) -> int:
+    return round((call.uncached + call.read + call.written) * measured.unseen.scale)
+
+
+def _row(
+    calls: list[CallBill],
+    whole: list[float],
+    output: float,
+    sheet: PriceSheet,
+    measured: Measured,
+    agora: Agora | None,
+) -> Row:
+    dollars = _dollars(calls, sheet, measured)
+    ratios = [
+        paid / full
+        for paid, full in zip(accumulate(dollars), accumulate(whole), strict=True)
+        if full
+    ]
+    first = next((at for at, call in enumerate(calls) if call.edited), len(calls))
+    after = calls[first:]
+    row = Row(
+        dollars=sum(dollars),
+        everything=sum(whole),
+        output=output,
+        worst_end=ratios[-1],
+        worst_moment=max(ratios),
+        sessions=1,
+        edited=first < len(calls),
+        gained=sum(dollars) < sum(whole) - 1e-12,
+        needing=sum(call.has_names is not None for call in calls),
+        met=sum(call.has_names is True for call in calls),
+        needing_after=sum(call.has_names is not None for call in after),
+        met_after=sum(call.has_names is True for call in after),
+        savings=[1 - sum(dollars) / sum(whole)],
+    )
+    for why, tokens in agora.made if agora else ():
+        row.edits[why] += 1
+        row.removed_tokens[why] += round(tokens * measured.unseen.scale)
+    return row
+
+
+def _dollars(calls: list[CallBill], sheet: PriceSheet, measured: Measured) -> list[float]:
+    scaled = (call.scaled(measured.unseen.scale) for call in calls)
+    return [sheet.dollars(uncached=c.uncached, read=c.read, written=c.written) for c in scaled]
 
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--only", default="", help="only trajectories of sources that begin so")
-    parser.add_argument("--sheets", nargs="*", default=[], help="only these, by family")
-    parser.add_argument("--ceiling", type=float, default=CEILING, help="of the schedule")
-    parser.add_argument("--out", type=Path, help="write all rows as JSON")
-    parser.add_argument("--plot", type=Path, help="write the picture as SVG")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data", choices=SOURCES, default="claude-code")
+    parser.add_argument("--sheet", default="", help="prices other than those of the log's models")
+    parser.add_argument("--guesses", action="store_true", help="rows with wrong guesses")
+    parser.add_argument("--ways", nargs="*", help="only these rows")
+    parser.add_argument("--every", type=int, default=1, help="only every so many recordings")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    data = Path(os.environ.get("AGORA_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    recordings = [
-        recording
-        for recording in (*recorded(data), *generated())
-        if recording.steps and recording.source.startswith(options.only)
-    ]
-    with ProcessPoolExecutor() as pool:
-        done = pool.map(
-            partial(measure, ceiling=options.ceiling, sheets=options.sheets),
-            recordings,
-            chunksize=4,
-        )
-        rows = list(chain.from_iterable(done))
-    report(rows)
+    ways = {**WAYS, **(GUESSES if options.guesses else {}), CLEARING: Way()}
+    ways = {name: way for name, way in ways.items() if name in (options.ways or ways)}
+    left_out: list[str] = []
+    groups: dict[str, dict[str, Row]] = {}
+    billed = simulated = 0.0
+    count = calls = 0
+    example: dict[str, Any] = {}
+    alone: Counter[str] = Counter()
+
+    def chosen() -> Iterator[Recording]:
+        for recording in islice(recordings(SOURCES[options.data]), 0, None, options.every):
+            # It goes on from an earlier recording, which was microcompacted or had another model:
+            # its text is not what was sent.
+            if recording.earlier_calls:
+                left_out.append(recording.id)
+            else:
+                yield recording
+
+    work = partial(session, ways=ways, sheet_name=options.sheet)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for found in pool.map(work, chosen()):
+            count, calls = count + 1, calls + found.calls
+            if found.alone:
+                alone["shortened before" if "shortened" in found.alone else "breaks a rule"] += 1
+            else:
+                billed, simulated = billed + found.billed, simulated + found.simulated
+            if len(found.example.get("sent", ())) > len(example.get("sent", ())):
+                example = found.example
+            for group in found.groups:
+                for name, row in found.rows.items():
+                    groups.setdefault(group, {}).setdefault(name, Row()).add(row)
+    for group, rows in sorted(groups.items(), key=lambda item: -len(item[1]["default"].savings)):
+        print(f"\n{group}: {rows['default'].sessions} sessions, ${rows['default'].everything:,.2f}")
+        print("  saved  +output  names  after   end    moment  nothing  edits")
+        for name, row in rows.items():
+            f = row.figures()
+            print(
+                f"  {f['saved']:6.1%} {f['saved_with_output']:6.1%} {f['names'] or 1:7.1%}"
+                f" {f['names_after_an_edit'] or 1:6.1%} {row.worst_end:6.3f}"
+                f" {row.worst_moment:7.4f} {f['nothing_saved']:7.0%}   {name}  {dict(row.edits)}"
+            )
+    error = simulated / billed - 1 if billed else 0.0
+    print(f"\n{count} recordings, {calls:,} calls; left out: {', '.join(left_out) or 'none'}")
+    print(f"left alone: {dict(alone)}; simulated {error:+.2%} of ${billed:,.2f} billed")
     if options.out:
-        options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    if options.plot:
-        plot(rows, options.plot)
+        made = {
+            "command": " ".join(["python -m benchmarks.bill", *sys.argv[1:]]),
+            "recordings": count,
+            "calls": calls,
+            "left_out": left_out,
+            "left_alone": dict(alone),
+            "billed": billed,
+            "simulated": simulated,
+            "example": example,
+            "groups": {
+                group: {name: row.figures() for name, row in rows.items()}
+                for group, rows in groups.items()
+            },
+        }
+        options.out.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    bound = max(row.worst_moment for name, row in groups["all"].items() if name in WAYS)
+    if abs(error) > SUM_BAR or bound > BOUND_BAR:
+        sys.exit(f"off by {error:+.1%} in sum; at most {bound:.4f} of sending everything")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Real coding agents with models that bind their thinking, also when the gateway is killed.
+"""Real coding agents with models that bind their thinking, also when the proxy is killed.
 
     python -m benchmarks.bound_agents --out benchmarks/results/bound-agents.json
     python -m benchmarks.bound_agents --only opus-5-5             sessions with that in their name
 
 Claude Code and pi read 45 files each before a fake provider that signs its thinking and checks it
-when it comes back (`harness.signing`): without a gateway, through `agora wrap`, and with its
-gateway killed. `default` and `error` are what the provider does with thinking that does not hold:
-what the model does by default, or a 400.
+when it comes back (`harness.signing`): without a proxy, through `agora wrap`, and with its proxy
+killed. `default` and `error` are the provider's treatment of invalid thinking: the model's default,
+or a 400.
 
 Agents are installed at pinned versions into a cache folder and run with an empty environment, a
 home of their own, made-up keys and no address but loopback. The exit code is 1 if any session
@@ -47,7 +47,7 @@ class Session:
 
 
 def sessions(steps: int) -> Iterator[Session]:
-    """Yield all sessions, each agent's direct one first: the others are compared with it."""
+    """Yield all sessions, each agent's direct one first, as the baseline of the others."""
     for agent in BOUND.values():
         # By the price lists of 2026-11 the first edit is at call 27 of pi and call 11 of the other.
         after = steps * 2 // 3 + 2 if agent.name == "fable-5-1" else 15
@@ -61,9 +61,9 @@ def sessions(steps: int) -> Iterator[Session]:
 
 
 def figures(session: Session, folder: Path, code: int) -> dict[str, Any]:
-    """Return what a recorded session shows."""
+    """Return the figures of a recorded session."""
     plan, arrived = session.plan, read_requests(folder / "provider")
-    # Of a session without a gateway nothing but the bill is asked for.
+    # A session without a proxy only gives the bill.
     exchanges = [Pair(request, (request,)) for request in arrived if request.route == "messages"]
     if plan.wrapped:
         exchanges = pair(read_requests(folder / "agent"), arrived)

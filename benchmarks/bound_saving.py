@@ -18,14 +18,12 @@ from unittest import mock
 
 from rich.progress import track
 
-from agora import bound_thinking
-from agora.adapters import thinking as assembling
-from agora.adapters.assembly import Assembly
 from agora.compressor import Compressor
 from agora.core.compression import Compression
 from agora.core.prices import sheet_for
 from agora.core.tokens import EstimatedTokens
-from agora.sent_thinking import SentThinking
+from agora.formats import message_format
+from agora.formats.steps import StepBuilder
 from harness.bound_sessions import MODELS, drawn
 
 _COUNT = EstimatedTokens()
@@ -33,11 +31,11 @@ _MARGIN = 2_000
 _COLUMNS = ("removed", "masked", "edits", "blocks")
 
 
-class _Masking(Assembly):
+class _Masking(StepBuilder):
     """Masks every step, as where thinking is not bound."""
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(**given | {"mask": True})
+        super().__init__(**given | {"keep_messages": True})
 
 
 def calls_of(body: dict[str, Any]) -> Iterator[list[Any]]:
@@ -48,10 +46,9 @@ def calls_of(body: dict[str, Any]) -> Iterator[list[Any]]:
 
 
 def bill(body: dict[str, Any], *, edits: bool) -> tuple[float, int, int]:
-    """Return what a session costs, in tokens at the price of input; edits; blocks taken out."""
-    bound_thinking._sent = SentThinking()
+    """Return a session's cost in tokens at the price of input, its edits and its removed blocks."""
     sheet = sheet_for(body["model"])
-    compressor = Compressor(schedule="by_price" if edits else "never")
+    compressor = Compressor(edits="by_price" if edits else "never")
     fixed = _COUNT.count(json.dumps([body["system"], body["tools"]]))
     cost, changes, blocks, epoch = 0.0, 0, 0, 0
     before: list[tuple[str, int]] = []
@@ -68,8 +65,8 @@ def bill(body: dict[str, Any], *, edits: bool) -> tuple[float, int, int]:
         read = sum(size for _, size in sizes[:same]) + (fixed if before else 0)
         written = sum(size for _, size in sizes[same:]) + (0 if before else fixed)
         cost += read * sheet.read + written * sheet.write
-        if found.epoch != epoch:
-            epoch, changes, blocks = found.epoch, changes + 1, found.thinking.blocks
+        if found.last_edit != epoch:
+            epoch, changes, blocks = found.last_edit, changes + 1, found.thinking.blocks
         before = sizes
     return cost, changes, blocks
 
@@ -94,7 +91,7 @@ def main() -> None:
         body = drawn(10_000 + seed)
         never, _, _ = bill(body, edits=False)
         removed, edits, blocks = bill(body, edits=True)
-        with mock.patch.object(assembling, "Assembly", _Masking):
+        with mock.patch.object(message_format, "StepBuilder", _Masking):
             masked, _, _ = bill(body, edits=True)
         row = rows.setdefault(
             body["model"], {k: [] for k in ("removed", "masked", "edits", "blocks")}

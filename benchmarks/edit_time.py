@@ -6,8 +6,9 @@ The conversations are made up: tool results of JSON records, of code and of pros
 400 tokens a step. For 10,000, 50,000 and 150,000 tokens it measures the median CPU milliseconds of
 
 - *edit*: an edit of a conversation whose texts this process has never seen;
-- *first call*: a call by gpt-5's prices with such a conversation;
-- *known call*: the next call by price, with one step more.
+- *first call*: a call by gpt-5's prices with such a conversation, in a session;
+- *known call*: the next call of that session, with one step more;
+- *stateless*: the same without a session.
 
 Each try also times `json.loads` of the request body; the ratio to it is what to compare between
 machines. Only the public interface is used, so the program measures any version.
@@ -30,7 +31,7 @@ SIZES = (10_000, 50_000, 150_000)
 MODEL = "gpt-5"
 STEP_CHARACTERS = 1_500
 STEP_TOKENS = 407
-EDIT = agora.Compressor(schedule="every_call")
+EDIT = agora.Compressor(edits="every_call")
 BY_PRICE = agora.Compressor()
 WORDS = (
     "account batch booking cache column commit config customer deploy export field flight gateway "
@@ -106,10 +107,15 @@ def one_try(tokens: int, seed: int) -> dict[str, float]:
     priced = conversation(tokens, random.Random(f"priced {tokens} {seed}"))
     body = json.dumps({"model": MODEL, "messages": priced})
     more = [*priced, *one_step(len(priced), random.Random(f"more {tokens} {seed}"))]
+    session = agora.Session(BY_PRICE)
+    first = milliseconds(lambda: session.answered(session.compress(priced, model=MODEL)))
+    # A client sends its history as new objects.
+    more = json.loads(json.dumps(more))
     return {
         "edit": milliseconds(lambda: EDIT.compress(edited)),
-        "first call": milliseconds(lambda: BY_PRICE.compress(priced, model=MODEL)),
-        "known call": milliseconds(lambda: BY_PRICE.compress(more, model=MODEL)),
+        "first call": first,
+        "known call": milliseconds(lambda: session.compress(more, model=MODEL)),
+        "stateless": milliseconds(lambda: BY_PRICE.compress(more, model=MODEL)),
         "json.loads": milliseconds(lambda: json.loads(body)),
     }
 

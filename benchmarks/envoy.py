@@ -6,7 +6,7 @@
 `cost` compares with bare Envoy in the same run: answers of 52 events unread (no usage) and read.
 All processes of the filter are counted. `known` is the next call of a conversation whose edit is in
 force, `new` one that was never seen. `kills` counts what clients see while the filter, one of its
-workers or Envoy is killed. `refused` are connections that nobody took while Envoy was gone.
+workers or Envoy is killed. `refused` are connections attempted while Envoy was gone.
 """
 
 import argparse
@@ -99,7 +99,7 @@ def print_cost(tokens: int, rounds: int) -> None:
 
 
 def strike(stood: Stack, victim: str) -> None:
-    """Kill one of the processes, and start again what nobody else would."""
+    """Kill one of the processes, and restart it unless its parent does."""
     if victim == "worker":
         for pid in children_of(stood.filter.pid):
             if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -112,7 +112,7 @@ def strike(stood: Stack, victim: str) -> None:
 
 
 def kills(victim: str, count: int) -> None:
-    """Kill a process so many times under load, and count what clients see."""
+    """Kill a process `count` times under load, and count the clients' errors."""
     seen: Counter[str] = Counter()
     bodies = conversation(10_000, 8, seed=5)
     key = {"authorization": "Bearer sk-bench", "content-type": "application/json"}
@@ -136,7 +136,7 @@ def kills(victim: str, count: int) -> None:
                     except aiohttp.ClientError:
                         seen["failed"] += 1
                     seen["requests"] += 1
-                    # Without a pause the clients leave the filter no CPU to start with.
+                    # Without a pause the clients leave the filter no CPU for its start.
                     await asyncio.sleep(0.02)
 
         async def killer() -> None:
@@ -157,7 +157,7 @@ def kills(victim: str, count: int) -> None:
     ):
         asyncio.run(run(stood))
     print(json.dumps(seen))
-    # A killed Envoy takes along what it carries; there is one request of each client.
+    # A killed Envoy loses the requests in flight: one of each client.
     sys.exit(seen["failed"] > (CLIENTS * count if victim == "envoy" else 0))
 
 

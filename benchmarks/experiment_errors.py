@@ -1,11 +1,11 @@
-"""How often the intervals of an experiment are wrong, looked at after every conversation.
+"""How often the intervals of an experiment exclude the truth, checked after every conversation.
 
     python -m benchmarks.experiment_errors --experiments 10000 --out FILE
 
 Each experiment draws figures with heavy tails, a mean that drifts, and conversations that go up and
-down together. An interval that leaves out the truth at any look is wrong for good; where nothing
-differs that is a false alarm. The sums are those of `agora.experiment.sequences` on arrays of many
-experiments at once, and some experiments are done with the product itself, to see that both agree.
+down together. An interval that excludes the truth at any look counts as wrong; if the arms do not
+differ, that is a false alarm. The sums are those of `agora.experiment.sequences`, on arrays of many
+experiments at once. Some experiments also run through the product, to check that both agree.
 """
 
 import argparse
@@ -26,16 +26,16 @@ Figures = NDArray[np.float64]
 ALPHA = 0.05
 _AT_ONCE = 250
 _CHECKED = 2
-"""Experiments of each batch that the product does too."""
+"""Experiments of each batch that also run through the product."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One way in which figures come about."""
+    """A distribution of figures."""
 
     name: str
     figures: Callable[[np.random.Generator, int, int], Figures]
-    """Without AGORA: one row for each experiment."""
+    """Draws the figures without AGORA, one row for each experiment."""
     ratio: float = 1.0
     uneven: float = 0.0
     """How much the effect differs between conversations (sigma of a lognormal with mean 1)."""
@@ -47,7 +47,7 @@ def pareto(rng: np.random.Generator, rows: int, count: int) -> Figures:
 
 
 def lognormal(rng: np.random.Generator, rows: int, count: int) -> Figures:
-    """Return figures of which a hundredth makes a third of the sum."""
+    """Return figures of which one hundredth has a third of the sum."""
     return rng.lognormal(0, 1.5, (rows, count))
 
 
@@ -82,9 +82,9 @@ CASES = (
 
 
 def rejected(values: Figures, treated: NDArray[np.bool_], undone: Figures) -> NDArray[np.bool_]:
-    """Return for each experiment and look whether an effect is rejected there.
+    """Return True for each experiment and look at which the effect is rejected.
 
-    `undone` has the figures as they would have been without it.
+    `undone` has the figures with the effect taken out.
     """
     count = values.shape[1]
     order = np.arange(1, count + 1)
@@ -119,12 +119,12 @@ def by_product(values: Figures, treated: NDArray[np.bool_], ratio: float) -> lis
 
 
 def run(case: Case, experiments: int, conversations: int, seed: int) -> dict[str, Any]:
-    """Return how often the truth was left out, and when an effect was first seen."""
+    """Return how often the truth was excluded, and when an effect was first detected."""
     rng = np.random.default_rng(seed)
     wrong = wrong_typical = seen = seen_typical = checked = differing = 0
     first: list[int] = []
     first_typical: list[int] = []
-    # The mean of a lognormal is above what is typical of it.
+    # The mean of a lognormal is above its geometric mean.
     typical = math.log(case.ratio) - case.uneven**2 / 2
     for begin in range(0, experiments, _AT_ONCE):
         rows = min(_AT_ONCE, experiments - begin)
@@ -172,7 +172,7 @@ def run(case: Case, experiments: int, conversations: int, seed: int) -> dict[str
 
 
 def main() -> None:
-    """Run what the command line asks for."""
+    """Run the cases of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--experiments", type=int, default=10_000, help="of each kind")
     parser.add_argument("--conversations", type=int, default=2_000, help="of each experiment")

@@ -1,14 +1,13 @@
-"""Envoy and the filter under mixed load: what three very long conversations cost the others.
+"""Noisy neighbours: what three very long conversations cost the others, through Envoy and filter.
 
     python -m benchmarks.gateway_soak --minutes 60
     python -m benchmarks.gateway_soak --minutes 2 --sessions 8 --parts bare,alone
 
 First the sessions alone, then the same beside three conversations of 10,000 steps, each with a key
-of its own; `bare` are the sessions through Envoy without the filter. Each part gets as much time.
-All grow by a step a call, as agents do; sessions that are over begin anew under another key. For
-each part: how long calls took, how many failed, how often a prefix broke, how often a new edit
-wanted that, and the memory of Envoy and of the filter with its workers. It says once a minute how
-far it is, and ends by itself.
+of its own; `bare` are the sessions through Envoy without the filter. Each part gets the same time.
+All grow by a step a call, as agents do; a session that ends begins anew under another key. Figures
+of each part: latency, failures, breaks of the prefix, those wanted by an edit, and the memory of
+Envoy and of the filter with its workers. It prints its progress once a minute.
 """
 
 import argparse
@@ -37,14 +36,14 @@ from harness.processes import children_of
 
 LONG_STEPS, LONG_BYTES = 10_000, 200
 MORE_STEPS = 2_000
-"""By which they grow at most."""
+"""The most steps by which they grow."""
 STEPS = 60
 PAUSE_SECONDS = 1.0
 SETTINGS = "[limits]\nworkers = 2\n"
 
 
 def bodies(name: str, first: int, calls: int, size: int) -> Iterator[bytes]:
-    """Return the calls of one conversation, one step apart; its messages are made at once."""
+    """Return the calls of one conversation, one step apart."""
     asked: dict[str, Any] = messages(first + calls, size)
     said = [{"role": "user", "content": f"{name}: find fn_77."}, *asked.pop("messages")[1:]]
     parts = [json.dumps(one).encode() for one in said]
@@ -60,20 +59,20 @@ def bodies(name: str, first: int, calls: int, size: int) -> Iterator[bytes]:
 
 
 class Load:
-    """Conversations at work, and what became of their calls."""
+    """Running conversations, and the results of their calls."""
 
     def __init__(self, door: str) -> None:
         """Count for one address."""
         self.door = door
         self.seconds: dict[int, list[float]] = {}
-        """How long calls took, by session."""
+        """Latencies by session."""
         self.seen: Counter[str] = Counter()
         self.number = 0
 
     async def converse(
         self, client: aiohttp.ClientSession, key: str, calls: Iterator[bytes], times: list[float]
     ) -> None:
-        """Make the calls of one conversation, and note how long they took."""
+        """Make the calls of one conversation, and record their latency."""
         removed = 0
         headers = {"x-api-key": f"sk-ant-{key}", "content-type": "application/json"}
         for body in calls:
@@ -105,7 +104,7 @@ class Load:
             await self.converse(client, name, calls, times)
 
     async def report(self) -> None:
-        """Print once a minute how far it is."""
+        """Print the progress once a minute."""
         for minute in count(1):
             await asyncio.sleep(60)
             print(f"  minute {minute}: {json.dumps(self.seen)}", file=sys.stderr, flush=True)
@@ -138,7 +137,7 @@ def part(
     sessions: int,
     very_long: int,
 ) -> Figures:
-    """Return the figures of one part; `processes` are those whose memory counts, by name."""
+    """Return the figures of one part; `processes` names the processes whose memory counts."""
     load = Load(door)
     # The next part has the same keys.
     upstream.bills.clear()

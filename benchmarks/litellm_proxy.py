@@ -1,12 +1,12 @@
-"""LiteLLM's released proxy with AGORA, set up as its page prints it: real requests, compared.
+"""LiteLLM's released proxy with AGORA, set up by the lines of its page, and its requests compared.
 
     AGORA_LITELLM=/path/to/litellm python -m benchmarks.litellm_proxy --calls 200
 
 The proxy has requirements of its own, so it runs from an environment of its own. Both ways of
-docs/integrations/litellm.md are tried, with the lines that stand there: the guardrail that asks
+docs/how-to/litellm.md are tried, with the lines printed there: the guardrail that asks
 `agora proxy`, and the callback. Agents of made-up conversations call the proxy with OpenAI's
-client, streamed and not. What its upstream gets has to be what the library makes of the
-conversation; with the guardrail, of the rows that the proxy hands out.
+client, streamed and not. The upstream has to get the same messages that the library makes of the
+conversation or, with the guardrail, of the rows that the proxy passes to it.
 """
 
 import argparse
@@ -39,13 +39,13 @@ from harness.gateway.strict_upstream import StrictUpstream
 from tests.proxy.running import proxy as agora_proxy
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs/integrations/litellm.md"
+PAGE = ROOT / "docs/how-to/litellm.md"
 MODEL, KEY = "gpt-4o", "sk-proxy-test"
 START_SECONDS = 600.0
 
 
 class Asked:
-    """An application before `/v1/compress` that keeps the last body asked of it."""
+    """An application in front of `/v1/compress` that stores the last body."""
 
     def __init__(self, url: str) -> None:
         """Ask this address."""
@@ -53,7 +53,7 @@ class Asked:
         self.rows: list[Any] | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Hand a request on."""
+        """Forward a request."""
         if scope["type"] == "lifespan":
             await lifespan(receive, send)
             return
@@ -75,7 +75,7 @@ class Asked:
 
 @contextmanager
 def litellm(config: dict[str, Any], upstream: str, folder: Path) -> Iterator[str]:
-    """Run LiteLLM's proxy with what an operator adds to its configuration; give its address."""
+    """Run LiteLLM's proxy with an operator's lines in its configuration; yield its address."""
     command = os.environ.get("AGORA_LITELLM") or shutil.which("litellm")
     if command is None:
         sys.exit("LiteLLM's proxy is not installed; name it in AGORA_LITELLM")
@@ -114,7 +114,7 @@ def litellm(config: dict[str, Any], upstream: str, folder: Path) -> Iterator[str
 
 
 def by_library(body: dict[str, Any], rows: list[Any] | None, compressor: Compressor) -> list[Any]:
-    """Return what the library makes of a conversation, or of the rows of it that it was given."""
+    """Return the library's messages for a conversation, or for some of its rows."""
     messages: list[Any] = body["messages"]
     if rows is None:
         made: list[Any] = compressor.compress(messages, model=MODEL, tools=body["tools"]).messages

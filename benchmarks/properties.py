@@ -1,4 +1,4 @@
-"""The properties of every history, checked on as many drawn ones as asked for.
+"""Check the properties of every history on drawn ones.
 
     python -m benchmarks.properties                                  100,000 of each format
     python -m benchmarks.properties --seed 4711                      the same ones again
@@ -7,9 +7,9 @@
 
 `anthropic-bound` and `bedrock-bound` are conversations with models that bind thinking, played
 before a provider that signs. A run draws a seed and prints it; each history has the seed after the
-one before. A run that was stopped goes on where it was if it is given its seed: what is done is in
-the file `--out`. A violation is printed and counted; the run goes on, and ends with status 1. The
-same checks run under hypothesis, which shrinks what it finds, in `tests/test_properties.py`.
+one before. With the seed of a stopped run it continues from the file `--out`. A violation is
+printed and counted; the run goes on and ends with status 1. The same checks run under hypothesis,
+which shrinks examples, in `tests/test_properties.py`.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from pathlib import Path
 from rich.progress import Progress
 
 import agora
-from agora.adapters import FORMATS
+from agora.formats import FORMATS
 from harness.properties.bound import BOUND, play
 from harness.properties.checks import PROPERTIES
 from harness.properties.draw import drawn
@@ -37,7 +37,7 @@ CHUNK = 500
 
 
 def read(path: Path, seed: int) -> dict[str, Tally]:
-    """Return what a run with this seed has found so far, by format."""
+    """Return the results so far of the run with this seed, by format."""
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if known.get("seed") != seed or known.get("version") != agora.__version__:
         return {}
@@ -48,7 +48,7 @@ def read(path: Path, seed: int) -> dict[str, Tally]:
 
 
 def write(path: Path, seed: int, found: dict[str, Tally]) -> None:
-    """Write what a run has found so far."""
+    """Write the results so far."""
     formats = {
         name: {
             "histories": tally.histories,
@@ -60,7 +60,7 @@ def write(path: Path, seed: int, found: dict[str, Tally]) -> None:
     }
     state = {"version": agora.__version__, "seed": seed, "formats": formats}
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A run that is stopped in the middle of a write leaves the file as it was.
+    # A run that stops during a write leaves the old file.
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
     fresh.replace(path)
@@ -69,7 +69,7 @@ def write(path: Path, seed: int, found: dict[str, Tally]) -> None:
 def run(
     formats: list[str], histories: int, seed: int, processes: int, out: Path
 ) -> dict[str, Tally]:
-    """Check what is missing, write and print it, and return what was found by format."""
+    """Check the missing histories, write and print the results, and return them by format."""
     found = read(out, seed)
     with ProcessPoolExecutor(processes) as pool, Progress() as progress:
         for name in formats:
@@ -103,7 +103,7 @@ def look_at(format_name: str, seed: int) -> int:
 
 
 def main() -> None:
-    """Check what the command line asks for."""
+    """Check the histories of the command line."""
     if not __debug__:
         sys.exit("The properties are assertions, which `python -O` leaves out: run without -O.")
     options = argparse.ArgumentParser(
@@ -124,7 +124,7 @@ def main() -> None:
         sys.exit(bool(look_at(formats[0], given.history)))
     seed = random.SystemRandom().randrange(2**40) if given.seed is None else given.seed
     print(f"seed {seed}", flush=True)
-    # What is loaded now stays; most of what a case makes is gone before a collection would find it.
+    # Modules stay; most objects of a case are gone before a collection would run.
     gc.freeze()
     gc.set_threshold(100_000, 50, 50)
     found = run(formats, given.histories, seed, given.processes, given.out)

@@ -3,9 +3,9 @@
 python -m benchmarks.proxy [--tokens 50000] [--rounds 5]
 
 The bare proxy is uvicorn and aiohttp's client with nothing between them. All processes of a server
-are counted, workers too. `passed` is a prompt sent on as it came, `known` the next call of a
-conversation whose edit is in force (one in some twenty makes a new edit, which the mean shows and
-the median does not), `new` a conversation that was never seen.
+are counted, workers too. `passed` is a prompt forwarded unchanged. `known` is the next call of a
+conversation with an edit in force; about one in twenty makes a new edit, which the mean shows and
+the median does not. `new` is a conversation never seen before.
 """
 
 import argparse
@@ -58,7 +58,7 @@ async def upstream(scope: Any, receive: Any, send: Any) -> None:
 
 
 class Bare:
-    """Reads a body, sends it on, hands the answer back."""
+    """Reads a body, forwards it, returns the answer."""
 
     def __init__(self, base: str) -> None:
         """Name the upstream."""
@@ -126,7 +126,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def conversation(tokens: int, calls: int, seed: int) -> list[bytes]:
-    """Return calls of one conversation, one step apart, around so many tokens."""
+    """Return calls of one conversation, one step apart, of about `tokens` tokens."""
     size = 2_000
     per_step = len(json.dumps(chat(11, size))) - len(json.dumps(chat(10, size)))
     first = max(1, int(tokens * BYTES_PER_TOKEN / per_step) - calls // 2)
@@ -152,7 +152,7 @@ async def play(
                 await answer.read()
                 assert answer.status == 200, answer.status
             wall = 1e3 * (time.perf_counter() - began)
-            # What a server does after the answer belongs to the call.
+            # Work after the answer belongs to the call.
             await asyncio.sleep(0.02)
             now = cpu_seconds(pid)
             found.append((1e3 * (now - before), wall))

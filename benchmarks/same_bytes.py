@@ -1,11 +1,11 @@
-"""The same content by every way: library, proxy, and the filter in a real Envoy.
+"""Compare the content that library, proxy, and the filter in a real Envoy send.
 
     python -m benchmarks.same_bytes --requests 1000
     python -m benchmarks.same_bytes --formats gemini,bound --out FILE
 
 Requests of each format are drawn by seed: short histories of every legal shape, edited at every
 call, and under `bound` conversations of 8 to 80 steps with models that bind their thinking. Each
-has a key of its own, so no process remembers anything of it. The JSON of the messages that reach
+has a key of its own, so no process knows it. The JSON of the messages that reach
 the provider has to equal the library's; the bytes of proxy and filter have to be the same.
 """
 
@@ -21,9 +21,7 @@ from typing import Any
 
 from rich.progress import track
 
-from agora import bound_thinking
 from agora.compressor import Compressor
-from agora.sent_thinking import SentThinking
 from agora.service import Route, route_of
 from harness.bound_sessions import drawn as drawn_bound
 from harness.envoy import stack
@@ -34,11 +32,11 @@ from tests.proxy.running import proxy
 from tests.service.bodies import PATHS, drawn
 
 Json = dict[str, Any]
-ALWAYS = {"min_tokens": 1, "schedule": "every_call"}
+ALWAYS = {"min_tokens": 1, "edits": "every_call"}
 SETTINGS = """\
 [compression]
 min_tokens = 1
-schedule = "every_call"
+edits = "every_call"
 [limits]
 deadline_ms = 60000
 [owners]
@@ -47,7 +45,7 @@ stand_down = false
 
 
 def requests_of(kind: str, count: int) -> Iterator[tuple[str, bytes]]:
-    """Yield path and body of so many requests."""
+    """Yield path and body of `count` requests."""
     if kind == "bound":
         for seed in range(count):
             yield PATHS["anthropic"], json.dumps(drawn_bound(seed)).encode()
@@ -57,8 +55,7 @@ def requests_of(kind: str, count: int) -> Iterator[tuple[str, bytes]]:
 
 
 def by_library(body: Json, route: Route) -> list[Any]:
-    """Return the messages that the library makes of a body."""
-    bound_thinking._sent = SentThinking()
+    """Return the library's messages for a body."""
     fields = route.fields
 
     def value(names: tuple[str, ...]) -> Any:
@@ -77,7 +74,7 @@ def by_library(body: Json, route: Route) -> list[Any]:
 
 
 def compare(kind: str, count: int) -> Counter[str]:
-    """Return how many requests of a kind were edited, and how many differed by way."""
+    """Count the edited requests of a format, and those that proxy or filter sent differently."""
     counts = Counter(requests=0, edited=0, proxy_differs=0, filter_differs=0, bytes_differ=0)
     upstream = StrictUpstream()
     with (
@@ -99,7 +96,6 @@ def compare(kind: str, count: int) -> Counter[str]:
             counts["edited"] += wanted != asked[route.fields.messages]
             sent = {}
             for way, port in ports.items():
-                bound_thinking._sent = SentThinking()
                 upstream.received.clear()
                 post(port, path, body, f"{kind}{n}")
                 sent[way] = upstream.received[-1].body

@@ -1,7 +1,7 @@
 """How large the repository is: lines of Python, words of documentation, tracked files.
 
 python -m benchmarks.sizes                     the working tree
-python -m benchmarks.sizes --ref v0.3.0        a commit beside it
+python -m benchmarks.sizes --ref v0.4.0        a commit beside it
 """
 
 import argparse

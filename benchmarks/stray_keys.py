@@ -1,10 +1,10 @@
-"""Made-up keys in made-up places, and how many arrive at an upstream that is not theirs.
+"""Send made-up keys in many places of a request, and count those that reach a wrong upstream.
 
     python -m benchmarks.stray_keys --requests 100000      a real Envoy, as `agora serve` runs it
     python -m benchmarks.stray_keys --through pool         a real Envoy, deploy/envoy/llm-d.yaml
     python -m benchmarks.stray_keys --out FILE             the figures into a file, too
 
-What is drawn and what is counted: `harness.gateway.stray_keys`. Ends with 1 if a key was astray.
+`harness.gateway.stray_keys` draws the requests. The exit code is 1 if a key was astray.
 """
 
 import argparse

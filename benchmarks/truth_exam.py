@@ -1,4 +1,4 @@
-"""An exam on how calls went and on what they changed, with lists that no rule was written from.
+"""Examine how calls are reported and which are taken for reads, on lists unused for the rules.
 
     python -m benchmarks.truth_exam
 
@@ -7,8 +7,8 @@ has 100 results and 60 calls from further fields (hospitals, logistics, CAD, lab
 games, finance, devices, maps), each with the answer that is expected. A rule that is changed after
 a look at these lists makes them examples, and a new exam needs new ones.
 
-The lists that the rules may be tuned on, `outcomes.json` and `changes.json`, lie outside the tree:
-in `tools/truth` beside the folder that `AGORA_DATA` names. They are examined too if they are there.
+The lists for tuning the rules, `outcomes.json` and `changes.json`, are outside the repository, in
+`tools/truth` beside the folder that `AGORA_DATA` names. They are examined too if they exist.
 """
 
 import json
@@ -86,7 +86,7 @@ def _shell(commands: Sequence[str]) -> list[tuple[str, object]]:
 
 
 def main() -> None:
-    """Print each figure, and what is wrong by name."""
+    """Print each figure, and the wrong cases by name."""
     console = Console()
     for title, folder, results, tools in (
         ("The exam", _LISTS, "results.json", "tools.json"),

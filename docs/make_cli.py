@@ -1,6 +1,9 @@
-"""Writes `docs/cli/`: a page for each command, from what the commands say of themselves.
+"""Writes the reference of the commands from their own help texts.
 
-Run with all extras and the lab installed: python docs/make_cli.py
+    python docs/make_cli.py
+
+`docs/reference/cli.md` has the product's commands, `lab/docs/cli.md` the lab's. A page is written
+where all its commands are installed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,12 +15,14 @@ import click
 
 from agora.cli.group import WORDS, agora
 
-FOLDER = Path(__file__).with_name("cli")
+ROOT = Path(__file__).resolve().parents[1]
+PRODUCT = ROOT / "docs" / "reference" / "cli.md"
+LAB = ROOT / "lab" / "docs" / "cli.md"
+LAB_COMMANDS = ("lab", "label", "train")
 _WIDTH = 88
-_HABITS = """## Figures for programs
+_FOR_PROGRAMS = """## Output for programs
 
-Commands that print figures write them as JSON with `--json FILE`, or `--json -` for standard
-output. The text for people then goes to standard error. `agora doctor --json` takes no file.
+Commands that print figures write them as JSON with `--json FILE`, or to standard output with `--json -`. The text for people then goes to standard error. `agora doctor --json` takes no file.
 
 ```sh
 agora explain request.json --json - | jq '.tokens_before, .tokens_after'
@@ -32,52 +37,49 @@ Add one line for your shell:
 eval "$(_AGORA_COMPLETE=bash_source agora)"          # in ~/.bashrc
 eval "$(_AGORA_COMPLETE=zsh_source agora)"           # in ~/.zshrc
 _AGORA_COMPLETE=fish_source agora | source           # in ~/.config/fish/config.fish
-```""".splitlines()
-"""What holds for all commands."""
+```
+
+*Generated from the commands by `docs/make_cli.py`.*"""  # noqa: E501 - Markdown
 
 
-def pages(names: Iterable[str] | None = None) -> dict[str, str]:
-    """Return the text of each page by its file name: of `names`, or of every installed command."""
+def product_page() -> str:
+    """Return the reference of the product's commands."""
+    names = [name for name in sorted(WORDS) if name not in LAB_COMMANDS]
+    intro = "Every command prints its help with `--help`."
+    lab = "`lab`, `label` and `train` come with the distribution `agora-lab`."
+    return _document("Commands", f"{intro} {lab}", names, _FOR_PROGRAMS)
+
+
+def lab_page() -> str:
+    """Return the reference of the lab's commands, which have to be installed."""
+    intro = "The commands that `agora-lab` adds to `agora`."
+    made = "*Generated from the commands by `docs/make_cli.py`.*"
+    return _document("Commands of the lab", intro, LAB_COMMANDS, made)
+
+
+def _document(title: str, intro: str, names: Iterable[str], end: str) -> str:
     context = _context(agora, None, "agora")
-    found = {"index.md": _index()}
-    for name in agora.list_commands(context) if names is None else names:
+    lines = [f"# {title}", "", intro, "", "| command | what it does |", "|---|---|"]
+    lines += [f"| [`agora {name}`](#agora-{name}) | {_cell(WORDS[name])} |" for name in names]
+    for name in names:
         command = agora.get_command(context, name)
         assert command is not None  # noqa: S101 - it is on the list
-        found[f"{name}.md"] = "\n".join(_page(command, context, name)) + "\n"
-    return found
+        lines += ["", f"## agora {name}", "", *_section(command, context, name)]
+        lines += _subcommands(command, context, name, f"agora {name}")
+    return "\n".join([*lines, "", end]) + "\n"
 
 
-def _index() -> str:
-    lines = ["# Commands", "", _prose(agora.help or ""), "", "```sh"]
-    lines += ["pip install '.[cli]'     # in a checkout", "agora --help", "```", ""]
-    lines += ["| command | what it does |", "|---|---|"]
-    for name, words in sorted(WORDS.items()):
-        lines.append(f"| [`agora {name}`]({name}.md) | {_cell(words)} |")
-    lines += ["", "`lab`, `label`, `scorer` and `train` come with the lab: `pip install . ./lab`."]
-    lines += ["", *_HABITS]
-    lines += ["", "Made from the commands themselves by `docs/make_cli.py`; a test compares them."]
-    return "\n".join(lines) + "\n"
-
-
-def _page(command: click.Command, parent: click.Context, name: str) -> Iterator[str]:
-    yield f"# agora {name}"
-    yield ""
-    yield from _section(command, parent, name)
-    yield from _below(command, parent, name, f"agora {name}")
-
-
-def _below(command: click.Command, parent: click.Context, name: str, words: str) -> Iterator[str]:
-    """Yield the sections of a group's commands, and of theirs if they are groups."""
+def _subcommands(
+    command: click.Command, parent: click.Context, name: str, path: str
+) -> Iterator[str]:
     if isinstance(command, click.Group):
         context = _context(command, parent, name)
         for sub in command.list_commands(context):
             below = command.get_command(context, sub)
             assert below is not None  # noqa: S101 - it is on the list
-            yield ""
-            yield f"## {words} {sub}"
-            yield ""
+            yield from ("", f"### {path} {sub}", "")
             yield from _section(below, context, sub)
-            yield from _below(below, context, sub, f"{words} {sub}")
+            yield from _subcommands(below, context, sub, f"{path} {sub}")
 
 
 def _section(command: click.Command, parent: click.Context, name: str) -> Iterator[str]:
@@ -94,9 +96,7 @@ def _section(command: click.Command, parent: click.Context, name: str) -> Iterat
     ]
     records = [record for option in options if (record := option.get_help_record(context))]
     if records:
-        yield ""
-        yield "| option | what it does |"
-        yield "|---|---|"
+        yield from ("", "| option | what it does |", "|---|---|")
         yield from (f"| `{_names(names)}` | {_cell(words)} |" for names, words in records)
 
 
@@ -106,7 +106,7 @@ def _context(command: click.Command, parent: click.Context | None, name: str) ->
 
 
 def _prose(text: str) -> str:
-    """Return help text as Markdown: its lines run on, its paragraphs and examples stay."""
+    """Return help text as Markdown: lines are joined, paragraphs and examples stay."""
     return "\n\n".join(map(_paragraph, cleandoc(text).split("\n\n")))
 
 
@@ -117,7 +117,7 @@ def _paragraph(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text whose brackets are not read as a link or as HTML; code stays as it is."""
+    """Escape brackets outside of code, which Markdown would read as a link or as HTML."""
     parts = text.split("`")
     parts[::2] = [
         part.replace("<", "&lt;").replace("[", "\\[").replace("]", "\\]") for part in parts[::2]
@@ -135,14 +135,12 @@ def _cell(text: str) -> str:
 
 
 def main() -> None:
-    """Write the pages, and take away those of commands that are gone."""
-    FOLDER.mkdir(exist_ok=True)
-    written = pages()
-    for old in FOLDER.glob("*.md"):
-        if old.name != "index.md" and old.stem not in WORDS:
-            old.unlink()
-    for name, text in written.items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
+    """Write both pages, or say which extra a page lacks."""
+    for path, page in ((PRODUCT, product_page), (LAB, lab_page)):
+        try:
+            path.write_text(page(), encoding="utf-8")
+        except click.ClickException as error:
+            click.echo(f"{path.relative_to(ROOT)} stays: {error.message}", err=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from typing import Any
 
 import agora
 
-COMPRESSOR = agora.Compressor(schedule="every_call", budget=agora.Budget(keep_ratio=0.4))
+COMPRESSOR = agora.Compressor(edits="every_call", budget=agora.Budget(keep_ratio=0.4))
 
 
 def chat() -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ def main() -> None:
         call = {"id": f"c{n}", "type": "function", "function": function}
         messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
         messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": "x = 1\n" * 60})
-    compressor = agora.Compressor(scorer=ChangesFirst(), schedule="every_call")
+    compressor = agora.Compressor(scorer=ChangesFirst(), edits="every_call")
     compression = compressor.compress(messages)
     kept = [d.number for d in compression.decisions if d.outcome == "kept"]
     sys.stdout.write(f"{compression.summary()}\nkept by score: {kept}\n")

@@ -5,7 +5,7 @@ from typing import Any
 
 import agora
 
-COMPRESSOR = agora.Compressor(schedule="every_call", budget=agora.Budget(keep_ratio=0.3))
+COMPRESSOR = agora.Compressor(edits="every_call", budget=agora.Budget(keep_ratio=0.3))
 
 
 def add(messages: list[dict[str, Any]], name: str, arguments: str, result: str) -> None:

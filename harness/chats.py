@@ -79,7 +79,7 @@ class _Writer:
         return " ".join(self.chance.choices(_SENTENCES, k=self.chance.randint(1, 3)))
 
     def pasted(self) -> str:
-        """Return something that a program wrote, in one of the frames of agents or in none."""
+        """Return a program's output, with or without the frame of an agent."""
         log = self.chance.choice(_LOGS) * self.chance.choice((1, 1, 40))
         tag = self.chance.choice(_TAGS)
         return self.chance.choice(
@@ -111,7 +111,7 @@ class _Writer:
 
 
 def human_chat(chance: random.Random, *, most_turns: int = 14) -> list[Message]:
-    """Return a chat of a person with an assistant, with every word of the person's in place.
+    """Return a chat of a person with an assistant.
 
     >>> chat = human_chat(random.Random(7))
     >>> [message["role"] for message in chat[-3:]]
@@ -139,7 +139,7 @@ def _by_person(writer: _Writer, text: str) -> Message:
 
 
 def lost(before: Sequence[Message], after: Sequence[Message]) -> list[str]:
-    """Return the texts of the user that no longer stand, whole and in order, in what is sent.
+    """Return the user's texts that are missing, cut or out of order in the sent messages.
 
     A marker may follow a text in its message; nothing else may change.
     """

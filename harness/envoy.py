@@ -28,7 +28,7 @@ START_SECONDS = 240.0
 
 
 def executable() -> str | None:
-    """Return where Envoy is, if it is anywhere."""
+    """Return the path of Envoy, or None if it is not installed."""
     beside = Path(sys.executable).with_name("envoy")
     named = os.environ.get("AGORA_ENVOY")
     return named or (str(beside) if beside.is_file() else shutil.which("envoy"))
@@ -47,9 +47,9 @@ def configuration(
 ) -> dict[str, Any]:
     """Return the shipped configuration with the addresses of a test in it.
 
-    `bare` leaves the filter out, to be compared with; `unread` leaves out answers' bodies. Unless
-    `strict`, whatever has no route goes to OpenAI's upstream: such tests are about bodies of every
-    format, not about keys.
+    `bare` leaves the filter out, as a baseline; `unread` does not send it the bodies of answers.
+    Unless `strict`, a request without a route goes to OpenAI's upstream, for tests of bodies in
+    every format.
     """
     import yaml
 
@@ -58,7 +58,7 @@ def configuration(
     listener = config["static_resources"]["listeners"][0]
     listener["address"]["socket_address"]["port_value"] = port
     manager = _manager(config)
-    # A line for each request on standard output is nobody's concern here.
+    # No access log on standard output.
     del manager["access_log"]
     if bare:
         filters = _upstream_filters(config)
@@ -86,7 +86,7 @@ def _upstream_filters(config: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _external_processor(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of AGORA's filter, wherever it stands."""
+    """Return the settings of AGORA's filter."""
     filters = _upstream_filters(config) if len(_clusters(config)) > 2 else []
     filters = [*filters, *_manager(config)["http_filters"]]
     found: dict[str, Any] = next(f for f in filters if f["name"] == "agora")["typed_config"]
@@ -99,7 +99,7 @@ def _clusters(config: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _open(manager: dict[str, Any]) -> None:
-    """Let everything through, to Anthropic's upstream by its path and else to OpenAI's."""
+    """Route every request: Anthropic's paths to its upstream, all others to OpenAI's."""
     manager["http_filters"] = [f for f in manager["http_filters"] if f["name"] != "keys"]
     [host] = manager["route_config"]["virtual_hosts"]
     by_key = {route["route"]["cluster"]: route["route"] for route in host["routes"][:-1]}
@@ -110,7 +110,7 @@ def _open(manager: dict[str, Any]) -> None:
 
 
 def pool(*, port: int, admin: int, filter_port: int, replica: str) -> dict[str, Any]:
-    """Return the shipped configuration for a pool with one replica, which nobody has to pick."""
+    """Return the shipped configuration for a pool with a single replica."""
     import yaml
 
     config: dict[str, Any] = yaml.safe_load(POOL.read_text(encoding="utf-8"))
@@ -331,7 +331,7 @@ def _manager(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _be_patient(config: dict[str, Any], timeout: str) -> None:
-    """Let Envoy wait so long for the filter, and take it for gone no sooner."""
+    """Set how long Envoy waits for the filter before it goes on without it."""
     agora = _external_processor(config)
     agora["message_timeout"] = agora["grpc_service"]["timeout"] = timeout
     [cluster] = [c for c in _clusters(config) if c["name"] == "agora"]

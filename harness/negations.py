@@ -1,4 +1,4 @@
-"""Sentences beside their negations, in many languages: a line must not turn one into the other."""
+"""Sentences and their negations in many languages. A line must not turn one into the other."""
 
 SENTENCES = (
     ("{} is open.", "{} is not open."),

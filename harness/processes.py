@@ -1,4 +1,4 @@
-"""What runs under a process, as the kernel tells it."""
+"""Child processes, as the kernel lists them."""
 
 from pathlib import Path
 

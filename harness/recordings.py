@@ -1,4 +1,4 @@
-"""Recorded sessions that lie in the data folder as an archive."""
+"""Recorded sessions from archives in the data folder."""
 
 import tarfile
 import tempfile
@@ -12,7 +12,7 @@ CLAUDE_CODE = Path("claude-code") / "sessions.tar.xz"
 
 @contextmanager
 def unpacked(archive: Path) -> Iterator[Path]:
-    """Give a folder with what is in an archive, there for as long as it is used."""
+    """Unpack an archive into a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(archive) as packed:
             packed.extractall(folder, filter="data")

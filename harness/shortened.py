@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Mapping
 
-from agora.adapters import Parsed
 from agora.core.forms import Form, Place, omitted
+from agora.formats import Parsed
 
 
 def forms(parsed: Parsed, lines: Mapping[int, str], noted: Collection[int] = ()) -> dict[int, Form]:
-    """Return each of the steps as its line says: `what was done -> what came back`, or nothing.
+    """Return the form of each step from its line, `action -> result`, or none for an empty line.
 
     Those in `noted`, and those that cannot be removed, keep their action.
     """

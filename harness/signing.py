@@ -2,11 +2,11 @@
 
     signer = Signer()
     block = signer.think(body, "The file is short.")         # a block of the answer to `body`
-    verdict = signer.receive(next_body, betas="...")         # what the provider makes of it later
+    verdict = signer.receive(next_body, betas="...")         # how the provider treats it later
 
 The judge of our edits, written from the provider's pages ("Preserved thinking", "Prefix checks on
 thinking blocks"), the types of its SDK (anthropic 2.8.0) and public reports, and apart from
-`agora.adapters.rules`. It keeps no state: a signature carries, under a MAC, what the check needs.
+`agora.formats.rules`. It keeps no state: a signature carries, under a MAC, what the check needs.
 
 Documented, and modelled here:
 
@@ -63,10 +63,10 @@ BOUND: Mapping[str, Outcome] = MappingProxyType(
         "claude-mythos-5-1": "record",
     }
 )
-"""The models that bind their thinking, and what a failed check does where the request is silent.
+"""The models that bind their thinking, and the effect of a failed check if the request sets none.
 
 The list of models is documented, and that Mythos 5.1 records without checking. Which of the others
-refuse and which drop is ours to assume: the pages say that it depends on the model."""
+refuse and which drop is an assumption: the pages only say that it depends on the model."""
 
 MANUAL = (
     '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and '
@@ -103,25 +103,25 @@ _HEAD = struct.Struct(f"!{_DIGEST}s{_DIGEST}s{_ID}sI")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """What the provider makes of the thinking in a request."""
+    """The provider's treatment of the thinking in a request."""
 
     refusal: str = ""
-    """The text of its 400; empty where it accepts."""
+    """The text of its 400; empty if it accepts."""
     kept: tuple[Place, ...] = ()
     """The valid blocks."""
     dropped: tuple[Place, ...] = ()
     """The blocks that it takes out before the model reads the request."""
     invalid: tuple[Place, ...] = ()
-    """The blocks that fail the check, whatever that does: refuse, drop, or be recorded."""
+    """The blocks that fail the check, whether the provider refuses, drops or records them."""
     transformations: tuple[Json, ...] = ()
-    """What it reports as `input_transformations`."""
+    """The value of `input_transformations` in the answer."""
     reports: bool = False
-    """Whether the answer has `input_transformations` at all."""
+    """True if the answer has `input_transformations` at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seal:
-    """What a signature carries besides its MAC.
+    """The content of a signature besides its MAC.
 
     The chain of the blocks before is held by its length and its last id alone. That is enough: the
     last one was valid when this block was produced and has to be valid now, so what came before it
@@ -157,7 +157,7 @@ class _Seal:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a thinking block holds."""
+    """The content of a thinking block."""
 
     kind: Literal["thinking", "redacted_thinking"]
     text: bytes
@@ -176,7 +176,7 @@ class _Thought:
     place: Place
     said: _Said
     prefix: bytes
-    """The digest of all that is before it."""
+    """The digest of everything before it."""
 
     @property
     def path(self) -> str:
@@ -195,7 +195,7 @@ class _Chain:
         self.last, self.count = one, self.count + 1
 
     def fits(self, seal: _Seal) -> bool:
-        """Tell whether a block may follow: nothing missing between, nothing older added."""
+        """Return True if a block may follow: none is missing, and no older one was added."""
         follows = self.count == 0 or (self.last == seal.before and self.count <= seal.count)
         return follows and set(self.dropped) <= set(seal.dropped)
 
@@ -205,7 +205,7 @@ class Signer:
     """Signs thinking and checks it when it comes back."""
 
     outcome: Outcome | None = None
-    """What a failed check does on every bound model; None asks the table."""
+    """The effect of a failed check on every bound model; None looks it up in the table."""
     secret: bytes = b"the secret of a provider that signs"
 
     def receive(
@@ -216,7 +216,7 @@ class Signer:
         format: Format = "anthropic",
         model: str | None = None,
     ) -> Received:
-        """Return what becomes of a request; one that is not about thinking is accepted."""
+        """Return the verdict on a request. A request without thinking is accepted."""
         return self._judge(body, betas, format, model)[0]
 
     def think(
@@ -232,7 +232,7 @@ class Signer:
     ) -> Json:
         """Return a thinking block of the answer to a request.
 
-        `before` is what the same answer has said so far: texts, calls and other thinking blocks.
+        `before` has the earlier blocks of the same answer: texts, calls and other thinking.
 
         Raises:
             ValueError: the request is refused, so there is no answer.
@@ -248,7 +248,7 @@ class Signer:
         return _block(format, text, packed + self._mac(packed, said), redacted=redacted)
 
     def genuine(self, block: Json, *, format: Format = "anthropic") -> bool:
-        """Tell whether this provider made a thinking block as it stands, whatever is before it."""
+        """Return True if this provider made this thinking block, whatever comes before it."""
         said = _thinking_in(block, format)
         return said is not None and self._open(said) is not None
 
@@ -273,7 +273,7 @@ class Signer:
         return verdict, chain, reader
 
     def _outcome(self, name: str, settings: Mapping[str, Any]) -> Outcome:
-        """Return what a failed check does: as the request says, else as the model does.
+        """Return the effect of a failed check: the request's setting, or else the model's.
 
         A model that only records does not run the check, so a request cannot ask for more.
         """
@@ -287,7 +287,7 @@ class Signer:
         return hmac.new(self.secret, packed + text, hashlib.sha256).digest()[:_MAC]
 
     def _open(self, said: _Said) -> _Seal | None:
-        """Return what a signature carries, or None where it is not one of ours for this text."""
+        """Return a signature's content, or None if this provider did not make it for the text."""
         raw = said.signature or b""
         more = len(raw) - _HEAD.size - _MAC
         if more < 0 or more % _ID:
@@ -414,7 +414,7 @@ class _Reader:
         self._role = opening
 
     def _goes_on(self, opening: str) -> bool:
-        """Tell whether a message is the rest of an answer, paused or begun by the caller."""
+        """Return True if a message continues an answer that was paused or begun by the caller."""
         return opening == self._role == "assistant"
 
     def _digest(self) -> bytes:
@@ -438,7 +438,7 @@ def _is_cache_point(block: object) -> bool:
 
 
 def _plain(value: object) -> object:
-    """Return a block, a tool or a system text as it is compared.
+    """Return a block, a tool or a system text in the form in which it is compared.
 
     Cache marks and empty fields are left out where the API knows them, never inside the arguments
     of a call, which are the caller's own.
@@ -469,7 +469,7 @@ def _without_nonce(block: Any) -> object:
 
 
 def _thinking_in(block: object, format: Format) -> _Said | None:
-    """Return what a block of thinking holds, or None for any other block."""
+    """Return the content of a thinking block, or None for any other block."""
     if not isinstance(block, dict):
         return None
     if format == "bedrock":
@@ -493,7 +493,7 @@ def _open_thought(text: object, signature: object) -> _Said:
 
 
 def _redacted(data: object) -> _Said:
-    """Return what is in a redacted block: the length of its signature, the signature, the text."""
+    """Unpack a redacted block: the length of its signature, the signature, the text."""
     raw = data if isinstance(data, bytes) else _decoded(data)
     end = 4 + int.from_bytes(raw[:4])
     return _Said("redacted_thinking", raw[end:], raw[4:end])

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 from agora import Compressor
-from agora.adapters import format_named, make_request
 from agora.core.forms import omitted
 from agora.core.markers import Markers
 from agora.core.tokens import EstimatedTokens
+from agora.formats import format_named, make_request
 from agora.paper import PaperCompressor
 from agora.scorers.recency import RecencyScorer
 
@@ -24,7 +24,7 @@ Message = dict[str, Any]
 
 MIB = 1024 * 1024
 PRESETS: dict[str, Compressor | PaperCompressor] = {
-    "default": Compressor(schedule="every_call"),
+    "default": Compressor(edits="every_call"),
     "paper": Compressor.paper(RecencyScorer()),
 }
 _WORDS = (
@@ -103,7 +103,7 @@ def body(shape: str, size: int) -> bytes:
 
 
 Make = Callable[[int, random.Random], list[Message]]
-"""Makes a history of about so many bytes, another one each time."""
+"""Makes a new history of about the given number of bytes at each call."""
 
 
 def _in_ten(text: Callable[[int, random.Random], str]) -> Make:
@@ -121,7 +121,7 @@ def _letters(alphabet: str) -> Make:
 
 
 def _named(pattern: str) -> Make:
-    """Return a maker of text in which the pattern comes again and again, each time with a name."""
+    """Return a maker of text that repeats the pattern, each time with another name."""
 
     def text(size: int, chance: random.Random) -> str:
         names = [f"{chance.getrandbits(20):x}" for _ in range(5_000)]
@@ -152,13 +152,13 @@ HOSTILE: dict[str, Make] = {
 def in_turns(times: int, *actions: Callable[[], object]) -> list[float]:
     """Return the least CPU seconds each action took, tried in turns `times` times.
 
-    In turns, so that a machine that is busy for a while is busy for all of them.
+    In turns, so that a busy spell of the machine affects all of them.
     """
     best = [float("inf")] * len(actions)
     for _ in range(times):
         for place, action in enumerate(actions):
             gc.collect()
-            # The collector's rounds depend on what else lives in the process.
+            # The collector's work depends on other objects of the process.
             gc.disable()
             begun = time.process_time()
             action()
@@ -176,7 +176,7 @@ class Growth:
 
     @property
     def ratio(self) -> float:
-        """How many times longer twice the size takes."""
+        """The ratio of the time at twice the size to the time at the size."""
         return self.doubled_seconds / self.seconds
 
 
@@ -185,8 +185,7 @@ def growth(
 ) -> Growth:
     """Return how the time to compress grows when the size doubles.
 
-    Every try has texts of its own: what was read before is remembered, and
-    would cost nothing.
+    Every try has new texts, because cached ones would cost nothing.
     """
     tries = []
     for seed in range(times):
@@ -203,7 +202,7 @@ def growth(
 
 @dataclass(frozen=True, slots=True)
 class RatioToJson:
-    """What compressing a body costs, each time as a multiple of `json.loads`."""
+    """The cost of compressing a body, as multiples of `json.loads`."""
 
     loads_seconds: float
     stages: float
@@ -217,7 +216,7 @@ class RatioToJson:
 def ratio_to_json(raw: bytes, times: int = 3) -> RatioToJson:
     """Return the cost of compressing the request in `raw`, compared with reading it."""
     messages = json.loads(raw)["messages"]
-    with_forms = Compressor(scorer=RecencyScorer(), schedule="every_call")
+    with_forms = Compressor(scorer=RecencyScorer(), edits="every_call")
     # Once, since the texts are remembered after that.
     forms = min(in_turns(1, lambda: with_forms.compress(messages, format="openai")))
     loads, stages, whole = in_turns(
@@ -230,7 +229,7 @@ def ratio_to_json(raw: bytes, times: int = 3) -> RatioToJson:
 
 
 def _stages(messages: list[Message]) -> object:
-    adapter = format_named("openai").adapter
-    parsed = adapter.parse(make_request(messages, format="openai"), EstimatedTokens())
+    format = format_named("openai")
+    parsed = format.parse(make_request(messages, format="openai"), EstimatedTokens())
     elided = {step.number: omitted(step.number) for step in parsed.trajectory.steps[:-2]}
-    return adapter.render(parsed, elided, Markers())
+    return format.render(parsed, elided, Markers())

@@ -1,10 +1,9 @@
 """Thinking that is bound to the prefix: what is sent holds, and no more is lost than has to be."""
 
-import copy
 import logging
 import os
 from collections.abc import Iterator
-from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,23 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agora
-from agora import bound_thinking
-from agora.adapters.thoughts import thinks
-from agora.compressor import Compressor
-from agora.core.budget import Budget
-from agora.core.compression import FallbackLevel, Reason, Thinking
-from agora.core.prices import PriceSheet, sheet_for
-from agora.core.schedule import (
-    PATIENCE_CALLS,
-    Change,
-    Edit,
-    RentOrBuy,
-    Sizes,
-)
+from agora import Budget, Compressor, Session, bound_thinking
+from agora.core.compression import Reason, Thinking
 from agora.errors import IllegalMessagesError
-from agora.sent_thinking import SentThinking, Verdict, mark
-from agora.testing import FailingScorer
-from harness.histories import EveryNth
+from agora.formats.thinking import thinks
+from harness.histories import edit_after
 from harness.properties import bound
 from harness.properties.bound import BoundViolationError, play
 
@@ -37,8 +24,7 @@ EXAMPLES = int(os.environ.get("AGORA_EXAMPLES", "300"))
 
 
 @pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(bound_thinking, "_sent", SentThinking())
+def _quiet() -> Iterator[None]:
     logging.getLogger("agora.compressor").disabled = True
     yield
     logging.getLogger("agora.compressor").disabled = False
@@ -88,43 +74,75 @@ def test_the_play_notices_thinking_that_an_edit_leaves_behind(
     monkeypatch.setattr(
         "agora.compressor.remove_older", lambda rendered, *_: bound_thinking.Removed(rendered)
     )
+    monkeypatch.setattr(Session, "_older", lambda *_: 0)
+
+    with pytest.raises(BoundViolationError, match=r"refused|did not hold"):
+        play_all("anthropic", "error", 200)
+
+
+@pytest.mark.parametrize("event", ["shadow", "replica", "rewind", "refusal", "restart"])
+def test_the_play_notices_a_change_that_is_not_followed(
+    event: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def careless(_: Session, place: Any, account: Any, sent_key: bytes) -> int:
+        # As if nothing but an edit could change what stands before a block.
+        is_new = account.state is not None and account.state.is_new
+        return len(place.digests) if is_new else place.last.older if place.last else 0
+
+    monkeypatch.setattr(bound, "_EVENTS", (event,))
+    monkeypatch.setattr(Session, "_older", careless)
+    monkeypatch.setattr("agora.compressor.binds", lambda _: False)
 
     with pytest.raises(BoundViolationError):
-        play_all("anthropic", "error", 200)
+        play_all("anthropic", "drop", 400)
 
 
 def test_the_play_notices_thinking_that_is_lost_without_need(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bound, "_EVENTS", ("restart",))
-    monkeypatch.setattr("agora.compressor.edited_at", lambda request, *_: len(request.messages))
+    monkeypatch.setattr(Session, "_older", lambda _, place, *__: len(place.digests))
 
-    with pytest.raises(BoundViolationError):
-        play_all("bedrock", "drop", 400)
+    with pytest.raises(BoundViolationError, match="blocks were sent where"):
+        play_all("bedrock", "drop", 100)
 
 
-def test_an_edit_takes_out_older_thinking_and_leaves_what_came_after_it() -> None:
-    compressor = Compressor(schedule=EveryNth(6), budget=Budget(limit=500), min_tokens=0)
+def every_call(**options: Any) -> Compressor:
+    return Compressor(
+        **{"edits": "every_call", "budget": Budget(limit=0), "min_tokens": 0, **options}
+    )
+
+
+def test_without_a_state_an_edit_takes_out_all_thinking() -> None:
     messages = conversation(8)
 
-    compression = compressor.compress(messages, model=MODEL)
+    compression = Compressor(edits="never").compress(messages, model=MODEL, state=edit_after(6, 0))
 
     assert compression.changed
-    assert compression.epoch == 6
-    assert blocks_in(compression.messages) == ["signature 007", "signature 008"]
-    assert compression.thinking.blocks == 6
+    assert blocks_in(compression.messages) == []
+    assert compression.thinking.blocks == 8
     assert compression.thinking.tokens > 0
-    assert "6 thinking blocks taken out" in compression.summary()
-    again = Compressor(schedule=EveryNth(6), budget=Budget(limit=500), min_tokens=0)
-    assert again.compress(copy.deepcopy(messages), model=MODEL).messages == compression.messages
+    assert "8 thinking blocks taken out" in compression.summary()
+
+
+def test_in_a_session_what_was_thought_after_an_edit_stays() -> None:
+    session = Session(every_call(edits="by_price", forgetting=0.0))
+    sent = []
+    for steps in range(1, 40):
+        compression = session.compress(conversation(steps), model=MODEL)
+        session.answered(compression)
+        assert compression.state is not None
+        sent.append((compression.state.is_new, len(blocks_in(compression.messages))))
+
+    assert any(is_new for is_new, _ in sent)
+    for (_, before), (is_new, blocks) in pairwise(sent):
+        assert blocks == (0 if is_new else before + 1)
 
 
 def test_a_step_that_lost_its_thinking_may_be_removed_and_not_only_masked() -> None:
-    compressor = Compressor(schedule="every_call", budget=Budget(limit=0), min_tokens=0)
     messages = conversation(12)
 
-    bound_to_prefix = compressor.compress(messages, model=MODEL)
-    manual = compressor.compress(messages, model="claude-sonnet-4-5", thinking=True)
+    bound_to_prefix = every_call().compress(messages, model=MODEL)
+    manual = every_call().compress(messages, model="claude-sonnet-4-5", thinking=True)
 
     assert len(bound_to_prefix.messages) < len(manual.messages)
     assert bound_to_prefix.tokens_after < manual.tokens_after
@@ -139,70 +157,43 @@ def test_a_step_that_lost_its_thinking_may_be_removed_and_not_only_masked() -> N
 
 
 def test_where_nothing_is_edited_the_callers_own_object_comes_back() -> None:
-    messages = conversation(8)
+    messages = conversation(4)
 
-    compression = Compressor().compress(messages, model=MODEL)
-
-    assert compression.messages is messages
-    assert compression.thinking == Thinking()
+    for compression in (
+        Compressor().compress(messages, model=MODEL),
+        Session().compress(messages, model=MODEL),
+    ):
+        assert compression.messages is messages
+        assert compression.thinking == Thinking()
 
 
 def test_the_caller_may_say_that_a_model_does_or_does_not_bind() -> None:
-    every = Compressor(schedule="every_call", budget=Budget(limit=0), min_tokens=0)
     messages = conversation(8)
 
-    free = replace(every, binds_thinking=False).compress(messages, model=MODEL)
-    held = replace(every, binds_thinking=True).compress(messages, model="claude-opus-4-8")
+    free = every_call(binds_thinking=False).compress(messages, model=MODEL)
+    held = every_call(binds_thinking=True).compress(messages, model="claude-opus-4-8")
 
     assert len(blocks_in(free.messages)) == 8
     assert blocks_in(held.messages) == []
 
 
-def test_a_scorer_that_fails_once_costs_the_thinking_made_until_then_and_no_more() -> None:
-    works = Compressor(schedule=EveryNth(6), budget=Budget(limit=900), min_tokens=0)
-    fails = replace(works, scorer=FailingScorer(RuntimeError("no weights")))
-
-    first = works.compress(conversation(7), model=MODEL)
-    by_rule = fails.compress(conversation(8), model=MODEL)
-    again = works.compress(conversation(9), model=MODEL)
-    later = works.compress(conversation(10), model=MODEL)
-
-    assert blocks_in(first.messages) == ["signature 007"]
-    assert by_rule.fallback_level is FallbackLevel.PARTIAL
-    assert blocks_in(by_rule.messages) == []
-    assert blocks_in(again.messages) == []
-    assert blocks_in(later.messages) == ["signature 010"]
-
-
 def test_a_failure_hands_on_everything_but_thinking_that_could_be_stale() -> None:
-    class Broken:
+    class RuleViolation:
         def count(self, text: str) -> int:
             raise RuntimeError(text[:3])
 
     messages = conversation(8)
 
-    compression = Compressor(counter=Broken()).compress(messages, model=MODEL)
+    compression = Compressor(counter=RuleViolation()).compress(messages, model=MODEL)
 
     assert compression.reason is Reason.THINKING_REMOVED
     assert compression.detail.startswith("failed: RuntimeError")
     assert blocks_in(compression.messages) == []
     assert len(compression.messages) == len(messages)
     assert "8 thinking blocks taken out, nothing elided" in compression.summary()
-    strict = Compressor(counter=Broken(), strict=True)
+    strict = Compressor(counter=RuleViolation(), strict=True)
     with pytest.raises(RuntimeError):
         strict.compress(messages, model=MODEL)
-
-
-def test_failing_to_take_thinking_out_hands_the_messages_on_as_they_are(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(bound_thinking, "signatures", lambda _: 1 / 0)
-    messages = conversation(8)
-
-    compression = Compressor().compress(messages, model=MODEL)
-
-    assert compression.messages is messages
-    assert compression.reason is Reason.FAILED
 
 
 def test_an_illegal_history_is_handed_on_as_it_is() -> None:
@@ -213,108 +204,26 @@ def test_an_illegal_history_is_handed_on_as_it_is() -> None:
         Compressor(strict=True).compress(messages, model=MODEL)
 
 
-def test_shadow_mode_switched_on_gives_up_what_was_thought_under_the_edit() -> None:
-    on = Compressor(schedule=EveryNth(6), budget=Budget(limit=500), min_tokens=0)
-    shadow = replace(on, shadow=True)
+def test_a_refusal_of_thinking_is_followed_by_the_same_edit_without_it() -> None:
+    session = Session(every_call(edits="by_price", forgetting=0.0))
+    for steps in range(1, 30):
+        sent = session.compress(conversation(steps), model=MODEL)
+        session.answered(sent)
+    assert blocks_in(sent.messages)
 
-    on.compress(conversation(7), model=MODEL)
-    switched = shadow.compress(conversation(8), model=MODEL)
-    later = shadow.compress(conversation(9), model=MODEL)
+    again = session.refused(sent, about_thinking=True)
 
-    assert switched.reason is Reason.THINKING_REMOVED
-    assert blocks_in(switched.messages) == []
-    assert blocks_in(later.messages) == ["signature 009"]
-
-
-def test_a_refusal_gives_up_all_thinking_until_then() -> None:
-    compressor = Compressor(schedule=EveryNth(6), budget=Budget(limit=500), min_tokens=0)
-    messages = conversation(8)
-    sent = compressor.compress(messages, model=MODEL)
-    assert blocks_in(sent.messages) == ["signature 007", "signature 008"]
-
-    bound_thinking.refused_thinking(messages, sent)
-
-    assert blocks_in(compressor.compress(messages, model=MODEL).messages) == []
-    later = compressor.compress(conversation(9), model=MODEL)
-    assert blocks_in(later.messages) == ["signature 009"]
-    bound_thinking.refused_thinking(conversation(3, signed=False), sent)
+    assert again is not None
+    assert blocks_in(again.messages) == []
+    assert len(again.messages) == len(sent.messages)
+    session.answered(again)
+    assert blocks_in(session.compress(conversation(30), model=MODEL).messages) == ["signature 030"]
 
 
-def test_an_edit_that_is_undone_takes_out_what_was_thought_until_then() -> None:
-    class Undoes:
-        def edit(self, sizes: Sizes) -> Edit:
-            history = (Change(3, 3, 400), Change(5, 0, 0))
-            return Edit(0, 0, history=tuple(c for c in history if c.call <= len(sizes.steps)))
+def test_a_conversation_that_nobody_knows_is_sent_without_what_was_thought_behind_an_edit() -> None:
+    messages = conversation(40)
 
-    compression = Compressor(schedule=Undoes()).compress(conversation(8), model=MODEL)
+    compression = Session(Compressor(edits="free")).compress(messages, model=MODEL)
 
     assert compression.reason is Reason.THINKING_REMOVED
-    assert compression.detail.startswith("not_worth_it_yet")
-    assert blocks_in(compression.messages) == ["signature 006", "signature 007", "signature 008"]
-
-
-def test_what_is_remembered_is_bounded_and_nobody_is_told_of_anothers() -> None:
-    sent = SentThinking(most=2)
-    one, two = mark("one"), mark("two")
-
-    assert sent.look([one], "edit", who="a") == Verdict()
-    assert sent.look([one], "other", who="b") == Verdict()
-    assert sent.look([two, one], "other", who="a") == Verdict(two)
-    assert sent.look([], "edit") == Verdict()
-    assert sent.look([mark("three")], None, unknown="give_up") == Verdict(mark("three"))
-    assert sent.look([mark("four")], None, unknown="ask") == Verdict(0, asks=True)
-    assert sent.look([mark("five"), mark("four")], None) == Verdict(0, asks=True)
-    assert sent.look([two], "new", who="a") == Verdict()
-    sent.refused([], None)
-
-
-# --- the price of lost reasoning
-
-
-SHEET = PriceSheet(name="s", input=1.0, read=0.1, write=1.25, output=50.0)
-
-
-def sizes(steps: int, *, thinking: int, spoke: tuple[int, ...] = ()) -> Sizes:
-    return Sizes(
-        preamble=2_000,
-        steps=(1_000,) * steps,
-        said=(0,) * steps,
-        residues=(0,) * steps,
-        asked=tuple(int(n in spoke) for n in range(1, steps + 1)),
-        thinking=(thinking,) * steps,
-    )
-
-
-def first_edit(given: Sizes) -> int:
-    history = RentOrBuy(SHEET, ceiling=1.02).edit(given).history
-    assert history
-    return history[0].call
-
-
-def test_an_edit_that_is_due_waits_for_the_user_but_not_for_long() -> None:
-    due = first_edit(sizes(60, thinking=0))
-
-    assert first_edit(sizes(60, thinking=500)) == due + PATIENCE_CALLS
-    assert first_edit(sizes(60, thinking=500, spoke=(due + 1,))) == due + 2
-    assert first_edit(sizes(60, thinking=500, spoke=(due - 1,))) == due
-
-
-def test_an_edit_does_not_wait_where_waiting_costs_more_than_the_reasoning_is_worth() -> None:
-    due = first_edit(sizes(60, thinking=0))
-
-    assert first_edit(sizes(60, thinking=1)) == due
-
-
-def test_waiting_never_raises_the_bill_above_the_ceiling() -> None:
-    patient = RentOrBuy(sheet_for(MODEL)).edit(sizes(120, thinking=300))
-    prompt = RentOrBuy(sheet_for(MODEL)).edit(sizes(120, thinking=0))
-
-    assert patient.history
-    assert prompt.history
-    assert patient.history[0].call >= prompt.history[0].call
-
-
-def test_a_sheet_without_a_price_of_input_has_no_price_of_reasoning() -> None:
-    free = replace(SHEET, input=0.0)
-
-    assert RentOrBuy(free).edit(sizes(60, thinking=500)).history
+    assert blocks_in(compression.messages) == []

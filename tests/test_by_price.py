@@ -11,11 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import agora
 from agora import Budget, Compressor, PriceSheet
-from agora.adapters import FORMATS
-from agora.core.schedule import RentOrBuy, Sizes
 from agora.core.scorer import Scorer
+from agora.formats import FORMATS
 from agora.scorers.bm25 import BM25Scorer
 from agora.scorers.recency import RecencyScorer
 from harness.histories import History, RandomScorer
@@ -44,14 +42,11 @@ scorers = st.sampled_from((BM25Scorer(), RecencyScorer(), RandomScorer(7)))
 def prompts(history: History, sheet: PriceSheet, scorer: Scorer) -> Iterator[tuple[Any, Any]]:
     """Yield the edit and the prompt of each call that was made."""
     compressor = Compressor(sheet=sheet, scorer=scorer, min_tokens=0)
-    schedule = RentOrBuy(sheet)
     for call in history.calls:
-        messages = history.upto(call)
-        trajectory = agora.parse(
-            messages, format=history.format, observations=history.observations, **history.options
-        )
-        edit = schedule.edit(Sizes.of(trajectory))
-        yield (edit.epoch, edit.room), compressor.compress(messages, **history.request).messages
+        compression = compressor.compress(history.upto(call), **history.request)
+        assert compression.state is not None
+        edit = compression.state.edit
+        yield edit and list(edit), compression.messages
 
 
 @every_format
@@ -67,9 +62,9 @@ def test_between_epochs_each_prompt_begins_with_the_one_before_it(format_name: s
         previous: Any = None
         previous_edit: Any = None
         for edit, prompt in prompts(history, sheet, scorer):
-            if edit == previous_edit:
+            if previous is not None and edit == previous_edit:
                 assert prompt[: len(previous)] == previous
-                edited += edit[0] > 0
+                edited += edit is not None
             previous, previous_edit = prompt, edit
 
     run()
@@ -106,9 +101,9 @@ def test_fresh_processes_agree_on_every_byte_of_every_prompt(format_name: str) -
     assert len(first) == 40
     assert first == second
     for line in first:
-        previous_edit, previous = None, ""
+        previous_edit = previous = None
         for edit, prompt in json.loads(line):
-            if edit == previous_edit:
+            if previous is not None and edit == previous_edit:
                 assert prompt[: len(previous)] == previous
             previous_edit, previous = edit, prompt
 
@@ -116,7 +111,7 @@ def test_fresh_processes_agree_on_every_byte_of_every_prompt(format_name: str) -
 def test_a_budget_is_what_an_edit_by_price_leaves_at_most() -> None:
     sheet = PriceSheet(name="s", input=1.0, read=0.5, write=1.0, output=1.0)
     compressor = Compressor(
-        sheet=sheet, budget=Budget(keep_ratio=0.25, min_ratio=0.0), min_tokens=0
+        sheet=sheet, budget=Budget(keep_ratio=0.25, min_ratio=0.0), min_tokens=0, forgetting=0.0
     )
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Find the key."}]
     for number in range(40):
@@ -129,5 +124,5 @@ def test_a_budget_is_what_an_edit_by_price_leaves_at_most() -> None:
 
     compression = compressor.compress(messages)
 
-    after_the_epoch = sum(d.tokens for d in compression.decisions[compression.epoch :])
+    after_the_epoch = sum(d.tokens for d in compression.decisions[compression.last_edit :])
     assert compression.tokens_after - after_the_epoch <= 0.25 * compression.tokens_before

@@ -11,7 +11,7 @@ import pytest
 import agora
 from agora import Budget, Compressor, FallbackLevel, PriceSheet, Reason, validate
 from agora.core.prices import sheet_for
-from agora.core.schedule import Edit, Sizes
+from agora.core.schedule import Edit
 from agora.core.tokens import Characters
 from agora.core.trajectory import Anchor, Step, Trajectory
 from agora.errors import (
@@ -21,7 +21,7 @@ from agora.errors import (
     UnknownFormatError,
 )
 from agora.scorers.recency import RecencyScorer
-from harness.histories import sample
+from harness.histories import edit_after, sample
 
 NOTE = "lorem ipsum dolor sit amet " * 20
 
@@ -59,19 +59,9 @@ class Scores:
         return self.values or [0.5] * len(steps)
 
 
-@dataclass(frozen=True)
-class EpochAt:
-    """A schedule whose last edit was after so many steps."""
-
-    steps: int
-
-    def edit(self, sizes: Sizes) -> Edit:
-        return Edit(min(self.steps, len(sizes.steps)))
-
-
 def every_call(**options: Any) -> Compressor:
     """Return a compressor that edits whatever an edit costs."""
-    return Compressor(**{"schedule": "every_call", **options})
+    return Compressor(**{"edits": "every_call", **options})
 
 
 def outcomes(compression: agora.Compression) -> dict[int, str]:
@@ -79,7 +69,7 @@ def outcomes(compression: agora.Compression) -> dict[int, str]:
 
 
 def test_the_first_example_of_the_readme_works() -> None:
-    compression = agora.compress(history(60), model="gpt-5-mini")
+    compression = agora.compress(history(120), model="gpt-5-mini")
 
     assert compression.reason is Reason.COMPRESSED
     assert compression.tokens_after < compression.tokens_before
@@ -135,7 +125,7 @@ def test_a_prompt_that_is_all_floor_comes_back_as_the_same_object(messages: Any)
 
 
 def test_a_schedule_that_never_edits_leaves_the_prompt_alone() -> None:
-    compression = every_call(schedule="never").compress(history(9))
+    compression = every_call(edits="never").compress(history(9))
 
     assert compression.reason is Reason.NOT_WORTH_IT_YET
     assert outcomes(compression) == dict.fromkeys(range(1, 10), "kept")
@@ -147,14 +137,14 @@ def test_a_first_try_on_a_short_history_says_when_an_edit_would_pay() -> None:
 
     assert compression.messages is messages
     assert compression.reason is Reason.NOT_WORTH_IT_YET
-    assert re.search(r"an edit pays in about \d+ steps", compression.summary())
+    assert re.search(r"an edit is due in about \d+ calls", compression.summary())
 
 
 def test_where_reading_again_costs_nothing_an_edit_never_pays() -> None:
     free = replace(sheet_for("gpt-5-mini"), read=0.0, hit=1.0)
     compression = Compressor(sheet=free).compress(history(9))
 
-    assert compression.detail == "at these prices an edit would not pay"
+    assert compression.detail == "no edit is due within 100 calls"
 
 
 def test_without_a_cache_every_call_is_an_edit() -> None:
@@ -170,13 +160,13 @@ def test_a_small_prompt_is_left_alone_by_price() -> None:
     compression = Compressor(sheet=sheet).compress(history(9))
 
     assert compression.reason is Reason.NOT_WORTH_IT_YET
-    assert compression.detail == "a prompt below 4,096 tokens is left alone"
+    assert compression.detail == "an edit is due in about 24 calls"
 
 
 def test_between_epochs_a_prompt_only_grows_at_its_end() -> None:
-    compressor = every_call(schedule=EpochAt(6), budget=Budget(limit=0))
-    before = compressor.compress(history(7)).messages
-    after = compressor.compress(history(8)).messages
+    compressor = every_call(edits="never", budget=Budget(limit=0))
+    before = compressor.compress(history(7), state=edit_after(6)).messages
+    after = compressor.compress(history(8), state=edit_after(6)).messages
 
     assert after[: len(before)] == before
     assert len(after) == len(before) + 2
@@ -184,12 +174,11 @@ def test_between_epochs_a_prompt_only_grows_at_its_end() -> None:
 
 def test_nothing_after_the_epoch_is_scored_or_elided() -> None:
     scores = Scores()
-    compression = every_call(
-        scorer=scores, schedule=EpochAt(6), budget=Budget(limit=0), k_recent=1
-    ).compress(history(9))
+    compressor = every_call(scorer=scores, edits="never", budget=Budget(limit=0), k_recent=1)
+    compression = compressor.compress(history(9), state=edit_after(6))
 
     assert scores.seen == [6]
-    assert compression.epoch == 6
+    assert compression.last_edit == 6
     assert [d.reason for d in compression.decisions[6:]] == ["after the edit"] * 3
     assert outcomes(compression)[5] == "elided"
 
@@ -234,7 +223,7 @@ def test_pins_that_are_no_numbers_of_steps_are_refused(pins: Any) -> None:
     with pytest.raises(SettingError, match=r"^pins is .*; it must be numbers of steps"):
         agora.compress(history(6), pins=pins)
     with pytest.raises(SettingError, match=r"^pins is "):
-        agora.Compressor().sizes(agora.parse(history(6)), pins=pins)
+        agora.Session().compress(history(6), pins=pins)
 
 
 def test_pins_may_come_in_any_collection() -> None:
@@ -287,11 +276,11 @@ def test_what_would_break_a_rule_is_never_sent(monkeypatch: pytest.MonkeyPatch) 
     messages = history(6)
 
     def drop_last(parsed: Any, elided: Any, markers: Any) -> Any:
-        from agora.adapters.base import Rendered
+        from agora.formats.base import Rendered
 
         return Rendered(parsed.messages[:-1], ())
 
-    monkeypatch.setattr("agora.adapters.openai_chat.OpenAIChat.render", staticmethod(drop_last))
+    monkeypatch.setattr("agora.formats.openai_chat.OpenAIChat.render", staticmethod(drop_last))
 
     compression = every_call(budget=Budget(limit=0)).compress(messages)
 
@@ -322,7 +311,7 @@ def test_an_edit_can_be_looked_at_without_writing_messages() -> None:
     compression = compressor.compress(history(6))
     assert compression.trajectory is not None
 
-    decisions = compressor.decide(compression.trajectory, Edit(6, sees_newest=True))
+    decisions = compressor.decide(compression.trajectory, Edit(6, why="every call"))
     assert [d.outcome for d in decisions] == [d.outcome for d in compression.decisions]
     kept = compressor.decide(compression.trajectory, Edit(2))
     assert {d.reason for d in kept} == {"nothing_to_elide"}
@@ -336,8 +325,8 @@ def test_sizes_can_be_counted_by_the_callers_own_counter() -> None:
 
 def test_in_shadow_the_messages_stay_and_the_account_says_what_would_go() -> None:
     messages = history(30)
-    plain = Compressor(schedule="every_call", min_tokens=0).compress(messages)
-    shadow = Compressor(schedule="every_call", min_tokens=0, shadow=True).compress(messages)
+    plain = Compressor(edits="every_call", min_tokens=0).compress(messages)
+    shadow = Compressor(edits="every_call", min_tokens=0, shadow=True).compress(messages)
 
     assert plain.changed
     assert not shadow.changed
@@ -353,7 +342,7 @@ def test_sizes_that_messages_do_not_show_count_where_the_caller_knows_them() -> 
     def sized(trajectory: Trajectory) -> Trajectory:
         return replace(trajectory, preamble_tokens=trajectory.preamble_tokens + 20_000)
 
-    compressor = Compressor(scorer=RecencyScorer(), ceiling=math.inf)
+    compressor = Compressor(scorer=RecencyScorer(), max_cost_ratio=math.inf, forgetting=0.0)
     shown = compressor.compress(history(24), model="gpt-4o")
     known = compressor.compress(history(24), model="gpt-4o", sized=sized)
 
@@ -372,15 +361,13 @@ def test_what_tools_said_never_stands_in_a_user_s_message() -> None:
     assert [d.kind for d in compression.decisions[:7]].count("line") == 4
 
 
-@pytest.mark.parametrize("format", sorted(agora.adapters.FORMATS))
+@pytest.mark.parametrize("format", sorted(agora.formats.FORMATS))
 def test_what_was_compressed_may_come_back_as_a_conversation_of_its_own(format: str) -> None:
     eager = every_call(budget=Budget(limit=0), k_recent=1, strict=True)
     changed = 0
     for drawn in sample(format, 30, seed=7):
         options: dict[str, Any] = {"format": format, **drawn.options}
-        compression = Compressor(schedule="every_call", k_recent=1).compress(
-            drawn.messages, **options
-        )
+        compression = Compressor(edits="every_call", k_recent=1).compress(drawn.messages, **options)
         if not compression.changed or validate(compression.messages, **options):
             continue
         changed += 1

@@ -13,10 +13,10 @@ from itertools import product
 import pytest
 
 from agora import Budget, Compression, Compressor, Reason
-from agora.adapters import format_named, make_request, parse
 from agora.core.markers import Markers
 from agora.core.scorer import Scorer
 from agora.core.trajectory import Anchor, Step
+from agora.formats import format_named, make_request, parse
 from agora.scorers.recency import RecencyScorer
 from harness.shortened import forms as forms_of
 from tests.histories_exhaustive import SPELLINGS, History, Spelling, histories
@@ -180,7 +180,7 @@ def _every_form(history: History, whole: Compression) -> Iterator[Compression]:
             number: f"look -> ok {number}" for number, kind in kinds.items() if kind != "whole"
         }
         noted = [number for number, kind in kinds.items() if kind == "note"]
-        rendered = format_named(history.format).adapter.render(
+        rendered = format_named(history.format).render(
             parsed, forms_of(parsed, elided, noted), Markers()
         )
         yield replace(whole, messages=rendered.messages if elided else history.messages)
@@ -199,7 +199,7 @@ def _compress(
         scorer=scorer or RecencyScorer(),
         budget=Budget(limit=limit),
         k_recent=k_recent,
-        schedule="every_call",
+        edits="every_call",
         # The guard would hide an illegal output behind the caller's own messages.
         strict=True,
     )

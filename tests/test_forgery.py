@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from agora import Budget, Compression, Compressor
-from agora.adapters import Parsed, detect, make_request, parse
-from agora.adapters.transcript import quote as quote_block
-from agora.adapters.transcript import write
 from agora.core.facts import facts_in
 from agora.core.request import Observations
 from agora.core.tokens import Characters
+from agora.formats import Parsed, detect, make_request, parse
 from agora.scorers.recency import RecencyScorer
+from harness.transcripts import quote as quote_block
+from harness.transcripts import write
 from tests.forgeries import forgeries
 
 Message = dict[str, Any]
@@ -251,7 +251,7 @@ def _account(door: Door, text: str) -> Any:
     said = [(said.after, said.tokens, said.by_user) for said in parsed.trajectory.utterances]
     fixed = (parsed.trajectory.preamble_tokens, parsed.trajectory.pending_tokens)
     return (
-        tuple(parsed.owners),
+        tuple(parsed.step_of_message),
         tuple(parsed.spans),
         steps,
         said,
@@ -272,7 +272,7 @@ def _compress(door: Door, text: str) -> Compression:
         scorer=RecencyScorer(),
         budget=Budget(keep_ratio=0.6, min_ratio=0.0, unit="characters"),
         k_recent=1,
-        schedule="every_call",
+        edits="every_call",
         strict=True,
     )
     return compressor.compress(

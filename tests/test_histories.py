@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import agora
-from agora.adapters import FORMATS
+from agora.formats import FORMATS
 from harness.histories import History, sample
 from harness.histories.strategies import histories
 
@@ -30,7 +30,7 @@ def test_every_history_is_legal_and_was_at_every_call(format_name: str) -> None:
 
 @every_format
 def test_at_least_half_of_the_histories_have_something_to_elide(format_name: str) -> None:
-    compressor = agora.Compressor(budget=agora.Budget(limit=0), schedule="every_call")
+    compressor = agora.Compressor(budget=agora.Budget(limit=0), edits="every_call")
     changed = [
         compressor.compress(history.messages, **history.request).changed
         for history in sample(format_name, 200)

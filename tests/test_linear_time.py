@@ -78,7 +78,7 @@ def test_hostile_text_takes_linear_time(preset: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_is_still_compressed(name: str) -> None:
-    compression = Compressor(schedule="every_call", k_recent=0, strict=True).compress(
+    compression = Compressor(edits="every_call", k_recent=0, strict=True).compress(
         HOSTILE[name](MIB // 8, random.Random(name)), format="openai"
     )
 
@@ -89,7 +89,7 @@ def test_hostile_text_is_still_compressed(name: str) -> None:
 def test_a_body_of_64_mib_is_compressed() -> None:
     messages = json.loads(body("2 KB", 64 * MIB))["messages"]
 
-    compression = Compressor(schedule="every_call").compress(messages, format="openai")
+    compression = Compressor(edits="every_call").compress(messages, format="openai")
 
     assert compression.reason is Reason.COMPRESSED
     assert compression.tokens_after < 0.5 * compression.tokens_before

@@ -217,7 +217,7 @@ def _compressed(
             scorer=RecencyScorer(),
             budget=Budget(keep_ratio=keep_ratio),
             k_recent=1,
-            schedule="every_call",
+            edits="every_call",
             strict=True,
         )
         compression = compressor.compress(

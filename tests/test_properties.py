@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agora.adapters import FORMATS
 from agora.compressor import Compressor
+from agora.formats import FORMATS
 from harness.histories import History, sample
 from harness.histories.strategies import histories
 from harness.properties.case import SETUP_BYTES, Case
@@ -115,7 +115,7 @@ from harness.histories import sample
 digest = hashlib.sha256()
 for history in sample(sys.argv[1], 50, seed=11):
     for budget in (Budget(limit=0), Budget(keep_ratio=0.4)):
-        compressor = Compressor(budget=budget, schedule="every_call")
+        compressor = Compressor(budget=budget, edits="every_call")
         compression = compressor.compress(history.messages, **history.request)
         digest.update(json.dumps([compression.messages, str(compression.decisions)]).encode())
 print(digest.hexdigest())

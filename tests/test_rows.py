@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
-from agora.adapters.thoughts import REMOVED
 from agora.compressor import Compressor
 from agora.core.compression import Reason
+from agora.formats.anthropic import REMOVED
 from agora.rows import compress_rows
-from harness.histories import EveryNth
 
 BOUND = "claude-fable-5-1"
-EVERY = Compressor(schedule="every_call")
+EVERY = Compressor(edits="every_call")
 
 
 def thinking_rows(steps: int) -> list[dict[str, Any]]:
@@ -41,15 +40,15 @@ def test_rows_older_than_an_edit_lose_their_thinking_where_they_stand() -> None:
     rows = thinking_rows(9)
     before = copy.deepcopy(rows)
 
-    found = compress_rows(Compressor(schedule=EveryNth(6)), rows, model=BOUND)
+    found = compress_rows(EVERY, rows, model=BOUND)
 
     assert len(found.rows) == len(rows)
-    assert thoughts(found.rows) == [0] * 6 + [1] * 3
-    assert found.thinking == 6
+    assert thoughts(found.rows) == [0] * 9
+    assert found.thinking == 9
     assert found.changed
     assert rows == before
     same = [a for a, b in zip(rows, found.rows, strict=True) if a is b]
-    assert len(same) >= 1 + 2 * 3
+    assert len(same) >= 1 + 3
     for old, new in zip(rows, found.rows, strict=True):
         assert {**new, "thinking_blocks": 0, "content": 0} == {
             **old,
@@ -90,5 +89,5 @@ def test_rows_whose_assistant_messages_were_held_back_stay_if_the_model_binds_th
     assert found.compression.reason is Reason.NOTHING_TO_ELIDE
     assert "held back" in found.compression.summary()
     assert compress_rows(EVERY, rows, model="gpt-4o").changed
-    told = Compressor(schedule="every_call", binds_thinking=False)
+    told = Compressor(edits="every_call", binds_thinking=False)
     assert compress_rows(told, rows, model=BOUND).changed

@@ -15,7 +15,7 @@ from google.genai import types
 from pydantic import ValidationError
 
 from agora import Budget, Compression, Compressor
-from agora.adapters import recall_tool
+from agora.formats import recall_tool
 from agora.scorers.recency import RecencyScorer
 from harness.histories import History, sample
 from tests.histories_exhaustive import BEDROCK, GEMINI, GEMINI_MERGED, Spelling, histories
@@ -64,7 +64,7 @@ def _compressions(messages: Any, **request: Any) -> Iterator[Compression]:
             scorer=RecencyScorer(),
             budget=Budget(keep_ratio=keep_ratio),
             k_recent=1,
-            schedule="every_call",
+            edits="every_call",
             strict=True,
         )
         compression = compressor.compress(messages, **request)

@@ -7,25 +7,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import agora
 from agora import Budget, Compressor
-from agora.core.schedule import MIN_TOKENS, EveryCall, Never
 from agora.core.scorer import NAMES
 from agora.errors import AgoraError, BundleError, SettingError
 from agora.scorers.load import DEFAULT, load_scorer
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"schedule": "banana"}, "schedule is 'banana'; it must be by_price, every_call or never"),
-    ({"schedule": "every_cal"}, "did you mean every_call?"),
-    ({"schedule": None}, "schedule is None"),
+    ({"edits": "banana"}, "edits is 'banana'; it must be by_price, free, every_call or never"),
+    ({"edits": "every_cal"}, "did you mean every_call?"),
+    ({"edits": None}, "edits is None"),
     ({"scorer": "bm25"}, r"agora.load_scorer\(name\) returns one \(did you mean bm25"),
     ({"scorer": None}, "scorer is None"),
     ({"budget": 0.25}, r"budget is 0.25; it must be a Budget"),
     ({"k_recent": -1}, "k_recent is -1; it must be a whole number, 0 or more"),
     ({"k_recent": 1.5}, "k_recent is 1.5"),
     ({"min_tokens": -1}, "min_tokens is -1"),
-    ({"ceiling": 0.98}, "ceiling is 0.98"),
-    ({"ceiling": "none"}, "ceiling is 'none'"),
+    ({"max_cost_ratio": 0.98}, "max_cost_ratio is 0.98"),
+    ({"max_cost_ratio": "none"}, "max_cost_ratio is 'none'"),
+    ({"forgetting": -1}, "forgetting is -1"),
+    ({"tools": {"look": "red"}}, r"it must be keep, changes or reads \(did you mean reads"),
     ({"sheet": "gpt-5"}, "sheet is 'gpt-5'; it must be a PriceSheet"),
     ({"counter": len}, "counter is .* it must be an object with a count method"),
 ]
@@ -63,10 +63,11 @@ def test_a_budget_that_cannot_be_meant_is_a_value_error(wrong: dict[str, Any]) -
     assert isinstance(caught.value, ValueError)
 
 
-def test_a_schedule_may_be_named() -> None:
-    assert Compressor(schedule="by_price") == Compressor()
-    assert Compressor(schedule="every_call").schedule_for() == EveryCall()
-    assert Compressor(schedule="never").schedule_for("gpt-5") == Never()
+def test_the_preset_for_databases_keeps_more_and_takes_any_setting() -> None:
+    preset = Compressor.for_databases(k_recent=3)
+
+    assert preset.budget == Budget(keep_ratio=0.4)
+    assert preset.k_recent == 3
 
 
 @given(
@@ -89,18 +90,3 @@ def test_one_scorer_is_the_default_of_the_library_and_of_its_name() -> None:
 def test_a_scorer_that_is_not_there_is_told_with_the_nearest_one() -> None:
     with pytest.raises(BundleError, match="did you mean bm25"):
         load_scorer("bn25")
-
-
-def test_the_threshold_can_be_set_for_one_call() -> None:
-    chat: list[dict[str, Any]] = [{"role": "user", "content": "Count the boxes."}]
-    for n in range(12):
-        call = {"id": f"c{n}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-        chat.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        chat.append({"role": "tool", "tool_call_id": f"c{n}", "content": f"box {n} " * 20})
-
-    assert not agora.compress(chat, model="llama-3").changed
-    assert not agora.compress(chat, model="llama-3", min_tokens=MIN_TOKENS).changed
-    small = agora.compress(chat, min_tokens=0)
-    assert small == Compressor(min_tokens=0).compress(chat)
-    with pytest.raises(SettingError):
-        agora.compress(chat, min_tokens=-1)

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora import Budget, Compressor
-from agora.adapters import make_request, parse
-from agora.adapters.spoken import ACTS_BY_TEXT
 from agora.core.compression import Reason
+from agora.formats import make_request, parse
+from agora.formats.text_agents import ACTS_BY_TEXT
 from harness.chats import human_chat, lost
 
 FORMATS = ("openai", "anthropic", "responses", "gemini", "bedrock")
 SMALLEST = Compressor(
-    schedule="every_call", budget=Budget(limit=1), k_recent=0, min_tokens=0, strict=True
+    edits="every_call", budget=Budget(limit=1), k_recent=0, min_tokens=0, strict=True
 )
 CHATS = 10_000
 Message = dict[str, Any]
@@ -138,7 +138,7 @@ def test_a_greeting_is_not_the_agents_first_word() -> None:
         {"role": "user", "content": RAN.format("a.py")},
     ]
 
-    assert parse(make_request(chat)).owners == [0, 0, 1, -1]
+    assert parse(make_request(chat)).step_of_message == [0, 0, 1, -1]
 
 
 @pytest.mark.parametrize("system", ["{}", [{"type": "text", "text": "{}"}], None])
@@ -228,9 +228,9 @@ def talks(draw: st.DrawFn) -> list[Message]:
 @given(talks())
 def test_what_was_decided_of_a_message_never_changes(messages: list[Message]) -> None:
     request = make_request(messages, format="openai")
-    owners = parse(request).owners
+    owners = parse(request).step_of_message
     for end in range(len(messages)):
-        before = parse(replace(request, messages=messages[:end])).owners
+        before = parse(replace(request, messages=messages[:end])).step_of_message
         for at, message in enumerate(messages[:end]):
             if message["role"] == "user":
                 assert before[at] == owners[at]
@@ -238,9 +238,9 @@ def test_what_was_decided_of_a_message_never_changes(messages: list[Message]) ->
 
 @given(talks())
 def test_only_whole_frames_are_ever_candidates(messages: list[Message]) -> None:
-    framed = {answer.format("a.py") for _, answer in WAYS.values()}
-    framed |= {"Observation: it hangs", "<output>x</output>"}
-    owners = parse(make_request(messages, format="openai")).owners
+    in_template = {answer.format("a.py") for _, answer in WAYS.values()}
+    in_template |= {"Observation: it hangs", "<output>x</output>"}
+    owners = parse(make_request(messages, format="openai")).step_of_message
     for message, owner in zip(messages, owners, strict=True):
         if message["role"] == "user" and owner:
-            assert message["content"] in framed
+            assert message["content"] in in_template

@@ -27,7 +27,7 @@ Texts = Mapping[str, str]
 
 
 def said_of(one: str, other: str) -> Texts:
-    """Return what stands for the results of `book_a` and `book_b`, which are these and too long."""
+    """Return the lines for the results of `book_a` and `book_b`, which are too long themselves."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Go on with it."}]
 
     def step(*calls: tuple[str, str, str]) -> None:
@@ -53,7 +53,7 @@ def said_of(one: str, other: str) -> Texts:
     step(("look_right", "{}", "nothing"))
     step(("look_up", "{}", "nothing"))
     sent = Compressor(
-        schedule="every_call", budget=Budget(limit=1_500), min_tokens=0, k_recent=2
+        edits="every_call", budget=Budget(limit=1_500), min_tokens=0, k_recent=2
     ).compress(messages, format="openai")
     texts: dict[str, str] = {}
     for message in sent.messages:

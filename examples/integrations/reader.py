@@ -1,44 +1,14 @@
-"""What the programs in this folder share: their arguments, their tool, and a tally of tokens."""
+"""The arguments and the tool that the programs in this folder share."""
 
 import argparse
-import logging
-import sys
 from pathlib import Path
 
 from agora import Budget, Compressor
-from agora.core.prices import sheet_for
 
 TASK = (
     "Read the files of the folder one after another with the tool read_file, from the first to "
     "the last, each once. Then say in one sentence which file interests you most, and why."
 )
-
-
-class Tally(logging.Handler):
-    """Adds up what each compression made of its prompt, from the log of the integrations."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.DEBUG)
-        self.calls = self.before = self.after = 0
-        log = logging.getLogger("agora.integrations")
-        log.setLevel(logging.DEBUG)
-        log.addHandler(self)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Take in one record."""
-        compression = getattr(record, "compression", None)
-        if compression is not None:
-            self.calls += 1
-            self.before += compression.tokens_before
-            self.after += compression.tokens_after
-        elif record.levelno >= logging.WARNING:
-            sys.stderr.write(f"{record.getMessage()}\n")
-
-    def __str__(self) -> str:
-        less = 1 - self.after / self.before if self.before else 0.0
-        return (
-            f"{self.calls} calls, prompt tokens {self.before:,} -> {self.after:,}, {less:.0%} less"
-        )
 
 
 def arguments(about: str | None) -> argparse.Namespace:
@@ -47,7 +17,8 @@ def arguments(about: str | None) -> argparse.Namespace:
     parser.add_argument("--base-url", default="http://127.0.0.1:8080/v1", help="OpenAI-compatible")
     parser.add_argument("--model", default="self-hosted")
     parser.add_argument("--api-key", default="none")
-    parser.add_argument("--folder", type=Path, default=Path(__file__).parents[2] / "docs/concepts")
+    folder = Path(__file__).parents[2] / "docs/explanation"
+    parser.add_argument("--folder", type=Path, default=folder)
     parser.add_argument("--files", type=int, default=12, help="at most")
     parser.add_argument("--keep-ratio", type=float, default=0.25)
     parser.add_argument("--min-tokens", type=int, default=1_000)
@@ -56,11 +27,10 @@ def arguments(about: str | None) -> argparse.Namespace:
 
 
 def compressor_for(asked: argparse.Namespace) -> Compressor:
-    """Return a compressor for a server of one's own, where a changed prefix costs nothing extra."""
+    """Return a compressor that begins early, since the folder is small."""
     return Compressor(
         budget=Budget(keep_ratio=asked.keep_ratio),
-        schedule="never" if asked.plain else "by_price",
-        sheet=sheet_for("self-hosted"),
+        edits="never" if asked.plain else "by_price",
         min_tokens=asked.min_tokens,
     )
 

@@ -7,13 +7,13 @@ python with_clients.py --base-url http://127.0.0.1:8080/v1 --model MODEL
 import json
 
 from openai import OpenAI
-from reader import Tally, arguments, compressor_for, read_file, task
+from reader import arguments, compressor_for, read_file, task
 
-from agora.integrations.clients import wrap
+import agora
 
 asked = arguments(__doc__)
-tally = Tally()
-client = wrap(OpenAI(base_url=asked.base_url, api_key=asked.api_key), compressor_for(asked))
+own = OpenAI(base_url=asked.base_url, api_key=asked.api_key)
+client = agora.wrap(own, compressor_for(asked))
 schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 about = {"name": "read_file", "description": "Return the text of a file.", "parameters": schema}
 messages = [{"role": "user", "content": task(asked.folder, asked.files)}]
@@ -31,5 +31,5 @@ for _ in range(50):
         text = read_file(asked.folder, json.loads(call.function.arguments).get("name", ""))
         messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
 print(messages[-1].get("content"))
-print(tally)
+print(agora.savings(client))
 print(f"{len(messages)} messages in the caller's list")

@@ -10,13 +10,13 @@ from google.adk.agents import LlmAgent
 from google.adk.models.lite_llm import LiteLlm
 from google.adk.runners import InMemoryRunner
 from google.genai import types
-from reader import Tally, arguments, compressor_for, task
+from reader import arguments, compressor_for, task
 from reader import read_file as read
 
+import agora
 from agora.integrations.google_adk import AgoraPlugin
 
 asked = arguments(__doc__)
-tally = Tally()
 
 
 def read_file(name: str) -> str:
@@ -28,8 +28,8 @@ async def run() -> None:
     """Run the agent once."""
     model = LiteLlm(model=f"openai/{asked.model}", api_base=asked.base_url, api_key=asked.api_key)
     agent = LlmAgent(name="reader", model=model, tools=[read_file])
-    plugins = [AgoraPlugin(compressor_for(asked))]
-    runner = InMemoryRunner(agent=agent, app_name="reader", plugins=plugins)
+    plugin = AgoraPlugin(compressor_for(asked))
+    runner = InMemoryRunner(agent=agent, app_name="reader", plugins=[plugin])
     session = await runner.session_service.create_session(app_name="reader", user_id="u")
     words = types.Content(role="user", parts=[types.Part(text=task(asked.folder, asked.files))])
     events = 0
@@ -37,7 +37,7 @@ async def run() -> None:
         events += 1
         if event.is_final_response() and event.content and event.content.parts:
             print(event.content.parts[-1].text)
-    print(tally)
+    print(agora.savings(plugin))
     print(f"{events} events in the session")
 
 

@@ -8,13 +8,14 @@ import asyncio
 import json
 
 import litellm
-from reader import Tally, arguments, compressor_for, read_file, task
+from reader import arguments, compressor_for, read_file, task
 
+import agora
 from agora.integrations.litellm import AgoraLogger
 
 asked = arguments(__doc__)
-tally = Tally()
-litellm.callbacks = [AgoraLogger(compressor_for(asked))]
+logger = AgoraLogger(compressor_for(asked))
+litellm.callbacks = [logger]
 schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 about = {"name": "read_file", "description": "Return the text of a file.", "parameters": schema}
 
@@ -38,10 +39,11 @@ async def run() -> list[dict]:
             name = json.loads(call.function.arguments).get("name", "")
             text = read_file(asked.folder, name)
             messages.append({"role": "tool", "tool_call_id": call.id, "content": text})
+    await asyncio.sleep(5)  # LiteLLM counts in the background.
     return messages
 
 
 messages = asyncio.run(run())
 print(messages[-1].get("content"))
-print(tally)
+print(agora.savings(logger))
 print(f"{len(messages)} messages in the caller's list")

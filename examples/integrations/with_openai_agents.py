@@ -6,12 +6,12 @@ python with_openai_agents.py --base-url http://127.0.0.1:8080/v1 --model MODEL
 
 from agents import Agent, OpenAIChatCompletionsModel, RunConfig, Runner, function_tool
 from openai import AsyncOpenAI
-from reader import Tally, arguments, compressor_for, read_file, task
+from reader import arguments, compressor_for, read_file, task
 
+import agora
 from agora.integrations.openai_agents import AgoraFilter
 
 asked = arguments(__doc__)
-tally = Tally()
 
 
 @function_tool(name_override="read_file")
@@ -27,9 +27,10 @@ agent = Agent(
     model=OpenAIChatCompletionsModel(model=asked.model, openai_client=client),
     tools=[read],
 )
-agora = AgoraFilter(compressor_for(asked))
-config = RunConfig(call_model_input_filter=agora, tracing_disabled=True)
-result = Runner.run_sync(agent, task(asked.folder, asked.files), run_config=config, max_turns=50)
+filter_ = AgoraFilter(compressor_for(asked))
+config = RunConfig(call_model_input_filter=filter_, tracing_disabled=True)
+words = task(asked.folder, asked.files)
+result = Runner.run_sync(agent, words, run_config=config, hooks=filter_, max_turns=50)
 print(result.final_output)
-print(tally)
+print(agora.savings(filter_))
 print(f"{len(result.to_input_list())} items in the run")

@@ -7,17 +7,18 @@ python with_pydantic_ai.py --base-url http://127.0.0.1:8080/v1 --model MODEL
 from pydantic_ai import Agent
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
-from reader import Tally, arguments, compressor_for, read_file, task
+from reader import arguments, compressor_for, read_file, task
 
+import agora
 from agora.integrations.pydantic_ai import Agora
 
 asked = arguments(__doc__)
-tally = Tally()
 provider = OpenAIProvider(base_url=asked.base_url, api_key=asked.api_key)
+capability = Agora(compressor_for(asked))
 agent = Agent(
     OpenAIChatModel(asked.model, provider=provider),
     instructions="You read files.",
-    capabilities=[Agora(compressor_for(asked))],
+    capabilities=[capability],
 )
 
 
@@ -29,5 +30,5 @@ def read(name: str) -> str:
 
 result = agent.run_sync(task(asked.folder, asked.files))
 print(result.output)
-print(tally)
+print(agora.savings(capability))
 print(f"{len(result.all_messages())} messages in the history")

@@ -4,13 +4,13 @@ pip install '.[smolagents]' 'smolagents[openai]'
 python with_smolagents.py --base-url http://127.0.0.1:8080/v1 --model MODEL
 """
 
-from reader import Tally, arguments, compressor_for, read_file, task
+from reader import arguments, compressor_for, read_file, task
 from smolagents import OpenAIServerModel, ToolCallingAgent, tool
 
-from agora.integrations.smolagents import compressed
+import agora
+from agora.integrations.smolagents import wrap_model
 
 asked = arguments(__doc__)
-tally = Tally()
 
 
 @tool
@@ -24,10 +24,9 @@ def read(name: str) -> str:
 
 
 read.name = "read_file"
-model = OpenAIServerModel(asked.model, asked.base_url, api_key=asked.api_key)
-agent = ToolCallingAgent(
-    [read], compressed(model, compressor_for(asked)), max_steps=50, verbosity_level=0
-)
+own = OpenAIServerModel(asked.model, asked.base_url, api_key=asked.api_key)
+model = wrap_model(own, compressor_for(asked))
+agent = ToolCallingAgent([read], model, max_steps=50, verbosity_level=0)
 print(agent.run(task(asked.folder, asked.files)))
-print(tally)
+print(agora.savings(model))
 print(f"{len(agent.memory.steps)} steps in the agent's memory")

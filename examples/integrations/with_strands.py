@@ -4,15 +4,15 @@ pip install '.[strands]' 'strands-agents[openai]'
 python with_strands.py --base-url http://127.0.0.1:8080/v1 --model MODEL
 """
 
-from reader import Tally, arguments, compressor_for, read_file, task
+from reader import arguments, compressor_for, read_file, task
 from strands import Agent, tool
 from strands.agent.conversation_manager import NullConversationManager
 from strands.models.openai import OpenAIModel
 
-from agora.integrations.strands import compressed
+import agora
+from agora.integrations.strands import AgoraModel
 
 asked = arguments(__doc__)
-tally = Tally()
 
 
 @tool(name="read_file")
@@ -26,12 +26,14 @@ def read(name: str) -> str:
 
 
 client = {"base_url": asked.base_url, "api_key": asked.api_key}
+own = OpenAIModel(client_args=client, model_id=asked.model)
+model = AgoraModel(own, compressor_for(asked))
 agent = Agent(
-    model=compressed(OpenAIModel(client_args=client, model_id=asked.model), compressor_for(asked)),
+    model=model,
     tools=[read],
     callback_handler=None,
     conversation_manager=NullConversationManager(),
 )
 print(agent(task(asked.folder, asked.files)))
-print(tally)
+print(agora.savings(model))
 print(f"{len(agent.messages)} messages in the agent")

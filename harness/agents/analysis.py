@@ -1,19 +1,18 @@
-"""What a recorded session shows: edits, breaks of the prefix, bills, and what was left alone.
+"""Analyse a recorded session: edits, breaks of the prefix, bills, unedited calls.
 
 Pure: computed from the requests at both ends and from the prompts that the library makes of the
 same history without a deadline. A *break* is a call whose prompt, as the provider got it, does not
-continue the prompt that it got for the call before. It is *wanted* where the library starts a new
-epoch there and the provider got that very edit, at that call or a later one. Every other break is
-unwanted.
+continue the prompt of the call before. A break is *wanted* if the library makes a new edit there
+and the provider got that edit, at that call or a later one. Every other break is unwanted.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agora.adapters import validate
 from agora.compressor import Compressor
 from agora.core.prices import sheet_for
+from agora.formats import validate
 from harness.agents.cache import ExactCache, Usage
 from harness.agents.record import Request, header
 from harness.agents.rules import refusal
@@ -34,7 +33,7 @@ _CLAIMED_WITHIN = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A call of the agent, and what of it reached the provider."""
+    """A call of the agent, and the requests in which it reached the provider."""
 
     sent: Request
     arrived: tuple[Request, ...] = ()
@@ -42,29 +41,29 @@ class Pair:
 
     @property
     def billed(self) -> Request | None:
-        """The request that was answered in the end; None where none reached the provider."""
+        """The request that got the final answer; None if none reached the provider."""
         return self.arrived[-1] if self.arrived else None
 
     @property
     def edited(self) -> bool:
-        """Whether the provider got another prompt than the agent sent."""
+        """True if the provider got another prompt than the agent sent."""
         return self.billed is not None and _texts(self.billed.prompt) != _texts(self.sent.prompt)
 
     @property
     def reason(self) -> str:
-        """Why the proxy left the request alone, in its own word."""
+        """The proxy's reason code for an unedited request."""
         return header(self.sent.answer_headers, "x-agora-untouched") or "(not said)"
 
 
 @dataclass(frozen=True, slots=True)
 class Breaks:
-    """How often the provider's prefix broke, and by whom it was wanted."""
+    """Breaks of the provider's prefix, wanted and unwanted."""
 
     wanted: int = 0
     unwanted: tuple[int, ...] = ()
-    """The numbers of the calls at which it broke without need."""
+    """The numbers of the calls with an unwanted break."""
     late: int = 0
-    """Calls, over all wanted breaks, between the epoch and the edit."""
+    """Calls between the due edit and the edit, summed over all wanted breaks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +75,7 @@ class Row:
     """The model of most calls."""
     edited: int
     refused_edits: Mapping[str, int]
-    """What the provider refused of edited requests, by its words."""
+    """The provider's refusals of edited requests, by message."""
     broken_by_edit: Mapping[str, int]
     """Rules of our own validator that an edited request breaks and the agent's own did not."""
     breaks: Breaks
@@ -91,12 +90,12 @@ class Row:
 
     @property
     def legal(self) -> bool:
-        """Whether no edit was refused, and none broke a rule."""
+        """True if no edit was refused and none broke a rule."""
         return not self.refused_edits and not self.broken_by_edit
 
     @property
     def saved(self) -> float:
-        """Per cent of the direct prompt bill."""
+        """The prompt bill in per cent of the direct one."""
         return _share(self.dollars_direct, self.dollars_through)
 
     @property
@@ -108,7 +107,7 @@ class Row:
     def claimed_off_by(self) -> float | None:
         """Per cent by which the claim differs from the true saving.
 
-        None where nothing was saved and nothing claimed.
+        None if nothing was saved and nothing claimed.
         """
         true = self.dollars_direct - self.dollars_through
         if abs(true) < 1e-9:
@@ -133,11 +132,10 @@ class Row:
 
 
 def pair(sent: Iterable[Request], arrived: Iterable[Request]) -> list[Pair]:
-    """Return each of the agent's prompts with what reached the provider of it.
+    """Match each of the agent's prompts with the requests that reached the provider.
 
-    Nothing in a request says which one it was, and nothing is added to it for that. An edit never
-    changes the newest message, so a request belongs to the earliest one of the same route that is
-    still open and ends alike; one that was refused may come once more.
+    Requests carry no id. An edit never changes the newest message, so a request belongs to the
+    earliest open prompt of the same route with the same end. A refused request may come again.
     """
     exchanges = [Pair(request) for request in sent if request.route in PROMPTS]
     for request in arrived:
@@ -151,7 +149,7 @@ def pair(sent: Iterable[Request], arrived: Iterable[Request]) -> list[Pair]:
             and (exchange.billed is None or exchange.billed.verdict)
         ]
         alike = [n for n in open_ones if _end(exchanges[n].sent) == _end(request)]
-        # One that got no answer, or a refusal, may have been sent again: the later one is meant.
+        # An unanswered or refused request may have been sent again: take the later one.
         alike.sort(key=lambda n: (exchanges[n].sent.status == 0, bool(exchanges[n].arrived)))
         found = next(iter(alike), open_ones[0] if open_ones else None)
         if found is not None:
@@ -166,7 +164,7 @@ def offline(exchanges: Sequence[Pair], compressor: Compressor) -> list[Prompt]:
 
 
 def parents(prompts: Sequence[Prompt]) -> list[int | None]:
-    """Return for each prompt the latest one before it that it continues; None where it is new."""
+    """Return for each prompt the latest earlier prompt that it continues, or None."""
     found: list[int | None] = []
     for n, prompt in enumerate(prompts):
         before = (m for m in range(n - 1, -1, -1) if prompts[m] and extends(prompt, prompts[m]))
@@ -177,7 +175,7 @@ def parents(prompts: Sequence[Prompt]) -> list[int | None]:
 def breaks(
     sent: Sequence[Prompt], arrived: Sequence[Prompt | None], wanted: Sequence[Prompt]
 ) -> Breaks:
-    """Return where the prefix broke at the provider; `wanted` is what the library makes of it."""
+    """Return the breaks of the prefix at the provider; `wanted` has the library's own prompts."""
     counted = Breaks()
     pending: dict[int, list[int]] = {}
     """Epochs that have not reached the provider, by the call whose conversation they are of."""
@@ -282,7 +280,7 @@ def _offline(request: Request, compressor: Compressor) -> Prompt:
 
 
 def _beside(body: Json, format: str) -> Json:
-    """Return what stands next to the messages, as the library takes it."""
+    """Return the fields beside the messages, under the library's names."""
     thinking = body.get("thinking") if format == "anthropic" else None
     return {
         "system": body.get(_SYSTEM.get(format, "")),

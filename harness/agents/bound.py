@@ -1,4 +1,4 @@
-"""What a session with a model that binds its thinking shows: refusals, and thinking that was lost.
+"""Analyse a session with a model that binds thinking: refusals, and lost thinking.
 
 Pure: computed from the requests at both ends. Thinking is counted in the requests themselves, not
 taken from what the gateway says of it.
@@ -21,7 +21,7 @@ class Edit:
     call: int
     """Counted from 1."""
     blocks: int
-    """Thinking blocks that this call lacks and the one before it still had, or was made of."""
+    """Thinking blocks of the call before, or of its answer, that this call lacks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +31,13 @@ class Bound:
     calls: int
     """The agent's."""
     answered: int
-    """Requests that the provider answered: each is a step of its script."""
+    """Requests that the provider answered, each a step of its script."""
     refused: tuple[tuple[int, str], ...]
     """Calls that were refused in the end: number, and the provider's words."""
     rescued: int
     """Calls that were refused and then accepted, sent again without thinking."""
     dropped: tuple[tuple[int, int], ...]
-    """Calls of which the provider dropped blocks without a word: number, and blocks."""
+    """Calls of which the provider dropped blocks silently: number, and blocks."""
     edits: tuple[Edit, ...]
     dollars: float
     """For prompts, by the provider's count and the model's price list."""
@@ -106,7 +106,7 @@ def _blocks(request: Request) -> int:
 
 
 def problems(bound: Bound, *, steps: int, restarts: int) -> list[str]:
-    """Return in words what a session through a gateway fails to show.
+    """Return a sentence for each requirement that a session fails.
 
     One refusal that the gateway answers itself is allowed for each time it was restarted.
     """

@@ -1,4 +1,4 @@
-"""A provider's prefix cache, to the character: what of a prompt is read, written, or neither.
+"""A provider's prefix cache, exact to the character: tokens read, written, or neither.
 
 Written independently of `agora.core.prefix_cache`, so that the two can be compared. Which of the
 three kinds a cache is, its smallest prefix and its time to live come from the price sheet.
@@ -27,7 +27,7 @@ class Usage:
         return self.uncached + self.read + self.written
 
     def dollars(self, sheet: PriceSheet) -> float:
-        """Return what the prompt costs."""
+        """Return the dollars for the prompt."""
         return sheet.dollars(uncached=self.uncached, read=self.read, written=self.written)
 
 
@@ -81,7 +81,7 @@ class ExactCache:
         return Usage(size - read - written, read, written)
 
     def _by_ends(self, prompt: Prompt, size: int, at: float) -> Usage:
-        """Read the longest earlier prompt that this one begins with as a whole."""
+        """Read the longest earlier prompt that is a prefix of this one."""
         read = 0
         for kept in self._kept:
             if extends(prompt, kept.prompt):
@@ -126,7 +126,7 @@ class ExactCache:
 
 
 def common_characters(one: Prompt, other: Prompt) -> int:
-    """Return how many characters two prompts begin with in common."""
+    """Return the length of the common prefix of two prompts, in characters."""
     shared = 0
     for a, b in zip(one, other, strict=False):
         if a.text != b.text:

@@ -1,6 +1,6 @@
 """How each agent is started: offline, with an empty environment, a home of its own, a made-up key.
 
-A key has the shape that the provider's keys have, since a gateway may route by it, and is nobody's.
+Keys are made up, in the shape of the provider's keys, since a gateway may route by it.
 """
 
 import json
@@ -37,7 +37,7 @@ class Place:
     home: Path
     repository: Path
     base: str
-    """Where its provider is, without `/v1`: what a user would have set."""
+    """The provider's base URL without `/v1`, as a user would set it."""
     programs: Path
     """The folder with the agent's program."""
 
@@ -50,7 +50,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A command, and what it finds in its environment besides PATH and HOME."""
+    """A command, and its environment besides PATH and HOME."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Agent:
     route: Route
     launch: Callable[[Place], Launch]
     wrapped_as: str = ""
-    """What `agora wrap` is to treat it as, where its program's name does not tell."""
+    """The value of `agora wrap --as`, if the program's name does not identify the agent."""
 
 
 def _claude(place: Place, *model: str) -> Launch:
@@ -152,7 +152,7 @@ def _opencode(kind: str, model: str, module: str, key: str) -> Callable[[Place],
 
 
 def _pi(api: str, model: str, key: str, *, asks: bool = True) -> Callable[[Place], Launch]:
-    """Return how pi is started; unless it `asks` for thinking, that is left to the model.
+    """Return how pi is started. Unless it `asks` for thinking, the model decides.
 
     For a model that it does not know pi asks for thinking in the manual mode, which models that
     bind their thinking refuse. They think when nothing is asked.

@@ -1,6 +1,6 @@
-"""What a wrapped session must show besides its figures: nothing but messages was changed.
+"""Check that a wrapped session changed nothing but messages.
 
-Every function returns problems in words, none if all is well.
+Every function returns a list of problems as sentences.
 """
 
 import json
@@ -28,7 +28,7 @@ _LARGEST = 200 << 20
 
 
 def changed_beside_messages(exchanges: Sequence[Pair]) -> list[str]:
-    """Return what reached the provider otherwise than the agent sent it, besides messages."""
+    """Return differences between the requests at both ends, other than in messages."""
     found: dict[str, int] = {}
     for exchange in exchanges:
         for arrived in exchange.arrived:
@@ -38,7 +38,7 @@ def changed_beside_messages(exchanges: Sequence[Pair]) -> list[str]:
 
 
 def _changed(sent: Request, arrived: Request) -> Iterator[str]:
-    # The agent's base URL is the number of an upstream, and stands for the whole of that one's.
+    # The agent's base URL is the number of an upstream, in place of that upstream's whole URL.
     if sent.method != arrived.method or not arrived.path.endswith(below_base(sent.path)):
         yield f"{sent.method} {sent.path} became {arrived.method} {arrived.path}"
     for one, other in zip_longest(_headers(sent), _headers(arrived)):
@@ -63,7 +63,7 @@ def _beside(request: Request) -> list[tuple[str, Any]]:
 
 
 def changed_on_disk(folder: Path, exchanges: Sequence[Pair]) -> list[str]:
-    """Return what of the agent's own history is missing on its disk, or is there as a marker."""
+    """Return the results that the agent's history on disk lacks or has as markers."""
     home = folder / "home"
     kept: set[bytes] = set()
     marked = []
@@ -71,7 +71,7 @@ def changed_on_disk(folder: Path, exchanges: Sequence[Pair]) -> list[str]:
         for path in sorted(root.rglob("*")):
             if ".git" in path.parts or not path.is_file() or path.stat().st_size > _LARGEST:
                 continue
-            # Those of the repository would be found whatever the agent kept.
+            # Words of the repository would be on disk in any case.
             if root != home and path.suffix == ".py":
                 continue
             read = path.read_bytes()
@@ -79,7 +79,7 @@ def changed_on_disk(folder: Path, exchanges: Sequence[Pair]) -> list[str]:
             if MARKER.search(read):
                 marked.append(path.name)
     sent: set[bytes] = set()
-    # Of an agent whose requests went out as they were there is nothing to compare.
+    # Without an edited request there is nothing to compare.
     if any(exchange.edited for exchange in exchanges):
         longest = max(exchanges, key=lambda exchange: len(exchange.sent.body))
         sent = set(_IDENTIFIER.findall(longest.sent.body))
@@ -90,9 +90,9 @@ def changed_on_disk(folder: Path, exchanges: Sequence[Pair]) -> list[str]:
 
 
 def home_touched(folder: Path) -> list[str]:
-    """Return which of the user's files were changed, and what `agora wrap` left behind.
+    """Return the user's files that were changed, and files that `agora wrap` left behind.
 
-    Files that the agent alters without `agora wrap` too are its own business.
+    Files that the agent also alters without `agora wrap` do not count.
     """
     path = folder / "direct.json"
     itself = set(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else set()

@@ -1,4 +1,4 @@
-"""Requests on disk: one JSON file for what is known of each, and one for its body."""
+"""Requests on disk: a JSON file of facts and a file with the body for each."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ Headers = list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request as it arrived somewhere, and what was answered."""
+    """A request as it arrived, and its answer."""
 
     number: int
     at: float
@@ -25,9 +25,9 @@ class Request:
     status: int = 0
     answer_headers: Headers = field(default_factory=list)
     verdict: str = ""
-    """Why the provider refused it; empty where it did not."""
+    """Why the provider refused it; empty if it did not."""
     usage: Json = field(default_factory=dict)
-    """What the provider reported for its prompt."""
+    """The usage that the provider reported for its prompt."""
     thinking: Json = field(default_factory=dict)
     """How many thinking blocks a provider that binds them kept and dropped, or found invalid."""
 
@@ -38,7 +38,7 @@ class Request:
 
     @property
     def model(self) -> str:
-        """The model that it names; empty where it names none."""
+        """The model that it names, or an empty text."""
         if self.route == "gemini":
             return self.path.rpartition("/models/")[2].partition(":")[0]
         return str((self.json or {}).get("model") or "")
@@ -56,7 +56,7 @@ class Request:
 
 @lru_cache(maxsize=1_024)
 def _prompt(route: Route, body: bytes, encoding: str) -> Prompt:
-    """Return the prompt of a body; it is asked for again and again, and takes long to read."""
+    """Return the prompt of a body, cached because it takes long to read."""
     found = body_of(body, encoding)
     return () if found is None else prompt_of(route, found)
 

@@ -1,6 +1,6 @@
-"""What the fake provider refuses, in the provider's words.
+"""The rules of the fake provider, with refusals in the provider's words.
 
-Written from the providers' documentation and apart from `agora.adapters.rules`, whose findings are
+Written from the providers' documentation and apart from `agora.formats.rules`, whose findings are
 recorded next to these: an edit that pleases only the validator it was checked with proves nothing.
 """
 
@@ -24,22 +24,22 @@ Blocks = list[Json]
 
 
 def signature(text: str) -> str:
-    """Return the signature of a thought, which only this provider can make."""
+    """Return the signature of a thought, made with this provider's secret."""
     return "sig-" + hmac.new(_SECRET, text.encode(), hashlib.sha256).hexdigest() * 2
 
 
 def refusal(route: Route, body: Json, betas: str = "") -> str:
-    """Return why a request is refused, or nothing where it is accepted."""
+    """Return why a request is refused, or an empty text if it is accepted."""
     check = _CHECKS.get(route)
     return next(check(body, betas), "") if check is not None else ""
 
 
 def binding(route: Route, body: Json, betas: str, signer: Signer) -> Received:
-    """Return what a provider that binds thinking makes of a request.
+    """Return the verdict on a request of a provider that binds thinking.
 
-    Apart from `refusal`, which tells whether a request is legal by itself: an agent's own history
-    holds thinking that was produced under the prompt as edited, and is no worse for it.
-    That counting tokens checks what answering checks is assumed.
+    Separate from `refusal`, which judges a request by itself: an agent's own history may hold
+    thinking that was produced under the edited prompt. Assumed: counting tokens checks the same
+    rules as answering.
     """
     if route not in ("messages", "count_tokens") or not bound_name(str(body.get("model"))):
         return Received()
@@ -167,7 +167,7 @@ def _anthropic_blocks(n: int, blocks: Blocks, *, final: bool) -> Iterator[str]:
 
 
 def _anthropic_pairs(turns: list[tuple[str, Blocks]]) -> Iterator[str]:
-    """Tell where calls and results do not match, turn by turn."""
+    """Report calls and results that do not match, turn by turn."""
     for n, (role, blocks) in enumerate(turns):
         uses = [block.get("id") for block in blocks if block.get("type") == "tool_use"]
         results = [b.get("tool_use_id") for b in blocks if b.get("type") == "tool_result"]
@@ -196,7 +196,7 @@ def _anthropic_pairs(turns: list[tuple[str, Blocks]]) -> Iterator[str]:
 
 
 def _anthropic_thinking(turns: list[tuple[str, Blocks]], setting: object) -> Iterator[str]:
-    """Tell where the current loop of tool calls lost the thought that it began with."""
+    """Report a current loop of tool calls that lost its first thought."""
     if not isinstance(setting, dict) or setting.get("type") != "enabled":
         return
     for n in range(len(turns) - 1, -1, -1):

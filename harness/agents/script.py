@@ -1,4 +1,4 @@
-"""What the fake model does next: it reads one file after the other with the tools it is offered."""
+"""The fake model's next action: it reads one file after the other with the offered tools."""
 
 import json
 import shlex
@@ -15,7 +15,7 @@ _PATHS = ("file_path", "filePath", "absolute_path", "path")
 _FILLED = {"description": "look at a file", "summary": "look at a file", "security_risk": "LOW"}
 """Arguments that some shells ask for besides the command."""
 _SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
-"""How mini-swe-agent learns that the work is done."""
+"""The text that tells mini-swe-agent that the work is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What the model says and does at one step."""
+    """The model's text and calls at one step."""
 
     text: str
     calls: tuple[Call, ...] = ()

@@ -1,6 +1,6 @@
 """One agent's session before a fake provider, through `agora wrap` or directly, recorded.
 
-A session leaves a folder behind from which everything else is worked out: `agent/` and `provider/`
+A session writes a folder, from which all figures are computed: `agent/` and `provider/`
 with the requests at both ends, `proxy.log`, `account.json` with what `agora wrap` counted,
 `agent.log` with what was printed, and `home.json` with the agent's home before it began.
 """
@@ -30,7 +30,7 @@ _STOP_SECONDS = 20.0
 _DIRECT_SECONDS = 300.0
 _AGORA = "from agora.cli import main; main()"
 _NOWHERE = {"HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1,localhost"}
-"""Whatever an agent would ask of the world outside ends at a port that nobody listens on."""
+"""A proxy setting for all other traffic: a port on which nothing listens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Plan:
     seconds: float = 600.0
     """The longest that the agent may take."""
     wrapped: bool = True
-    """Whether the agent runs in `agora wrap`; if not, it reaches its provider directly."""
+    """True if the agent runs in `agora wrap`; otherwise it calls its provider directly."""
     kill_after: int = 0
     """The call after which the proxy is ended by SIGKILL; 0 for never."""
     pause_after: int = 0
@@ -51,18 +51,18 @@ class Plan:
     seed: int = 7
     """Of the repository that is read."""
     binding: str = "default"
-    """What the provider does with thinking that no longer holds; see `harness.agents.stage`."""
+    """The provider's treatment of invalid thinking; see `harness.agents.stage`."""
 
 
 def run_session(
     agent: Agent, tools: Path, folder: Path, plan: Plan, progress: Callable[[int], None]
 ) -> int:
-    """Run an agent once and return its exit code, -9 where its time was up.
+    """Run an agent once and return its exit code, -9 on a timeout.
 
     `progress` gets the number of requests so far.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # In the background of a shell; what is started here is ended by this signal.
+        # A shell in the background ignores SIGINT; the programs started here end by it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if folder.exists():
         shutil.rmtree(folder)
@@ -72,7 +72,7 @@ def run_session(
         place = Place(folder / "home", folder / "repository", provider, tools)
         code = _run_agent(agent, place, folder, plan, progress)
     if plan.wrapped and altered(folder):
-        # Some agents write into the user's files themselves: a session without us tells.
+        # Some agents write into the user's files themselves: compare with a session without AGORA.
         direct = folder / "direct"
         short = Plan(steps=1, seconds=_DIRECT_SECONDS, wrapped=False)
         run_session(agent, tools, direct, short, lambda _: None)
@@ -96,7 +96,7 @@ def _provider(folder: Path, plan: Plan) -> Iterator[str]:
 
 
 def altered(folder: Path) -> set[str]:
-    """Return the files of the user's home that are not what they were before the session."""
+    """Return the files of the user's home that the session changed."""
     before = json.loads((folder / "home.json").read_text(encoding="utf-8"))
     after = contents(folder / "home")
     return {name for name, digest in before.items() if after.get(name) != digest}
@@ -198,7 +198,7 @@ def _put_tap_before(program: Path, folder: Path, provider_port: str) -> None:
 
 
 def _interpreter() -> dict[str, str]:
-    """Return where our own code is, for the processes that are ours."""
+    """Return the import path for our own processes."""
     return {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
@@ -219,7 +219,7 @@ def process(command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[byt
     try:
         yield started
     finally:
-        # As Ctrl-C does: none of ours goes on after that.
+        # As Ctrl-C does.
         started.send_signal(signal.SIGINT)
         try:
             started.wait(_STOP_SECONDS)

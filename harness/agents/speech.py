@@ -21,29 +21,29 @@ _REDACTS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A turn, and what its envelope has to say."""
+    """A turn, and the fields around it in an answer."""
 
     turn: Turn
     model: str
     number: int
-    """Which answer of the session it is; ids are made from it."""
+    """The number of the answer in the session, from which ids are made."""
     usage: Usage
     writes: bool = False
-    """Whether this provider bills and reports what it writes to the cache."""
+    """True if this provider bills and reports cache writes."""
     thinks: bool = False
     think: Think | None = None
     """How a provider that binds its thinking signs it."""
     transformations: tuple[Json, ...] | None = None
-    """What was done to the request's thinking; None where it is not reported."""
+    """The report on the request's thinking; None if there is none."""
 
     @property
     def thought(self) -> str:
-        """What was thought before the turn; empty where thinking is off."""
+        """The thought before the turn; empty if thinking is off."""
         return f"Thinking about answer {self.number}. " * 12 if self.thinks else ""
 
 
 def said(event: str, data: Json) -> bytes:
-    """Return one event of a stream; without a name where it is empty."""
+    """Return one event of a stream; an empty `name` is left out."""
     head = f"event: {event}\n" if event else ""
     return f"{head}data: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
 
@@ -88,7 +88,7 @@ def anthropic(reply: Reply) -> Json:
 
 
 def _thoughts(reply: Reply, said: Sequence[Json]) -> list[Json]:
-    """Return the block for what is thought after what was said; none where thinking is off."""
+    """Return the thinking block that follows the blocks so far, or None if thinking is off."""
     thought = reply.thought
     if not thought:
         return []
@@ -100,7 +100,7 @@ def _thoughts(reply: Reply, said: Sequence[Json]) -> list[Json]:
 def anthropic_events(reply: Reply) -> Iterator[bytes]:
     """Yield the message as a stream.
 
-    What was done to the input is in its first event. The last one has it only where another model
+    The report on the input is in its first event. The last one has it only where another model
     took over in between, which does not happen here.
     """
     whole = anthropic(reply)

@@ -6,10 +6,10 @@
 Either end, or both at once.
 
 The provider scripts one session per API key, refuses what a provider would refuse, bills from an
-exact prefix cache and records what reaches it under RECORD/provider. On models that bind their
-thinking it signs what it thinks, and refuses or drops what comes back under another prompt; which
-of the two, `--binding` says for all of them. The tap hands on bytes as they
-are and records what the agent sent under RECORD/agent. Both listen on loopback only.
+exact prefix cache and records its requests under RECORD/provider. On models that bind their
+thinking it signs its thinking, and refuses or drops blocks that come back under another prompt;
+`--binding` chooses which. The tap forwards bytes unchanged and records the agent's requests under
+RECORD/agent. Both listen on loopback only.
 """
 
 import argparse
@@ -43,14 +43,14 @@ _KEY_HEADERS = ("x-api-key", "authorization", "x-goog-api-key")
 
 @dataclass(slots=True)
 class Session:
-    """What the provider knows of one API key."""
+    """The provider's state for one API key."""
 
     step: int = 0
     answers: int = 0
     caches: dict[str, ExactCache] = field(default_factory=dict)
 
     def bill(self, route: Route, body: Json, model: str, at: float) -> Usage:
-        """Return what the prompt costs, by the cache of its family of models."""
+        """Return the usage of a prompt, by the cache of its family of models."""
         sheet = sheet_for(model)
         cache = self.caches.setdefault(sheet.name, ExactCache(sheet))
         return cache.send(prompt_of(route, body), at)
@@ -99,7 +99,7 @@ class Provider:
         return await self._speak(request, asked, said, reply)
 
     def _bound(self, reply: speech.Reply, said: Json, betas: str, bound: Received) -> speech.Reply:
-        """Return a reply as a model that binds its thinking gives it, which thinks unasked."""
+        """Return the reply of a model that binds its thinking, and thinks unasked."""
 
         def think(text: str, before: Sequence[Json], redacted: bool) -> Json:
             return self.signer.think(said, text, betas=betas, before=before, redacted=redacted)
@@ -230,7 +230,7 @@ class Tap:
                 await given.write_eof()
                 return given
         except aiohttp.ClientError:
-            # A gateway that died: the agent is to see what it would see without a tap.
+            # The gateway died: give the agent the error that it would see without a tap.
             if request.transport is not None:
                 request.transport.abort()
             raise
@@ -255,7 +255,7 @@ def received(
 
 
 def key_of(request: web.Request) -> str:
-    """Return the API key of a request; empty where it has none."""
+    """Return the API key of a request, or an empty text."""
     for name in _KEY_HEADERS:
         if value := request.headers.get(name, ""):
             return value.removeprefix("Bearer ").strip()
@@ -263,7 +263,7 @@ def key_of(request: web.Request) -> str:
 
 
 def without(said: Json, places: Iterable[Place]) -> Json:
-    """Return an Anthropic request without some of its blocks: what is dropped is not billed."""
+    """Return an Anthropic request without its dropped blocks, which are not billed."""
     gone = frozenset(places)
     if not gone:
         return said
@@ -277,7 +277,7 @@ def without(said: Json, places: Iterable[Place]) -> Json:
 
 
 def blocks_of(bound: Received) -> Json:
-    """Return how many thinking blocks were kept, dropped and invalid; nothing where none came."""
+    """Return the counts of kept, dropped and invalid thinking blocks, if there are any."""
     found = {
         "kept": len(bound.kept),
         "dropped": len(bound.dropped),
@@ -310,7 +310,7 @@ def offered(route: Route, said: Json) -> Schemas:
 
 
 def _aside(said: Json) -> str:
-    """Return what is said where no tools are offered: a title, most often, or a choice as JSON."""
+    """Return the answer to a request without tools: usually a title, or a choice as JSON."""
     settings = said.get("generationConfig") or {}
     if settings.get("responseMimeType") == "application/json":
         return json.dumps(

@@ -1,9 +1,9 @@
-"""Runs an agent behind a tap: stands where `agora wrap` expects the agent's program.
+"""Runs an agent behind a tap, under the name of the agent's program that `agora wrap` starts.
 
     python -m harness.agents.tapped --record FOLDER --not PORT -- PROGRAM ARGUMENTS...
 
-Whatever `agora wrap` told the agent (variables, arguments, files) still names the gateway; here the
-gateway's address is replaced by a tap's, which records what the agent sends and hands it on.
+Variables, arguments and files from `agora wrap` still name the gateway. Here its address is
+replaced by that of a tap, which records and forwards the agent's requests.
 `--not` is the provider's own port, which stays as it is.
 """
 
@@ -18,7 +18,7 @@ from harness.agents.session import free_ports, process, wait_for
 
 _ADDRESS = re.compile(r"127\.0\.0\.1:(\d+)")
 _OURS = "AGORA_TAPPED_"
-"""How variables begin that are meant for this file and not for the agent."""
+"""Prefix of the variables that are meant for this file and not for the agent."""
 
 
 def main() -> int:

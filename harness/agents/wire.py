@@ -1,4 +1,4 @@
-"""What a recorded request says: its route, its body, and its prompt as a provider caches it."""
+"""Read a recorded request: its route, its body, and its prompt in the order of the cache."""
 
 import gzip
 import json
@@ -29,19 +29,19 @@ class Block:
 
     text: str
     marked: bool = False
-    """Whether the caller put a cache breakpoint at its end."""
+    """True if the caller put a cache breakpoint at its end."""
 
 
 Prompt = tuple[Block, ...]
 
 
 def below_base(path: str) -> str:
-    """Return a path without the number by which a proxy of ours knows the upstream."""
+    """Return a path without the proxy's number of the upstream."""
     return _NUMBER.sub("", path)
 
 
 def route_of(path: str) -> Route:
-    """Return what a path asks for, with or without `/v1` before it.
+    """Return the route of a path, with or without `/v1` before it.
 
     >>> route_of("/v1/messages?beta=true"), route_of("/0/chat/completions")
     ('messages', 'chat')
@@ -64,7 +64,7 @@ def unpacked(body: bytes, encoding: str = "") -> bytes:
     """Return a body without its content encoding.
 
     Raises:
-        ValueError: it is not what the encoding says, or the encoding is not known here.
+        ValueError: The encoding is unknown, or the body is not in it.
     """
     try:
         match encoding.strip().lower():
@@ -85,7 +85,7 @@ def unpacked(body: bytes, encoding: str = "") -> bytes:
 
 
 def body_of(raw: bytes, encoding: str = "") -> Json | None:
-    """Return the JSON object in a body, or None where there is none."""
+    """Return the JSON object in a body, or None."""
     try:
         found = json.loads(unpacked(raw, encoding))
     except ValueError:
@@ -118,7 +118,7 @@ def prompt_of(route: Route, body: Json) -> Prompt:
 
 
 def extends(longer: Prompt, shorter: Prompt) -> bool:
-    """Tell whether a prompt begins with all of another one."""
+    """Return True if a prompt begins with the whole of another one."""
     return len(longer) >= len(shorter) and all(
         a.text == b.text for a, b in zip(longer, shorter, strict=False)
     )

@@ -4,29 +4,29 @@ import json
 from typing import Any, NamedTuple
 
 MARK = b',"cache_control":{"type":"ephemeral"}'
-"""How the sessions that are made here write a cache breakpoint."""
+"""The cache breakpoint of the sessions that are made here."""
 BLOCK = 512
 BYTES_PER_TOKEN = 4
 
 
 async def lifespan(receive: Any, send: Any) -> None:
-    """Answer what the server asks at its start and its end."""
+    """Answer the server's lifespan events."""
     for _ in range(2):
         message = await receive()
         await send({"type": f"{message['type']}.complete"})
 
 
 class Call(NamedTuple):
-    """What an upstream bills for one call, in tokens."""
+    """The bill for one call, in tokens."""
 
     read: int
     written: int
     breaks: bool
-    """Whether less was cached than the call before had sent."""
+    """True if less was cached than the call before had sent."""
 
 
 class PrefixCache:
-    """What an upstream has cached for one key: every beginning of every prompt, block by block."""
+    """An upstream's cache for one key: every prefix of every prompt, block by block."""
 
     def __init__(self) -> None:
         """Start with nothing cached."""
@@ -35,7 +35,7 @@ class PrefixCache:
         self._last = 0
 
     def call(self, body: bytes) -> Call:
-        """Return what a call is billed for; all of it is cached from then on."""
+        """Bill a call, and cache its whole prompt."""
         # Breakpoints are no part of a prompt; nor is how the body ends.
         prompt = body.replace(MARK, b"").rstrip(b"]} ")
         state = hit = read = written = 0

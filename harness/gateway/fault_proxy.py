@@ -1,4 +1,4 @@
-"""A TCP proxy that misbehaves on order: between the gateway and its upstream."""
+"""A TCP proxy between gateway and upstream that injects faults."""
 
 import asyncio
 import itertools
@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True)
 class Fault:
-    """What is done to the bytes that come back from the upstream."""
+    """Faults in the bytes that come back from the upstream."""
 
     delay_seconds: float = 0.0
     """Before the first byte."""
     cut_after: int | None = None
-    """So many bytes get through, headers included."""
+    """How many bytes get through, headers included."""
     reset: bool = False
     """End with a reset instead of a clean close, where it is cut."""
     split_at: tuple[int, ...] = ()
@@ -96,7 +96,7 @@ class FaultProxy:
                         writer.write(part[: fault.cut_after - passed])
                         await writer.drain()
                         if fault.reset:
-                            # What was written has to be on its way before the reset overtakes it.
+                            # Let the written bytes leave before the reset.
                             await asyncio.sleep(0.002)
                             writer.transport.abort()
                         return

@@ -12,7 +12,7 @@ _WORDS = [
 
 
 def observation(number: int, size: int = 1_500) -> str:
-    """Return what reading a file gave: words, lines, names, quotation marks, other scripts."""
+    """Return the text of a file: words, lines, names, quotation marks, other scripts."""
     chance = random.Random(number)
     lines = [f"# src/module_{number}.py “{number}” 世界"]
     while sum(map(len, lines)) < size:

@@ -18,7 +18,7 @@ def free_port() -> int:
 
 
 class _Server(uvicorn.Server):
-    """A server that hears at once that it should end; a tenth of a second each adds up."""
+    """A server that stops at once; the default waits a tenth of a second."""
 
     async def main_loop(self) -> None:
         counter = 0

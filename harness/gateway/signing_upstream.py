@@ -1,4 +1,4 @@
-"""A fake provider of Claude models that bind thinking: it signs what it says, and checks it."""
+"""A fake provider of Claude models that bind thinking: it signs blocks and checks them."""
 
 import json
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from harness.signing import Outcome, Signer
 
 @dataclass
 class SigningUpstream(StrictUpstream):
-    """Signs thinking for what it receives, and refuses or drops what does not hold."""
+    """Signs thinking, and refuses or drops invalid blocks."""
 
     outcome: Outcome | None = None
     dropped: int = 0

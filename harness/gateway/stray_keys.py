@@ -1,9 +1,9 @@
-"""Made-up keys in made-up places, and at which upstream each of them arrives.
+"""Send made-up keys in many places of a request, and record at which upstream each arrives.
 
 Every key has a number of its own. The upstreams note the numbers they see, in paths,
-queries and headers, also behind escapes and base64. A key is astray where it arrives at an upstream
-that is not its owner's. One request in twenty is honest and has to arrive: who refuses everything
-would pass else.
+queries and headers, also behind escapes and base64. A key is astray if it arrives at an upstream
+that is not its owner's. One request in twenty is honest and has to arrive, so that refusing
+everything fails the test.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from urllib.parse import quote, unquote_to_bytes
 from harness.gateway.loopback import free_port, serving
 
 FAMILIES = ("openai", "anthropic")
-"""Whose upstreams the shipped configuration has."""
+"""The families with an upstream in the shipped configuration."""
 HOST = "localhost"
 _NUMBER = re.compile(rb"(?i)CAN([0-9]{7})X")
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]{16,}")
@@ -33,7 +33,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "gemini": ("AIza{}", "ya29.{}"),
     "bedrock": ("ABSK{}", "bedrock-api-key-{}"),
 }
-"""Keys whose beginnings say whose they are."""
+"""Keys with a prefix that identifies their family."""
 PLACES: dict[str, tuple[str, ...]] = {
     "anthropic": ("x-api-key",),
     "azure": ("api-key", "x-ms-authorization-auxiliary", "x-ms-token"),
@@ -41,10 +41,10 @@ PLACES: dict[str, tuple[str, ...]] = {
     "bedrock": ("x-amz-security-token", "x-amzn-auth-token"),
     "openai": ("openai-api-key", "x-openai-token"),
 }
-"""Headers that say whose a key is, whatever it looks like."""
+"""Headers that identify a key's family, whatever the key looks like."""
 HIDDEN = ("Cookie", "Proxy-Authorization", "Ocp-Apim-Subscription-Key", "X-Auth-Token", "x_api_key")
 FREE = ("User-Agent", "X-Title", "X-Request-Id", "Accept-Language", "x-stainless-os", "session_id")
-"""Headers in which nobody expects a key."""
+"""Headers in which no provider expects a key."""
 SCHEMES = (
     "Bearer {}",
     "BEARER   {}",
@@ -82,7 +82,7 @@ PARAMETERS: dict[str, str] = {
     "%61pi%5Fkey": "",
     "%256bey": "gemini",
 }
-"""Parameters, and whose a key in them is; nobody's where no provider takes it from there."""
+"""Query parameters, and the family of a key in them; none if no provider reads it there."""
 ASKED = (
     "/v1/chat/completions /v1/responses /v1/messages /v1/messages/count_tokens /v1/embeddings "
     "/v1beta/models/gemini-2.5-pro:generateContent /v1beta/models /v1/models/g-pro:countTokens "
@@ -103,13 +103,13 @@ HONEST: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One request, and whose the keys in it are."""
+    """One request, and the families of its keys."""
 
     method: str
     target: str
     headers: tuple[tuple[str, str], ...]
     owners: dict[int, str]
-    """The families that may see each number; an empty one where nobody may."""
+    """The families that may see each number, or an empty set."""
     honest: bool = False
 
     def raw(self) -> bytes:
@@ -243,7 +243,7 @@ class Recorder:
 def numbers(text: bytes) -> set[int]:
     """Return the numbers of the keys in a text, also behind escapes and base64."""
     texts = [text, unquote_to_bytes(text), unquote_to_bytes(unquote_to_bytes(text))]
-    # What is no base64 decodes to something, too, if its length is one that base64 has.
+    # Text that is not base64 may decode too, if its length fits.
     whole = (one if len(one) % 4 != 1 else one[:-1] for one in _BASE64.findall(text))
     texts += (base64.b64decode(one + b"=" * (-len(one) % 4)) for one in whole)
     return {int(number) for one in texts for number in _NUMBER.findall(one)}
@@ -271,14 +271,14 @@ async def send_all(ask: Ask, maker: Maker, count: int, at_once: int = 16) -> "Se
 
 @dataclass
 class Sent:
-    """What was sent and what was answered."""
+    """The requests and their answers."""
 
     owners: dict[int, str] = field(default_factory=dict)
     statuses: Counter[int] = field(default_factory=Counter)
     honest: Counter[int] = field(default_factory=Counter)
 
     def figures(self, recorders: list[Recorder]) -> dict[str, Any]:
-        """Return how many keys arrived, and how many where they do not belong."""
+        """Return how many keys arrived, and how many of them at a wrong upstream."""
         astray = [
             (number, self.owners[number], recorder.family)
             for recorder in recorders
@@ -305,7 +305,7 @@ def recording(families: tuple[str, ...] = FAMILIES) -> Iterator[list[tuple[Recor
 
 
 def over_sockets(url: str) -> Ask:
-    """Return what sends a request over a connection of its own."""
+    """Return a function that sends a request over a new connection."""
     host, _, port = url.removeprefix("http://").partition(":")
 
     async def ask(made: Made) -> int:

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from agora.adapters import validate
 from agora.core.tokens import EstimatedTokens
+from agora.formats import validate
 
 Message = dict[str, Any]
 _FORMATS = {
@@ -51,11 +51,11 @@ class StrictUpstream:
     pause_seconds: float = 0.0
     """Between two events of a stream, and before a body."""
     held: bool = False
-    """While this is so, no body is sent."""
+    """While True, no body is sent."""
     refuse_edited_by: str = ""
-    """Refuses, in these words, a request in which something was elided."""
+    """If set, refuses requests with a marker, with this message."""
     answers: dict[str, tuple[int, list[tuple[bytes, bytes]], bytes]] = field(default_factory=dict)
-    """Set answers by path, for what is neither of the three."""
+    """Fixed answers by path, for requests outside the three APIs."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":

@@ -1,6 +1,6 @@
 """Legal histories by construction, and what tests try on them."""
 
-from harness.histories.fakes import EveryNth, RandomScorer
+from harness.histories.fakes import RandomScorer, edit_after
 from harness.histories.history import History, sample
 
-__all__ = ["EveryNth", "History", "RandomScorer", "sample"]
+__all__ = ["History", "RandomScorer", "edit_after", "sample"]

@@ -1,10 +1,10 @@
-"""A scorer and a schedule that work by chance or by count, whatever a history says."""
+"""A scorer that works by chance, and states with an edit anywhere."""
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agora.core.schedule import Edit, Sizes
+from agora.core.schedule import Edit, State
 from agora.core.trajectory import Anchor, Step
 
 
@@ -24,16 +24,10 @@ class RandomScorer:
         return int.from_bytes(digest, "big") / 0xFFFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class EveryNth:
-    """Edits at every n-th step and at no other, whatever the sizes are.
+def edit_after(steps: int, room: int | None = None) -> State | None:
+    """Return the state of a conversation whose last edit was made after so many steps.
 
-    >>> EveryNth(3).edit(Sizes(preamble=1, steps=(5,) * 8, said=(0,) * 8, residues=(0,) * 8)).epoch
+    >>> edit_after(6).edit.steps
     6
     """
-
-    n: int
-
-    def edit(self, sizes: Sizes) -> Edit:
-        """Return an edit after the last multiple of n."""
-        return Edit(len(sizes.steps) - len(sizes.steps) % self.n)
+    return State(edit=Edit(steps, room)) if steps > 0 else None

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from agora.adapters import known_format
 from agora.core.request import Observations
+from agora.formats import known_format
 from harness.histories.choices import TAPE_BYTES, Choices
 from harness.histories.draft import Draft
 from harness.histories.writers import anthropic, bedrock, gemini, openai, responses, texts

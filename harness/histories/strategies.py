@@ -5,7 +5,7 @@ from functools import partial
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from agora.adapters import known_format
+from agora.formats import known_format
 from harness.histories.choices import TAPE_BYTES
 from harness.histories.history import MAX_STEPS, History, Recipe, build
 

@@ -3,38 +3,25 @@
 A drawn history is played as it would have come about: at each call what is sent is judged by
 `harness.signing`, and the answer's thinking is signed for what was really sent. In between the
 scorer fails, processes restart or take turns, shadow mode is switched, time runs out, settings
-change. Whatever happens nothing that is sent may be refused in the end, and nothing of the user's
-may be lost; where nothing happens, no thinking may be lost but what stood before an edit.
+change, the user waits, goes back or asks beside. Whatever happens nothing that is sent may be
+refused, no block may stand behind another prefix than its own, and nothing of the user's may be
+lost; where nothing happens, no thinking may be lost but what stood before an edit.
 """
 
-import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-import msgspec
-
 import agora
-from agora import bound_thinking
-from agora.adapters.thoughts import is_thinking, thinks, without_thinking
-from agora.compressor import Compressor
-from agora.core.budget import Budget
-from agora.core.prices import PriceSheet
-from agora.core.schedule import Schedule
-from agora.core.tokens import EstimatedTokens, TokenCounter
-from agora.scorers.recency import RecencyScorer
-from agora.sent_thinking import SentThinking
-from agora.service import Call, Edited, Service, Settings, route_of
-from agora.service import Outcome as CallOutcome
-from agora.service.edit import Editor
-from agora.service.settings import CompressionSettings, Limits
-from agora.service.workers import LateError
-from agora.testing import FailingScorer
-from harness.histories import EveryNth, RandomScorer
+from agora import Budget, Compressor, PriceSheet, Session
+from agora.core.tokens import EstimatedTokens
+from agora.core.trajectory import Anchor, Step
+from agora.formats.thinking import is_thinking, thinks, without_thinking
+from harness.histories import RandomScorer
 from harness.histories.choices import TAPE_BYTES
 from harness.histories.history import History, Recipe, build
 from harness.signing import Outcome, Signer
@@ -47,16 +34,15 @@ BOUND: Mapping[str, SignedFormat] = MappingProxyType(
 """The formats in which such conversations are played, by the name a run has for them."""
 MODELS = ("claude-fable-5-1", "claude-opus-5-5", "claude-sonnet-5-5", "claude-nova-6")
 _MOST_STEPS = 10
-_EVENTS = ("scorer", "crash", "restart", "replica", "shadow", "version", "late", "own")
-FORGETS = frozenset({"restart", "replica", "version"})
-"""After these a process cannot know how the call before was sent."""
+_EVENTS = (
+    *("scorer", "crash", "restart", "reload", "replica", "shadow", "version"),
+    *("pause", "rewind", "side", "again", "refusal"),
+)
+"""`restart` and `replica` begin without a state, `reload` goes on from a file."""
 _SHEETS = tuple(
     PriceSheet(name="drawn", input=1.0, read=read, write=write, output=5.0)
     for read, write in ((0.1, 1.25), (0.5, 1.0), (0.05, 1.0), (0.25, 2.0))
 )
-
-
-_loop = asyncio.new_event_loop()
 
 
 class BoundViolationError(AssertionError):
@@ -64,14 +50,31 @@ class BoundViolationError(AssertionError):
 
 
 class _CrashError(Exception):
-    """What a crashing token counter raises."""
+    """What a part that crashes raises."""
 
 
-class _Crashing:
-    """A token counter that raises."""
+@dataclass(slots=True)
+class _Scorer:
+    """A scorer that can be made to fail."""
+
+    fails: bool = False
+
+    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+        if self.fails:
+            raise _CrashError
+        return RandomScorer(7).score(anchor, steps)
+
+
+@dataclass(slots=True)
+class _Counter:
+    """A token counter that can be made to crash."""
+
+    fails: bool = False
 
     def count(self, text: str) -> int:
-        raise _CrashError
+        if self.fails:
+            raise _CrashError
+        return EstimatedTokens().count(text)
 
 
 @dataclass(slots=True)
@@ -81,8 +84,6 @@ class Played:
     calls: int = 0
     edits: int = 0
     """Calls that were sent edited."""
-    answered: int = 0
-    """Refusals that were answered by the same request without thinking."""
     blocks: int = 0
     """Thinking blocks in the client's messages, summed over the calls."""
     sent: int = 0
@@ -91,11 +92,10 @@ class Played:
     events: Counter[str] = field(default_factory=Counter)
 
     def figures(self) -> dict[str, int]:
-        """Return what is summed up over conversations."""
+        """Return the sums over conversations."""
         counts = {
             "calls": self.calls,
             "edited_calls": self.edits,
-            "refusals_answered": self.answered,
             "blocks": self.blocks,
             "blocks_sent": self.sent,
             "blocks_that_could_be_sent": self.could,
@@ -103,129 +103,58 @@ class Played:
         return counts | {f"event_{name or 'none'}": n for name, n in self.events.items()}
 
 
-@dataclass(slots=True)
-class _Out:
-    """What goes to the provider, and how it can be sent once more."""
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What went to the provider."""
 
     body: Json
-    edit: Any = None
-    """What tells its edit from others; None where it has none."""
-    again: Any = None
-    accepted: Any = None
-    """Called once the provider took it."""
+    edit: Any
+    compression: agora.Compression
+
+    @property
+    def messages(self) -> list[Json]:
+        return self.body["messages"]  # type: ignore[no-any-return]
 
 
-class _Library:
-    """The library in a process, as `agora.wrap` uses it."""
+class _Process:
+    """A session in a process of its own."""
 
-    def __init__(self, play: "_Play") -> None:
+    def __init__(self, play: "_Play", rows: Any = ()) -> None:
         self.play = play
-        self.memory = SentThinking()
-
-    def send(self, messages: list[Json], event: str) -> _Out:
-        play, history = self.play, self.play.history
-        compressor = Compressor(
-            scorer=FailingScorer(RuntimeError("no weights"))
-            if event == "scorer"
-            else RandomScorer(7),
-            budget=Budget(keep_ratio=play.keep_ratio),
-            k_recent=play.k_recent,
-            schedule=play.schedule,
-            min_tokens=0,
-            sheet=play.sheet,
-            counter=_Crashing() if event == "crash" else EstimatedTokens(),
-            shadow=play.shadow,
+        self.scorer, self.counter = _Scorer(), _Counter()
+        self.session = Session(
+            Compressor(
+                scorer=self.scorer,
+                budget=Budget(keep_ratio=play.keep_ratio),
+                k_recent=play.k_recent,
+                edits=play.edits,
+                min_tokens=0,
+                sheet=play.sheet,
+                counter=self.counter,
+                shadow=play.shadow,
+            ),
+            clock=lambda: play.now,
         )
+        self.session.load(json.loads(json.dumps(rows)))
 
-        def compressed() -> Any:
-            bound_thinking._sent = self.memory
-            return compressor.compress(messages, model=play.model, **history.request)
-
-        found = compressed()
-
-        def again() -> Json:
-            bound_thinking._sent = self.memory
-            bound_thinking.refused_thinking(messages, found)
-            return play.body(compressed().messages)
-
-        return _Out(
-            play.body(found.messages),
-            edit=(found.epoch, found.reason) if found.changed else None,
-            again=again,
-        )
-
-
-class _Settings(Settings, frozen=True):
-    """The settings of a service, with the parts of a conversation that no file can set."""
-
-    play: Any = None
-    fails: bool = False
-
-    def sheet(self, model: str) -> PriceSheet:
-        sheet: PriceSheet = self.play.sheet
-        return sheet
-
-    def compressor(
-        self, sheet: PriceSheet | None = None, counter: TokenCounter | None = None
-    ) -> Compressor:
-        return Compressor(
-            scorer=FailingScorer(RuntimeError("no weights")) if self.fails else RecencyScorer(),
-            budget=Budget(keep_ratio=self.play.keep_ratio),
-            k_recent=self.play.k_recent,
-            min_tokens=0,
-            sheet=sheet,
-            counter=counter,
-        )
-
-
-class _Service:
-    """The service in a process, as proxy and filter use it."""
-
-    def __init__(self, play: "_Play") -> None:
-        self.play = play
-        limits = Limits(workers=0, deadline_ms=600_000)
-        settings = _Settings(limits=limits, play=play, compression=CompressionSettings())
-        self.service = Service(settings)
-        self.failing = Editor(msgspec.structs.replace(settings, fails=True))
-        self.editor = Editor(settings)
-        self.service._workers.decide = self._decide  # type: ignore[method-assign]
-        self.event = ""
-
-    async def _decide(self, call: Call) -> Edited:
-        if self.event in ("late", "crash"):
-            raise LateError("late" if self.event == "late" else "failed")
-        return (self.failing if self.event == "scorer" else self.editor).decide(call)
-
-    def send(self, messages: list[Json], event: str) -> _Out:
-        play, service, self.event = self.play, self.service, event
-        path = "/v1/messages" if play.format == "anthropic" else f"/model/{play.model}/converse"
-        route = route_of("POST", path)
-        assert route is not None
-        mode = "shadow" if play.shadow else "edit"
-        service.settings = msgspec.structs.replace(service.settings, mode=mode)
-        headers = {"authorization": "Bearer sk-test"}
-        if event == "own":
-            headers["x-agora-bypass"] = "1"
-        bound_thinking._sent = SentThinking()
-        call = service.receive(route, headers, json.dumps(play.body(messages)).encode())
-        sent = _loop.run_until_complete(service.edit(call))
-
-        def accepted() -> None:
-            async def finish() -> None:
-                service.finish(call, sent, CallOutcome(status=200))
-                await asyncio.sleep(0)
-
-            _loop.run_until_complete(finish())
-
-        def again() -> Json | None:
-            nonlocal sent
-            refusal = b"Invalid `signature` in `thinking` block"
-            retried = _loop.run_until_complete(service.rescue(call, sent, 400, refusal))
-            sent = retried or sent
-            return None if retried is None else json.loads(retried.body)
-
-        key = None if sent.edit is None else sent.edit.key
-        return _Out(json.loads(sent.body), edit=key, again=again, accepted=accepted)
+    def send(self, messages: list[Json], event: str) -> _Sent:
+        """Return the messages to send for a call."""
+        play = self.play
+        self.scorer.fails, self.counter.fails = event == "scorer", event == "crash"
+        request = {"model": play.model, **play.history.request}
+        compression = self.session.compress(messages, **request)
+        if event == "again":
+            # The client got no answer, and tries once more.
+            play.now += 7
+            again = self.session.compress(messages, **request)
+            if again.messages != compression.messages:
+                raise BoundViolationError("the same messages were sent as other bytes")
+            compression = again
+        if event == "refusal" and compression.changed:
+            again_or_none = self.session.refused(compression)
+            compression = again_or_none or compression
+        edit = compression.state.edit if compression.state and compression.changed else None
+        return _Sent(play.body(compression.messages), edit, compression)
 
 
 class _Play:
@@ -239,15 +168,13 @@ class _Play:
         self.model = source.choice(MODELS)
         # A switch of the provider, not of the model: both outcomes for every model.
         self.signer = Signer(outcome=outcome)
-        self.schedule: Schedule | Any = source.choice(
-            ("by_price", "by_price", "by_price", "every_call", EveryNth(2), EveryNth(3))
-        )
+        self.edits: Any = source.choice(("by_price", "by_price", "every_call", "free"))
         self.sheet = source.choice(_SHEETS)
         self.keep_ratio = source.choice((0.0, 0.0, 0.25, 0.5))
         self.k_recent = source.choice((2, 2, 0, 1, 3))
         self.shadow = False
-        self.through = source.choice(("library", "service"))
         self.disturbed = source.random() < 0.7
+        self.now = 0.0
         self.played = Played()
 
     def body(self, messages: Any) -> Json:
@@ -265,14 +192,13 @@ class _Play:
         return body
 
     def event(self) -> str:
-        if not self.disturbed or self.source.random() < 0.7:
+        if not self.disturbed or self.source.random() < 0.6:
             return ""
-        event = self.source.choice(_EVENTS)
-        return event if self.through == "service" or event not in ("late", "own") else ""
+        return self.source.choice(_EVENTS)
 
 
 def play(format: SignedFormat, seed: int, outcome: Outcome | None = None) -> Played:
-    """Return what happened in the conversation that a seed gives.
+    """Play the conversation of a seed, and return its events.
 
     Every second seed is played before a provider that refuses, the others before one that drops.
 
@@ -280,93 +206,102 @@ def play(format: SignedFormat, seed: int, outcome: Outcome | None = None) -> Pla
         BoundViolationError: something did not hold.
     """
     play = _Play(format, seed, outcome or ("error" if seed % 2 else "drop"))
-    door = _Library if play.through == "library" else _Service
-    doors = [door(play)]
-    at = 0
+    processes = [_Process(play)]
+    history = play.history.messages
     client: list[Json] = []
     made: list[tuple[str, ...]] = []
-    forgot = False
-    edit, since = None, 0
-    try:
-        for message in [*play.history.messages, None]:
-            acts = message is not None and message["role"] == "assistant"
-            if (acts or message is None) and client and client[-1]["role"] != "assistant":
-                event = play.event()
+    points: list[tuple[int, int]] = []
+    """The calls so far: how many messages each had, and how much thinking was made before it."""
+    edit, since, at, process, rewinds = None, 0, 0, 0, 0
+    while at <= len(history):
+        message = history[at] if at < len(history) else None
+        acts = message is not None and message["role"] == "assistant"
+        if (acts or message is None) and client and client[-1]["role"] != "assistant":
+            event = play.event()
+            if event == "rewind" and len(points) > 1 and rewinds < 2:
+                rewinds += 1
+                at, thoughts = play.source.choice(points[:-1])
                 play.played.events[event] += 1
-                # A service reads its mode when it starts, so a switch restarts it.
-                restarts = event == "shadow" and play.through == "service"
-                forgot = forgot or event in FORGETS or restarts
-                at = _disturb(play, doors, at, event)
-                sent = _call(play, doors[at], client, event, forgot=forgot)
-                _check_texts(play, client, sent)
-                if sent.edit != edit or play.schedule == "every_call":
-                    edit, since = sent.edit, len(made)
-                _check_kept(play, client, sent, made, since)
-                if message is not None:
-                    message = _thought(play, sent, message, made)
+                del client[at:], made[thoughts:]
+                points = [point for point in points if point[0] < at]
+                edit, since = None, len(made)
+                client[-1] = _reworded(client[-1], rewinds)
+                continue
+            play.played.events[event] += 1
+            process = _disturb(play, processes, process, event)
+            if event == "side" and points:
+                _side_call(play, processes[process], client[: play.source.choice(points)[0]])
+            sent = _call(play, processes[process], client, event)
+            points.append((len(client), len(made)))
+            _check_texts(play, client, sent)
+            state = sent.compression.state
+            if sent.edit != edit or (state is not None and state.is_new):
+                edit, since = sent.edit, len(made)
+            _check_kept(play, client, sent, made, since)
             if message is not None:
-                client.append(message)
-    finally:
-        bound_thinking._sent = SentThinking()
+                message = _thought(play, sent, message, made)
+            play.now += 12
+            answer = [message] if message is not None else None
+            processes[process].session.answered(sent.compression, answer=answer)
+            play.now += 20
+        if message is not None:
+            client.append(message)
+        at += 1
     return play.played
 
 
-def _disturb(play: _Play, doors: list[Any], at: int, event: str) -> int:
+def _reworded(message: Json, number: int) -> Json:
+    """Return a message of the user in other words; results stay as they are."""
+    if isinstance(message["content"], str):
+        return {**message, "content": f"{message['content']} Go on, {number}."}
+    return message
+
+
+def _disturb(play: _Play, processes: list[_Process], at: int, event: str) -> int:
     """Let something happen before a call, and return which process makes it."""
+    rows = processes[at].session.rows()
     if event == "restart":
-        doors[at] = type(doors[at])(play)
+        processes[at] = _Process(play)
+    elif event == "reload":
+        processes[at] = _Process(play, rows)
     elif event == "replica":
-        doors.append(type(doors[0])(play))
-        at = play.source.randrange(len(doors))
+        processes.append(_Process(play))
+        at = play.source.randrange(len(processes))
     elif event == "shadow":
         play.shadow = not play.shadow
-        if play.through == "service":
-            doors[at] = type(doors[at])(play)
+        processes[at] = _Process(play, rows)
     elif event == "version":
         play.keep_ratio = play.source.choice((0.0, 0.1, 0.3, 0.6))
-        doors[at] = type(doors[at])(play)
+        processes[at] = _Process(play, rows)
+    elif event == "pause":
+        play.now += 5_000
     return at
 
 
-def _call(play: _Play, door: Any, client: list[Json], event: str, *, forgot: bool) -> "_Sent":
-    """Send a call, once more without thinking if that is refused, and return what was taken."""
+def _side_call(play: _Play, process: _Process, client: list[Json]) -> None:
+    """Ask something beside the conversation, as for a title: no call of its own follows."""
+    last = client[-1]
+    asked = {"type": "text", "text": "A title?"} if play.format == "anthropic" else {"text": "?"}
+    content = last["content"]
+    blocks = [{**asked, "text": content}] if isinstance(content, str) else content
+    client = [*client[:-1], {**last, "content": [*blocks, asked]}]
+    sent = _call(play, process, client, "")
+    answer = {"role": "assistant", "content": [asked]}
+    process.session.answered(sent.compression, answer=[answer])
+
+
+def _call(play: _Play, process: _Process, client: list[Json], event: str) -> _Sent:
+    """Send a call and return what was taken."""
     played = play.played
     played.calls += 1
-    out = door.send(client, event)
-    received = _receive(play, out.body)
+    sent = process.send(client, event)
+    received = play.signer.receive(sent.body, format=play.format, model=play.model)
     if received.refusal:
-        if "bound to a different conversation" not in received.refusal:
-            raise BoundViolationError(f"refused for another reason: {received.refusal}")
-        if not forgot:
-            raise BoundViolationError(f"refused though nothing was forgotten: {received.refusal}")
-        played.answered += 1
-        body = out.again()
-        if body is None:
-            raise BoundViolationError("there was nothing to answer a refusal with")
-        out.body = body
-        received = _receive(play, body)
-        if received.refusal:
-            raise BoundViolationError(f"refused twice: {received.refusal}")
-    elif received.invalid and not forgot:
+        raise BoundViolationError(f"refused: {received.refusal}")
+    if received.invalid:
         raise BoundViolationError(f"{len(received.invalid)} blocks did not hold and were sent")
-    played.edits += out.edit is not None
-    if out.accepted is not None:
-        out.accepted()
-    return _Sent(out.body, out.edit)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    body: Json
-    edit: Any
-
-    @property
-    def messages(self) -> list[Json]:
-        return self.body["messages"]  # type: ignore[no-any-return]
-
-
-def _receive(play: _Play, body: Json) -> Any:
-    return play.signer.receive(body, format=play.format, model=play.model)
+    played.edits += sent.edit is not None
+    return sent
 
 
 def _thought(play: _Play, sent: _Sent, message: Json, made: list[tuple[str, ...]]) -> Json:
@@ -454,8 +389,7 @@ def _check_kept(
     played.sent += len(went)
     played.could += could
     least = len(made) - since if sent.edit else len(made)
-    # Of two answers between calls the service takes one to be another process's.
-    if not play.disturbed and play.through == "library" and len(went) < least:
+    if not play.disturbed and len(went) < least:
         raise BoundViolationError(f"{len(went)} blocks were sent where {least} hold")
 
 

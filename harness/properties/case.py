@@ -13,7 +13,7 @@ from agora.core.scorer import Scorer
 from agora.scorers.bm25 import BM25Scorer
 from agora.scorers.recency import RecencyScorer
 from agora.testing import FailingScorer, FixedScorer
-from harness.histories import EveryNth, History, RandomScorer
+from harness.histories import History, RandomScorer, edit_after
 from harness.histories.choices import Choices
 
 SETUP_BYTES = 24
@@ -28,10 +28,29 @@ class Setup:
 
     compressor: Compressor
     pins: frozenset[int]
+    every: int = 1
+    """Edits are made after each so many steps; 1: at every call."""
 
     def compress(self, history: History, messages: Any = None) -> Compression:
-        given_messages = history.messages if messages is None else messages
-        return self.compressor.compress(given_messages, pins=self.pins, **history.request)
+        messages = history.messages if messages is None else messages
+        state = None if self.every == 1 else edit_after(self.last_edit(history, messages))
+        return self.compressor.compress(messages, pins=self.pins, state=state, **history.request)
+
+    def last_edit(self, history: History, messages: Any) -> int:
+        """Return after how many steps the last edit of a prompt was made."""
+        try:
+            steps = len(
+                agora.parse(
+                    messages,
+                    format=history.format,
+                    observations=history.observations,
+                    **history.options,
+                ).steps
+            )
+        except Exception:
+            # What cannot be read is not edited.
+            return 0
+        return steps - steps % self.every
 
 
 class Case:
@@ -45,7 +64,7 @@ class Case:
         self.history = history
         self.setup = make_setup(tape)
         self.epochs = make_setup(tape, epochs=True)
-        """The same, with a schedule that does not edit at every call."""
+        """The same, but not edited at every call."""
 
     @cached_property
     def compression(self) -> Compression:
@@ -80,7 +99,7 @@ class Case:
             messages,
             format=self.history.format,
             observations=self.history.observations,
-            counter=self.setup.compressor._counter(),
+            counter=self.setup.compressor.counting,
             **self.history.options,
         ).tokens
 
@@ -92,10 +111,9 @@ def clone(value: T) -> T:
 
 
 def make_setup(tape: bytes, *, epochs: bool = False) -> Setup:
-    """Return what a tape of choices says; with `epochs` the schedule is not to edit every call."""
+    """Return the case of a tape of choices; with `epochs` not every call is an edit."""
     choices = Choices(tape)
-    schedules = (EveryNth(2), EveryNth(3), EveryNth(4)) if epochs else ("every_call",) * 3
-    schedule = choices.pick((*schedules, EveryNth(2)))
+    every = choices.pick((2, 3, 4, 2) if epochs else (1, 1, 1, 2))
     pins = frozenset(1 + choices.below(8) for _ in range(choices.pick((0, 0, 1, 3))))
     k_recent = choices.pick((2, 0, 1, 3, 4))
     scorer = _scorer(choices)
@@ -103,13 +121,13 @@ def make_setup(tape: bytes, *, epochs: bool = False) -> Setup:
         scorer=scorer,
         budget=_budget(choices),
         k_recent=k_recent,
-        schedule=schedule,
+        edits="every_call" if every == 1 else "never",
     )
-    return Setup(compressor, pins)
+    return Setup(compressor, pins, every)
 
 
 def fields_of(compressor: Compressor) -> dict[str, Any]:
-    """Return what a compressor was made with, by name."""
+    """Return the settings of a compressor by name."""
     made_with = (one.name for one in fields(Compressor) if one.init)
     return {name: getattr(compressor, name) for name in made_with}
 

@@ -12,12 +12,15 @@ from types import MappingProxyType
 from typing import Any
 
 import agora
-from agora.adapters import transcript
+from agora import PriceSheet, Session
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import Compression, Reason
+from agora.core.schedule import call_of
 from agora.core.tokens import Characters
+from agora.formats.cache_ttl import without_marks
 from agora.testing import FixedScorer
+from harness import transcripts
 from harness.histories import History
 from harness.histories.choices import LOOKALIKES, Choices
 from harness.properties.case import Case, Setup, clone, fields_of
@@ -30,13 +33,13 @@ from harness.properties.markers import (
 )
 
 
-def broken(history: History, messages: Any) -> tuple[set[str], set[str]]:
+def broken(history: History, messages: Any, before: Any = None) -> tuple[set[str], set[str]]:
     """Return the rules that messages break: those every model enforces, and the others."""
     rules = agora.validate(
         messages,
         format=history.format,
         strict=True,
-        before=history.messages,
+        before=history.messages if before is None else before,
         **history.options,
     )
     return {rule.code for rule in rules if not rule.strict}, {r.code for r in rules if r.strict}
@@ -113,7 +116,7 @@ def check_floor(case: Case) -> None:
     outcomes = {decision.number: decision.outcome for decision in compression.decisions}
     assert list(outcomes) == list(range(1, history.steps + 1))
 
-    epoch = history.steps - history.steps % getattr(compressor.schedule, "n", 1)
+    epoch = history.steps - history.steps % setup.every
     recent = range(epoch - max(1, compressor.k_recent) + 1, epoch + 1)
     recalled = {number for by, number in history.recalls if by <= epoch}
     after = range(epoch + 1, history.steps + 1)
@@ -129,7 +132,7 @@ def check_floor(case: Case) -> None:
     assert trajectory is not None
     steps = trajectory.steps[:epoch]
     # An edit that stays as it is while more is said may not look at what is said after it.
-    edits_always = compressor.schedule == "every_call"
+    edits_always = setup.every == 1
     said = [u for u in trajectory.utterances if edits_always or u.after < epoch]
     fixed = trajectory.preamble_tokens + sum(utterance.tokens for utterance in said)
     total = fixed + sum(step.tokens for step in steps)
@@ -140,7 +143,7 @@ def check_floor(case: Case) -> None:
     # more than the budget.
     nothing = Budget(limit=0, unit=compressor.budget.unit)
     none = Compressor(**{**fields_of(compressor), "budget": nothing})
-    least_out = Setup(none, setup.pins).compress(history).messages
+    least_out = Setup(none, setup.pins, setup.every).compress(history).messages
     allowed = max(trajectory.tokens - total + budget, case.tokens_of(least_out))
     assert case.tokens_after <= allowed, "more was kept than the budget allows"
 
@@ -218,7 +221,7 @@ def check_deterministic(case: Case) -> None:
 
 def check_prefix(case: Case) -> None:
     history, setup = case.history, case.epochs
-    every: int = getattr(setup.compressor.schedule, "n")  # noqa: B009 - `EveryNth` has it
+    every = setup.every
     previous: Any = None
     previous_epoch = -1
     for call in history.calls:
@@ -273,7 +276,7 @@ def check_forgery(case: Case) -> None:
     forged = choices.pick(LOOKALIKES) * (1 + choices.below(12))
     # Quoted beforehand where a format needs it, so that quoting does not make it longer.
     if history.format == "transcript":
-        forged = transcript.quote(forged)
+        forged = transcripts.quote(forged)
     plain = ("no news is good news, so it goes. " * 80)[: len(forged) - 1] + "x"
     if history.format in ("gemini", "bedrock"):
         # A result may be an object, whose JSON writes these characters longer than they are.
@@ -286,7 +289,9 @@ def check_forgery(case: Case) -> None:
 
     # What a line says is read from the text, and takes its room from what is kept whole.
     compressor = Compressor(**fields)
-    one, other = (blind_account(Setup(compressor, setup.pins).compress(r)) for r in reported)
+    one, other = (
+        blind_account(Setup(compressor, setup.pins, setup.every).compress(r)) for r in reported
+    )
     assert one == other
 
 
@@ -294,6 +299,59 @@ def blind_account(compression: Compression) -> list[object]:
     """Return the sizes of the prompt and of its steps."""
     steps = [(decision.number, decision.tokens) for decision in compression.decisions]
     return [compression.tokens_before, *steps]
+
+
+# 9 — sessions
+
+_PRICES = (
+    PriceSheet(name="drawn", input=1.0, read=0.5, write=1.0, output=1.0),
+    PriceSheet(name="drawn", input=1.0, read=0.1, write=1.25, output=1.0, ttl_seconds=300),
+    PriceSheet(name="drawn", input=1.0, read=0.9, write=1.0, output=1.0, window=1_500),
+)
+
+
+def check_session(case: Case) -> None:
+    history, setup = case.history, case.setup
+    choices = Choices(history.recipe.tape)
+    settings = {
+        "edits": choices.pick(("by_price", "by_price", "every_call", "free")),
+        "sheet": choices.pick(_PRICES),
+        "forgetting": choices.pick((0.0, 1.0)),
+        "min_tokens": 0,
+    }
+    compressor = Compressor(**{**fields_of(setup.compressor), **settings})
+    now = 0.0
+    session = Session(compressor, clock=lambda: now)
+    request = {"pins": setup.pins, **history.request}
+    previous: Any = None
+    previous_edit: Any = None
+    for call in history.calls:
+        messages = history.upto(call)
+        compression = session.compress(messages, **request)
+        illegal, _ = broken(history, compression.messages, messages)
+        assert not illegal, f"rules were broken: {illegal}"
+        now += 5
+        again = session.compress(clone(messages), **request)
+        assert again.messages == compression.messages, "the same call was sent as other bytes"
+        state = compression.state
+        assert state is not None
+        whole = agora.parse(
+            messages,
+            format=history.format,
+            observations=history.observations,
+            counter=compressor.counting,
+            **history.options,
+        )
+        newest = call_of(whole, compressor.policy())
+        assert state.prompt == newest.prompt + newest.tail, "the conversation was not read whole"
+        assert (state.steps, compression.tokens_before) == (len(whole.steps), whole.tokens)
+        if previous is not None and not state.is_new and state.edit == previous_edit:
+            begins = without_marks(compression.messages[: len(previous)])
+            assert begins == without_marks(previous), "the prompt began otherwise"
+        previous, previous_edit = compression.messages, state.edit
+        following = history.messages[len(messages) :] if isinstance(messages, list) else []
+        session.answered(compression, answer=following[:1])
+        now += choices.pick((5, 5, 5, 1_000))
 
 
 PROPERTIES: Mapping[str, Callable[[Case], None]] = MappingProxyType(
@@ -306,6 +364,7 @@ PROPERTIES: Mapping[str, Callable[[Case], None]] = MappingProxyType(
         "5 the prefix": check_prefix,
         "6 never more": check_never_more,
         "8 forgery": check_forgery,
+        "9 sessions": check_session,
     }
 )
 """The checks by name, numbered as the properties are."""

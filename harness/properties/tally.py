@@ -44,7 +44,7 @@ def check(format_name: str, first_seed: int, histories: int) -> Tally:
             try:
                 played = play(BOUND[format_name], seed)
             except Exception as error:
-                tally.violations.append(f"9 thinking holds, {place}: {_described(error)}")
+                tally.violations.append(f"10 thinking holds, {place}: {_described(error)}")
                 continue
             tally.figures.update(played.figures())
             tally.shortened += played.edits > 0

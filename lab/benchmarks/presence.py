@@ -384,7 +384,7 @@ def default(point: Point, share: float) -> Sequence[Message]:
     This is the only place that names settings of the product.
     """
     budget = agora.Budget(keep_ratio=0.0, min_ratio=share)
-    compressor = agora.Compressor(schedule="every_call", budget=budget)
+    compressor = agora.Compressor(edits="every_call", budget=budget)
     done = compressor.compress(point.messages, format="openai", observations=point.observations)
     return list(done.messages)
 

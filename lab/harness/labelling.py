@@ -35,10 +35,10 @@ def toy_cases(count: int, steps: int = 12, words: int = 8) -> Iterator[Case]:
             yield case
 
 
-def toy_plan(folder: Path, pairs: int, *, steps: int = 12, **settings: Any) -> Plan:
-    """Write a plan of at least so many pairs, from trajectories of so many steps."""
+def toy_plan(folder: Path, least: int, *, steps: int = 12, **settings: Any) -> Plan:
+    """Write a plan for at least so many pairs, from trajectories of so many steps."""
     pairs_per_case = (steps - 3) * (steps - 2) // 2
-    cases = toy_cases(-(-pairs // pairs_per_case), steps)
+    cases = toy_cases(-(-least // pairs_per_case), steps)
     return write_plan(folder, cases, PlanSettings(**{"backbone": "openai:steady", **settings}))
 
 

@@ -11,13 +11,13 @@ pytest.importorskip("onnx", reason="training needs the extra `train-encoders`")
 
 import torch
 from click.testing import CliRunner
-from lab.tests.tiny_encoder import THINGS, make_encoder, make_questions
+from lab.tests.tiny_encoder import THINGS, make_encoder, make_labels
 
 from agora import Anchor, Compressor, Step, load_scorer
 from agora.paper import pair_texts
 from agora_lab.cli.train import train as command
 from agora_lab.envs.atoms import atoms_of
-from agora_lab.labels import Label, LabelsError, Writer, data_hash
+from agora_lab.labels import LabelsError, write_labels
 from agora_lab.methods import MethodSettings, method
 from agora_lab.train.cross_encoder import CrossEncoder, Result, train_cross_encoder
 from agora_lab.train.export import PARITY, ParityError, check_parity
@@ -34,7 +34,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def result(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Result:
     folder = tmp_path_factory.mktemp("scorer")
-    return train_cross_encoder(make_questions(30), encoder, QUICK, out=folder, tokens=64)
+    return train_cross_encoder(make_labels(30), encoder, QUICK, out=folder, tokens=64)
 
 
 def test_the_default_recipe_is_the_papers() -> None:
@@ -54,9 +54,9 @@ def test_served_scores_are_those_of_the_trained_module(result: Result) -> None:
     assert result.parity <= PARITY
     record = result.record
     for source in ("large", "small"):
-        trained, held = record["trained_on"][source], record["validated_on"][source]
-        assert trained["trajectories"] == 4 * held["trajectories"]
-        assert trained["pairs"] + held["pairs"] == record["labels"][source]["pairs"]
+        every, held = record["labels"][source], record["validated_on"][source]
+        assert every["trajectories"] == 5 * held["trajectories"]
+        assert set(record["auc"][source]) == {"trained", "bm25", "newest first"}
     assert json.loads((result.folder / "metrics.json").read_text())["parity"] == result.parity
     phases = [row["phase"] for row in result.trained.epochs]
     assert phases == ["head"] + ["full"] * 6
@@ -119,9 +119,7 @@ def test_training_twice_gives_the_same_scores(encoder: Path, tmp_path: Path) -> 
     recipe = Recipe(head_epochs=1, full_epochs=1)
     models = []
     for name in ("one", "two"):
-        made = train_cross_encoder(
-            make_questions(10), encoder, recipe, out=tmp_path / name, tokens=64
-        )
+        made = train_cross_encoder(make_labels(10), encoder, recipe, out=tmp_path / name, tokens=64)
         models.append((made.folder / "model.onnx").read_bytes())
 
     assert models[0] == models[1]
@@ -147,46 +145,21 @@ def test_the_head_learns_alone_first(encoder: Path) -> None:
 
 def test_labels_of_one_kind_and_a_bad_export_are_refused(encoder: Path, tmp_path: Path) -> None:
     with pytest.raises(LabelsError, match="all the same"):
-        train_cross_encoder(make_questions(1), encoder, out=tmp_path)
+        train_cross_encoder(make_labels(1), encoder, out=tmp_path)
     with pytest.raises(ParityError, match="more than 1e-05"):
         check_parity([0.5], [0.6])
 
 
 def test_the_command_trains_from_a_file_of_labels(encoder: Path, tmp_path: Path) -> None:
-    import agora
-
     file = tmp_path / "labels.parquet"
-    with Writer(file) as writer:
-        for number in range(10):
-            steps = "".join(
-                f"[ASSISTANT] look at {thing}\n[USER] {thing} here {number}\n"
-                for thing in THINGS[:8]
-            )
-            whole = agora.parse(f"[USER] find {THINGS[number % 8]}\n{steps}")
-            label = {
-                "trajectory": str(number),
-                "data": data_hash(whole),
-                "source": "webshop",
-                "task": str(number),
-                "kind": "counterfactual",
-            }
-            writer.add(
-                whole,
-                [
-                    Label(**label, anchor=8, candidate=at, label=float(at == 1 + number % 5))
-                    for at in range(1, 6)
-                ],
-            )
+    write_labels(file, make_labels(10))
     options = ["--encoder", str(encoder), "--tokens", "64"]
-    card = tmp_path / "card.json"
 
-    done = CliRunner().invoke(
-        command,
-        [str(file), *options, "--out", str(tmp_path / "out"), "--card", str(card)],
-    )
+    out = tmp_path / "out"
+    done = CliRunner().invoke(command, [str(file), *options, "--out", str(out)])
 
     assert done.exit_code == 0, done.output
-    assert "webshop: 50 labels of 10 trajectories, 10 critical" in done.output
-    assert "On held-out trajectories: AUC" in done.output
-    assert json.loads(card.read_text())["recipe"]["full_epochs"] == 4
-    assert load_scorer(tmp_path / "out").score(Anchor("", "key"), []) == []
+    for part in ("AUC on held-out trajectories", "bm25", "180", "Backbone: encoder"):
+        assert part in done.output
+    assert json.loads((out / "metrics.json").read_text())["recipe"]["full_epochs"] == 4
+    assert load_scorer(out).score(Anchor("", "key"), []) == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agora.adapters import validate
+from agora.formats import validate
 from agora.logs import Recording, Tally
 from agora_lab.recorded import read_logs
 

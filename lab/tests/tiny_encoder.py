@@ -4,36 +4,36 @@ import random
 from pathlib import Path
 from typing import Any
 
-from agora.core.trajectory import Anchor, Step
-from agora_lab.train.questions import Question
+from agora_lab.labels import Label
 
 THINGS = [f"{name} {number}" for name in ("apple", "key", "box", "pen") for number in range(1, 6)]
 
 
-def make_questions(tasks: int = 12, *, seed: int = 0) -> list[Question]:
-    """Return questions in which the steps that name what the anchor names were needed."""
+def make_labels(tasks: int = 12, *, seed: int = 0) -> list[Label]:
+    """Return labels that say: what names the thing that the current observation names is needed."""
     chance = random.Random(seed)
-    questions = []
+    labels = []
     for number in range(tasks):
-        for _ in range(3):
+        for anchor in (7, 8, 9):
             wanted = chance.choice(THINGS)
             seen = [wanted, *chance.sample([one for one in THINGS if one != wanted], 5)]
             chance.shuffle(seen)
-            past = tuple(
-                Step(number=at, action=f"look at {thing}", observation=f"{thing} here", tokens=9)
-                for at, thing in enumerate(seen, start=1)
-            )
-            questions.append(
-                Question(
-                    anchor=Anchor(task=f"find {wanted}", observation=f"{wanted} needed"),
-                    past=past,
-                    candidates=tuple(range(len(past))),
-                    labels=tuple(float(thing == wanted) for thing in seen),
-                    task=f"{'large' if number % 3 else 'small'}/{number}",
+            labels += [
+                Label(
                     source="large" if number % 3 else "small",
+                    task=str(number),
+                    trajectory=str(number),
+                    anchor=anchor,
+                    candidate=at,
+                    current=f"{wanted} needed",
+                    action=f"look at {thing}",
+                    observation=f"{thing} here",
+                    label=float(thing == wanted),
+                    kind="counterfactual",
                 )
-            )
-    return questions
+                for at, thing in enumerate(seen, start=1)
+            ]
+    return labels
 
 
 def make_encoder(folder: Path, kind: str = "bert") -> Path:

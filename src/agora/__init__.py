@@ -4,23 +4,24 @@ from collections.abc import Collection
 from importlib import import_module
 from typing import Any, TypeVar
 
-from agora import adapters
-from agora.adapters import Broken, make_request, recall_tool, validate
-from agora.adapters.objects import plain
+from agora import formats
 from agora.compressor import Compressor
 from agora.core.budget import Budget
 from agora.core.compression import Compression, Decision, FallbackLevel, Reason
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.request import Observations
-from agora.core.schedule import MIN_TOKENS, Schedule
+from agora.core.schedule import State
 from agora.core.scorer import Scorer
 from agora.core.tokens import EstimatedTokens, TokenCounter
 from agora.core.trajectory import Anchor, Step, Trajectory
 from agora.errors import AgoraError, MissingExtraError
-from agora.savings import Saved, saved
+from agora.formats import RuleViolation, make_request, recall_tool, validate
+from agora.formats.sdk_objects import to_dicts
+from agora.savings import Savings, savings
 from agora.scorers import load_scorer
+from agora.session import Session
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 
 def compress(
@@ -32,32 +33,19 @@ def compress(
     tools: object = None,
     pins: Collection[int] = (),
     observations: Observations | None = None,
-    min_tokens: int = MIN_TOKENS,
-    keep_tools: Collection[str] = (),
-    changing_tools: Collection[str] = (),
-    reading_tools: Collection[str] = (),
 ) -> Compression:
     """Return the messages to send instead, compressed with the defaults.
 
     `messages` may be in any of the six formats; the format is detected. They are
     not changed; when there is nothing to gain they are returned as they are. No
-    messages make it raise. `Compressor.compress` describes the options, and
-    `Compressor` describes `min_tokens` and the settings about tools.
+    messages make it raise. `Compressor.compress` describes the options. A `Session`
+    does more for a conversation: it knows what was sent before, and when.
 
     Raises:
-        SettingError: `min_tokens` is no size, `pins` are no numbers of steps, tools are no
-            names, or one of them is said both to change something and to read.
+        SettingError: `pins` are no numbers of steps.
         UnknownFormatError: there is no format of the name given as `format`.
     """
-    compressor = _DEFAULT
-    if min_tokens != MIN_TOKENS or keep_tools or changing_tools or reading_tools:
-        compressor = Compressor(
-            min_tokens=min_tokens,
-            keep_tools=keep_tools,
-            changing_tools=changing_tools,
-            reading_tools=reading_tools,
-        )
-    return compressor.compress(
+    return _DEFAULT.compress(
         messages,
         model=model,
         format=format,
@@ -96,59 +84,47 @@ def parse(
         ParseError: the messages do not read as a trajectory.
     """
     request = make_request(
-        plain(messages),
+        to_dicts(messages),
         format=format,
         system=system,
-        tools=plain(tools),
+        tools=to_dicts(tools),
         thinking=thinking,
         observations=observations,
     )
-    return adapters.parse(request, counter or EstimatedTokens()).trajectory
+    return formats.parse(request, counter or EstimatedTokens()).trajectory
 
 
 _DEFAULT = Compressor()
 _Client = TypeVar("_Client")
 
 
-def wrap(
-    client: _Client,
-    compressor: Compressor | None = None,
-    *,
-    shadow: bool = False,
-    keep_tools: Collection[str] = (),
-    changing_tools: Collection[str] = (),
-    reading_tools: Collection[str] = (),
-) -> _Client:
+def wrap(client: _Client, compressor: Compressor | None = None, **settings: Any) -> _Client:
     """Return a client like `client`, of openai or anthropic, whose requests are compressed.
 
-    Chat completions, Responses and Messages; synchronous, asynchronous and
-    streaming. The client passed in is not changed. With `shadow` every request is
-    sent as it is, and the log `agora.integrations` says what would have been elided.
-    A client that was wrapped already gets these settings instead of its own. The tools
-    named are added to those of the compressor, which describes them. `agora.saved(client)`
-    says what it saved.
+    Chat completions, Responses and Messages; synchronous, asynchronous and streaming. The client
+    passed in is not changed, and the connections are shared. A client that was wrapped already
+    gets these settings instead of its own. `agora.savings(client)` returns the dollars and tokens
+    it saved. A request that the provider refuses after an edit is sent once more as it was.
+
+    Args:
+        client: `OpenAI()`, `AsyncAnthropic()` or any variant of them for another cloud.
+        compressor: Decides; the default one if not given.
+        settings: Settings of `Compressor` by name, in addition to the compressor's own. With
+            `shadow=True` every request is sent as it is, and only the savings are estimated.
 
     Raises:
-        SettingError: it is not a client of openai or anthropic, tools are no names, or one is
-            said both to change something and to read.
+        SettingError: It is not a client of openai or anthropic, or a setting is unknown or out of
+            range.
     """
     # Not imported above: integrations stand on this module, and need packages of their own.
     clients = import_module("agora.integrations.clients")
-    wrapped: _Client = clients.wrap(
-        client,
-        compressor,
-        shadow=shadow,
-        keep_tools=keep_tools,
-        changing_tools=changing_tools,
-        reading_tools=reading_tools,
-    )
+    wrapped: _Client = clients.wrap(client, compressor, **settings)
     return wrapped
 
 
 __all__ = [
     "AgoraError",
     "Anchor",
-    "Broken",
     "Budget",
     "Compression",
     "Compressor",
@@ -158,9 +134,11 @@ __all__ = [
     "MissingExtraError",
     "PriceSheet",
     "Reason",
-    "Saved",
-    "Schedule",
+    "RuleViolation",
+    "Savings",
     "Scorer",
+    "Session",
+    "State",
     "Step",
     "TokenCounter",
     "Trajectory",
@@ -169,7 +147,7 @@ __all__ = [
     "load_scorer",
     "parse",
     "recall_tool",
-    "saved",
+    "savings",
     "sheet_for",
     "validate",
     "wrap",

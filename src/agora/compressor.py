@@ -1,33 +1,14 @@
-"""The compressor, top to bottom: parse, protect, schedule, choose, render, check."""
+"""The compressor, top to bottom: check, parse, advance the schedule, choose, render, check."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agora.adapters import (
-    Parsed,
-    broken_rules,
-    format_named,
-    known_format,
-    make_request,
-    parse,
-)
-from agora.adapters.lifetimes import asked_ttl
-from agora.adapters.objects import handed_back, plain
-from agora.adapters.recall import offers_recall
-from agora.adapters.rendering import tokens_after
-from agora.adapters.spoken import ACTS_BY_TEXT, may_act_by_text
-from agora.bound_thinking import (
-    edited_at,
-    fail_open,
-    may_follow_an_edit,
-    remove_older,
-    remove_unheld,
-    remove_until,
-)
+from agora.bound_thinking import binds, fail_open, remove_older, remove_until
 from agora.core.actions import Tools
 from agora.core.budget import Budget
+from agora.core.calls import Billed
 from agora.core.choose import Choices, choices_of
 from agora.core.compression import (
     Compression,
@@ -47,34 +28,65 @@ from agora.core.protected import kept_by_tool, protected_steps
 from agora.core.recall import recalled
 from agora.core.request import Observations, Request
 from agora.core.schedule import (
-    CEILING,
+    FORGETTING,
+    MAX_COST_RATIO,
     MIN_TOKENS,
     Edit,
-    EveryCall,
-    Never,
-    RentOrBuy,
-    Schedule,
-    Sizes,
+    EditsMode,
+    Policy,
+    State,
+    advance,
+    call_of,
+    fold,
     why_not,
 )
 from agora.core.scorer import NAMES, Scorer, scores_of
-from agora.core.settings import check_settings, step_numbers, tool_names
+from agora.core.settings import ToolKind, check_settings, step_numbers, tool_kinds
 from agora.core.tokens import Characters, EstimatedTokens, TokenCounter
 from agora.core.trajectory import Step, Trajectory
 from agora.errors import AgoraError, IllegalMessagesError, UnknownFormatError
+from agora.formats import Parsed, broken_rules, format_named, known_format, make_request, parse
+from agora.formats.cache_ttl import asked_ttl
+from agora.formats.render import tokens_after
+from agora.formats.sdk_objects import to_dicts, with_sdk_objects
+from agora.formats.text_agents import ACTS_BY_TEXT, may_act_by_text
+from agora.formats.tools import offers_recall
 from agora.paper import Atom, PaperCompressor
 from agora.scorers.recency import RecencyScorer
 
+if TYPE_CHECKING:
+    from agora.session import Session
+
 _log = logging.getLogger(__name__)
-ScheduleName = Literal["by_price", "every_call", "never"]
 _SELECTIONS = 64
 _ATTEMPTS = 8
 
 
+class Since(NamedTuple):
+    """What is known of a conversation since its last call."""
+
+    state: State | None = None
+    """The schedule's state after that call; None if the past is not known."""
+    idle_seconds: float | None = None
+    """How long ago its answer ended, if this process received it."""
+    usage: Billed | None = None
+    """What the provider billed for it."""
+    beginning: int = 0
+    """A digest of what stands before the messages now; 0 if it is not known."""
+    older: int | None = None
+    """How many messages hold thinking that is older than the edit in force; None: all do."""
+    held: bool = False
+    """True if a provider refused an edit of the conversation, so that it is not edited again."""
+
+
+_UNKNOWN = Since()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compressor:
-    """Compresses prompts by whole steps. Stateless: the same messages give the same bytes.
+    """Compresses prompts by whole steps. The same messages and state give the same bytes.
 
+    Without a state every step is taken to have been one call. `session()` keeps states.
     A setting that is out of range or misspelt raises `SettingError`, which is a `ValueError`.
 
     >>> compression = Compressor().compress([{"role": "user", "content": "Find the key."}])
@@ -82,29 +94,29 @@ class Compressor:
     'unchanged: 9 tokens, nothing to elide'
     """
 
-    scorer: Scorer = field(default_factory=RecencyScorer)
-    """Puts steps in the order in which they get room; by default the newest come first."""
     budget: Budget = field(default_factory=Budget)
+    """How much an edit leaves: a share of the prompt, or a number of tokens."""
     k_recent: int = 2
     """How many of the newest steps always stay whole."""
-    schedule: Schedule | ScheduleName = "by_price"
-    """When to edit. By price: when an edit pays for itself by the price sheet."""
+    edits: EditsMode = "by_price"
+    """When to edit. `by_price`: when an edit pays by the price sheet. `free`: only when the cache
+    is gone anyway, or the window is full. `every_call`, as the paper does. `never`."""
+    max_cost_ratio: float = MAX_COST_RATIO
+    """The highest bill at any call, as a ratio to never editing, if the conversation ended there:
+    1.05 risks five percent for edits that pay later. `math.inf`: no limit."""
+    forgetting: float = FORGETTING
+    """The price of forgetting: input tokens for each token that an edit removes."""
     min_tokens: int = MIN_TOKENS
-    """By price, a smaller prompt is left alone: the extra steps of an agent that forgets cost more
-    there than the edit saves. In the budget's unit; docs/decisions has the figures."""
-    ceiling: float = CEILING
-    """By price, the highest bill at any call, as a ratio to never editing, if the trajectory ended
-    there: 1.05 risks five per cent for edits that pay later. `math.inf`: no limit."""
+    """A smaller prompt is left alone: the extra steps of an agent that forgets cost more there than
+    the edit saves."""
     sheet: PriceSheet | None = None
     """The price sheet to use instead of the model's own."""
-    keep_tools: Collection[str] = ()
-    """Tools whose steps always stay whole. So do instruction files that were read, and the newest
-    plan, whatever tool read or wrote them."""
-    changing_tools: Collection[str] = ()
-    """Tools that change something, whatever their names: their steps are never omitted. What a
-    request's own tools say of themselves (`readOnlyHint`) comes first."""
-    reading_tools: Collection[str] = ()
-    """Tools that only read, whatever their names: their steps may be omitted."""
+    tools: Mapping[str, ToolKind] = field(default_factory=dict)
+    """Tools by name: the steps of one to `keep` stay whole, one that `changes` something is never
+    omitted, one that only `reads` may be. Where a request's own tools say it (`readOnlyHint`), that
+    comes first. Instruction files that were read and the newest plan stay in any case."""
+    scorer: Scorer = field(default_factory=RecencyScorer)
+    """Puts steps in the order in which they get room; by default the newest come first."""
     counter: TokenCounter | None = None
     """Counts tokens; by default an estimate that depends on the script of the text."""
     binds_thinking: bool | None = None
@@ -119,9 +131,17 @@ class Compressor:
     )
 
     def __post_init__(self) -> None:
-        for setting in ("keep_tools", "changing_tools", "reading_tools"):
-            object.__setattr__(self, setting, tool_names(setting, getattr(self, setting)))
+        object.__setattr__(self, "tools", tool_kinds(self.tools))
         check_settings(self, NAMES)
+
+    @classmethod
+    def for_databases(cls, **settings: Any) -> "Compressor":
+        """Return a compressor for agents that call tools over records, such as a service desk.
+
+        An edit leaves 40% of the prompt instead of 25%: such agents need more of the names and
+        numbers that they have seen. Settings are those of the class.
+        """
+        return cls(**{"budget": Budget(keep_ratio=0.4), **settings})
 
     @classmethod
     def paper(cls, scorer: Scorer, atom: Callable[[Step], Atom] | None = None) -> PaperCompressor:
@@ -132,6 +152,12 @@ class Compressor:
             atom: Turns a step into what the scorer reads; by default the scorer's generic rule.
         """
         return PaperCompressor(scorer, atom)
+
+    def session(self, **options: Any) -> "Session":
+        """Return a session with these settings; `agora.Session` describes the options."""
+        from agora.session import Session
+
+        return Session(self, **options)
 
     def compress(
         self,
@@ -144,6 +170,7 @@ class Compressor:
         thinking: bool | None = None,
         pins: Collection[int] = (),
         observations: Observations | None = None,
+        state: State | None = None,
         sized: Callable[[Trajectory], Trajectory] | None = None,
     ) -> Compression:
         """Return the messages to send instead, and what was elided and why.
@@ -160,6 +187,8 @@ class Compressor:
             observations: `"user"` if an agent acts by text and user messages after the first are
                 its observations, `"none"` if none of them is. By default those in a frame that
                 only programs write are observations.
+            state: The `state` of the last call's compression. By default one call for each step is
+                assumed, and that nothing is known of their time.
             sized: Returns the trajectory in other sizes, if more is sent than the messages show,
                 such as the system text and tools that a log leaves out.
 
@@ -174,68 +203,72 @@ class Compressor:
             known_format(format)
         request: Request | None = None
         try:
-            request = make_request(
-                plain(messages),
+            request = self.request(
+                messages,
                 format=format,
                 system=system,
-                tools=plain(tools),
+                tools=tools,
                 thinking=thinking,
                 observations=observations,
                 model=model,
             )
-            request = replace(request, bound=self.binds_thinking)
-            schedule = self.schedule_for(model, asked_ttl(request))
-            compression = self._compressed(request, schedule, pinned, sized)
+            compression = self.compress_request(request, pinned, Since(state), sized)
             if self.shadow:
                 compression = in_shadow(compression, request.messages)
-            return handed_back(remove_unheld(request, compression), request, messages)
+            return with_sdk_objects(compression, request, messages)
         except Exception as error:
-            if self.strict:
-                raise
-            reason = Reason.UNREADABLE if isinstance(error, UnknownFormatError) else Reason.FAILED
-            if reason is Reason.FAILED:
-                _log.warning("messages handed on unchanged: %s", _sentence(error))
-            unchanged = untouched(messages, reason, format=format or "", detail=_sentence(error))
-            if request is None:
-                return unchanged
-            unchanged = replace(unchanged, messages=request.messages)
-            return handed_back(fail_open(request, unchanged), request, messages)
+            return self.failed(error, messages, request, format)
 
-    def schedule_for(self, model: str | None = None, ttl: str | None = None) -> Schedule:
-        """Return the schedule for a model: by its prices, or by the setting.
+    def request(self, messages: Any, *, tools: object = None, **options: Any) -> Request:
+        """Return the request that the arguments of `compress` describe."""
+        request = make_request(to_dicts(messages), tools=to_dicts(tools), **options)
+        return replace(request, bound=self.binds_thinking)
+
+    def failed(
+        self, error: Exception, messages: Any, request: Request | None, format: str | None
+    ) -> Compression:
+        """Return the caller's own messages after an error; raise it if `strict`.
+
+        Thinking that the model may not take any more is taken out.
+        """
+        if self.strict:
+            raise error
+        reason = Reason.UNREADABLE if isinstance(error, UnknownFormatError) else Reason.FAILED
+        if reason is Reason.FAILED:
+            _log.warning("messages handed on unchanged: %s", sentence(error))
+        unchanged = untouched(messages, reason, format=format or "", detail=sentence(error))
+        if request is None:
+            return unchanged
+        unchanged = replace(unchanged, messages=request.messages)
+        return with_sdk_objects(fail_open(request, unchanged), request, messages)
+
+    def policy(self, model: str | None = None, ttl: str | None = None) -> Policy:
+        """Return the settings and prices of the schedule for a model.
 
         `ttl` is the time to live that the request asks of the cache, as it spells it.
         """
-        schedule = self.schedule
-        if schedule == "every_call":
-            return EveryCall()
-        if schedule == "never":
-            return Never()
-        if schedule != "by_price":
-            return schedule
-        sheet = (self.sheet or sheet_for(model or "")).for_ttl(ttl)
-        if sheet.write <= sheet.read:
-            return EveryCall(self.min_tokens)
-        return RentOrBuy(
-            sheet,
+        sheet = self.sheet or sheet_for(model or "")
+        return Policy(
+            sheet=sheet.for_ttl(ttl) if ttl else sheet,
             budget=self.budget,
             k_recent=self.k_recent,
-            ceiling=self.ceiling,
+            max_cost_ratio=self.max_cost_ratio,
             min_tokens=self.min_tokens,
+            forgetting=self.forgetting,
+            edits=self.edits,
         )
 
-    def sizes(self, trajectory: Trajectory, *, pins: Collection[int] = ()) -> Sizes:
-        """Return what the schedule is asked about a trajectory.
-
-        Compressor, replay, explain and service all ask this, so that they name the same edits.
-        """
-        kept = self._kept(trajectory, plans=False).keys()
-        return Sizes.of(trajectory, pinned=step_numbers(pins) | kept)
+    @property
+    def counting(self) -> TokenCounter:
+        """What counts: the caller's counter, or an estimate in the unit of the budget."""
+        if self.counter is not None:
+            return self.counter
+        return Characters() if self.budget.unit == "characters" else EstimatedTokens()
 
     def decide(
         self, trajectory: Trajectory, edit: Edit, *, pins: Collection[int] = ()
     ) -> tuple[Decision, ...]:
-        """Return what an edit does with each step, without writing messages.
+        """Return the decision of an edit on each step, without writing messages.
 
         For looking at many edits of one trajectory: it is parsed once.
         """
@@ -244,13 +277,14 @@ class Compressor:
             return all_kept(trajectory, selection)
         return selection.decide()
 
-    def _compressed(
+    def compress_request(
         self,
         request: Request,
-        schedule: Schedule,
-        pins: frozenset[int],
-        sized: Callable[[Trajectory], Trajectory] | None,
+        pins: frozenset[int] = frozenset(),
+        since: Since = _UNKNOWN,
+        sized: Callable[[Trajectory], Trajectory] | None = None,
     ) -> Compression:
+        """Return the compression of a request, after what is known since its last call."""
         violations = broken_rules(request, strict=True)
         illegal = [rule for rule in violations if not rule.strict]
         if illegal:
@@ -259,36 +293,68 @@ class Compressor:
             reason, detail = Reason.ILLEGAL_INPUT, str(illegal[0])
             unchanged = untouched(request.messages, reason, format=request.format, detail=detail)
             return replace(unchanged, rule=illegal[0].code)
-        parsed = parse(request, self._counter())
+        parsed = parse(request, self.counting)
         if sized is not None:
             parsed = replace(parsed, trajectory=sized(parsed.trajectory))
-        trajectory = parsed.trajectory
+        policy = self.policy(request.model, asked_ttl(request))
+        if since.held:
+            policy = replace(policy, edits="never")
+        pinned = pins | self.kept(parsed.trajectory, plans=False).keys()
+        call = call_of(parsed.trajectory, policy, pinned=pinned)
+        call = call._replace(
+            beginning=since.beginning, idle_seconds=since.idle_seconds, usage=since.usage
+        )
+        if since.state is None:
+            state = fold(parsed.trajectory, policy, pinned=pinned)
+            state = state._replace(beginning=since.beginning)
+        else:
+            state = advance(since.state, call, policy)
+        codes = {rule.code for rule in violations}
+        compression = self._edited(request, parsed, state, pins, since, codes)
+        if since.state is not None and state.is_new:
+            # What the edit really removes decides whether it stays within the bound.
+            removes = parsed.trajectory.tokens - compression.tokens_after
+            state = advance(since.state, call._replace(removes=removes), policy)
+            if not state.is_new:
+                compression = self._edited(request, parsed, state, pins, since, codes)
+        if compression.reason is Reason.NOT_WORTH_IT_YET:
+            compression = replace(compression, detail=why_not(state, call, policy))
+        if since.state is None and state.edit and not compression.changed and binds(request):
+            # Calls before this one may have been sent with an edit.
+            messages = len(request.messages)
+            compression = remove_until(compression, messages, parsed.thinking_tokens)
+        if not compression.changed:
+            state = state._replace(edit=None, removed=0)
+        return replace(compression, state=state)
+
+    def _edited(
+        self,
+        request: Request,
+        parsed: Parsed,
+        state: State,
+        pins: frozenset[int],
+        since: Since,
+        violations: set[str],
+    ) -> Compression:
+        """Return the messages with the edit of a state."""
+        trajectory, edit = parsed.trajectory, state.edit
         if not trajectory.steps:
             detail = ACTS_BY_TEXT if may_act_by_text(request, trajectory) else ""
             return _unchanged(request, parsed, Reason.NOTHING_TO_ELIDE, detail)
-        sizes = self.sizes(trajectory, pins=pins)
-        edit = schedule.edit(sizes)
-        request = replace(request, edited_at=edited_at(request, parsed, edit))
-        if edit.epoch:
-            selection = self._select(trajectory, edit, pins)
-            if isinstance(selection, Reason):
-                compression = _unchanged(request, parsed, selection)
-            else:
-                codes = {rule.code for rule in violations}
-                compression = self._rendered(request, parsed, selection, codes)
-        else:
-            detail = why_not(edit, schedule, sizes)
-            compression = _unchanged(request, parsed, Reason.NOT_WORTH_IT_YET, detail)
-        compression = replace(compression, edited_at=request.edited_at)
-        if compression.changed or not may_follow_an_edit(edit, self.k_recent):
-            return compression
-        return remove_until(compression, request.edited_at, parsed.thinking_tokens)
+        if edit is None:
+            reason = Reason.REFUSED_BEFORE if since.held else Reason.NOT_WORTH_IT_YET
+            return _unchanged(request, parsed, reason)
+        selection = self._select(trajectory, edit, pins)
+        if isinstance(selection, Reason):
+            return _unchanged(request, parsed, selection)
+        older = None if state.is_new else since.older
+        return self._rendered(request, parsed, selection, violations, older)
 
     def _select(
         self, trajectory: Trajectory, edit: Edit, pins: frozenset[int]
     ) -> "_Selection | Reason":
         """Work out the choices among the steps of an edit, or why there are none."""
-        past = Past.of(trajectory, edit.epoch, newest=edit.sees_newest)
+        past = Past.of(trajectory, edit.steps, newest=edit.why == "every call")
         # All that a choice depends on besides the settings, compared by content.
         key = (past, edit.room, pins)
         selection = self._selections.get(key)
@@ -301,7 +367,7 @@ class Compressor:
             return selection
         before = past.tokens
         if trajectory.bound:
-            before += sum(step.thinking_tokens for step in trajectory.steps[: edit.epoch])
+            before += sum(step.thinking_tokens for step in trajectory.steps[: edit.steps])
         most = selection.budget + trajectory.tokens - before
         return selection._replace(trajectory=trajectory, most_tokens=most)
 
@@ -311,7 +377,7 @@ class Compressor:
             k_recent=self.k_recent,
             pins=pins,
             recalled=recalled(past.steps),
-            kept=self._kept(past),
+            kept=self.kept(past),
         )
         budget = room
         if budget is None:
@@ -327,7 +393,7 @@ class Compressor:
             protected=protected,
             tools=self._tools(past),
             markers=self.markers(tag=tag_of(past.anchor.task, past.steps[0])),
-            counter=self._counter(),
+            counter=self.counting,
         )
         if all(decision.outcome != "elided" for decision in choices.decide(budget)):
             return Reason.NOTHING_TO_ELIDE
@@ -340,16 +406,19 @@ class Compressor:
         except Exception as error:
             if self.strict:
                 raise
-            detail = _sentence(error)
+            detail = sentence(error)
         _log.warning("newest steps first instead: %s", detail)
         return RecencyScorer().score(past.anchor, past.steps), detail
 
-    def _kept(self, seen: Trajectory | Past, *, plans: bool = True) -> Mapping[int, str]:
-        return kept_by_tool(seen.steps, self.keep_tools, plans=plans, tools=self._tools(seen))
+    def kept(self, seen: Trajectory | Past, *, plans: bool = True) -> Mapping[int, str]:
+        """Return the steps that stay whole because of their tool, each with the reason."""
+        names = [name for name, kind in self.tools.items() if kind == "keep"]
+        return kept_by_tool(seen.steps, names, plans=plans, tools=self._tools(seen))
 
     def _tools(self, seen: Trajectory | Past) -> Tools:
-        tools = Tools(self.reading_tools, self.changing_tools)
-        return tools.with_declared(seen.reading_tools, seen.changing_tools)
+        reading = tuple(name for name, kind in self.tools.items() if kind == "reads")
+        changing = tuple(name for name, kind in self.tools.items() if kind == "changes")
+        return Tools(reading, changing).with_declared(seen.reading_tools, seen.changing_tools)
 
     def markers(self, *, recall: bool = False, tag: str = "", first: int = 0) -> Markers:
         """Return the markers of an edit whose first shortened step has the number `first`.
@@ -359,22 +428,28 @@ class Compressor:
         return Markers(recall=recall, tag=tag, first=first)
 
     def _rendered(
-        self, request: Request, parsed: Parsed, selection: "_Selection", violations: set[str]
+        self,
+        request: Request,
+        parsed: Parsed,
+        selection: "_Selection",
+        violations: set[str],
+        older: int | None,
     ) -> Compression:
         """Write the messages with each step as it was decided, if shorter and still legal."""
-        counter = self._counter()
         trajectory = parsed.trajectory
+        if binds(request):
+            request = replace(request, edited_at=len(request.messages) if older is None else older)
         tag = tag_of(trajectory.task, trajectory.steps[0])
         recall = offers_recall(request.tools)
-        adapter = format_named(request.format).adapter
+        format = format_named(request.format)
         # Counts of parts do not add up exactly: the budget shrinks until the whole fits.
         for attempt in range(_ATTEMPTS):
             decisions = selection.decide()
             forms: dict[int, Form] = {d.number: d.form for d in decisions if d.form is not None}
             markers = self.markers(recall=recall, tag=tag, first=min(forms, default=0))
-            rendered = adapter.render(parsed, forms, markers)
-            rendered, older, thinking = remove_older(rendered, request, parsed.thinking_tokens)
-            after = tokens_after(trajectory, forms, rendered, counter) - older
+            rendered = format.render(parsed, forms, markers)
+            rendered, saved, thinking = remove_older(rendered, request, parsed.thinking_tokens)
+            after = tokens_after(trajectory, forms, rendered, self.counting) - saved
             excess = after - selection.most_tokens
             if excess <= 0 or selection.budget <= selection.choices.past.fixed_tokens:
                 break
@@ -401,20 +476,15 @@ class Compressor:
             tokens_after=after,
             decisions=decisions,
             format=request.format,
-            epoch=len(selection.choices.past.steps),
+            last_edit=len(selection.choices.past.steps),
             detail=selection.detail,
             positions=rendered.positions,
             trajectory=trajectory,
-            owners=parsed.owners,
+            owners=parsed.step_of_message,
             spans=parsed.spans,
             observed=parsed.observed,
             thinking=thinking,
         )
-
-    def _counter(self) -> TokenCounter:
-        if self.counter is not None:
-            return self.counter
-        return Characters() if self.budget.unit == "characters" else EstimatedTokens()
 
 
 class _Selection(NamedTuple):
@@ -431,8 +501,12 @@ class _Selection(NamedTuple):
         """Return the decision for each step; those after the edit stay whole."""
         chosen = self.choices.decide(self.budget)
         later = self.trajectory.steps[len(chosen) :] if self.trajectory else ()
-        kept = (Decision(step.number, "kept", "after the edit", step.tokens) for step in later)
-        return (*chosen, *kept)
+        return (*chosen, *later_decisions(later))
+
+
+def later_decisions(steps: Sequence[Step], why: str = "after the edit") -> tuple[Decision, ...]:
+    """Return the decisions for steps that stay whole without having been looked at."""
+    return tuple(Decision(step.number, "kept", why, step.tokens) for step in steps)
 
 
 def _unchanged(request: Request, parsed: Parsed, reason: Reason, detail: str = "") -> Compression:
@@ -443,11 +517,12 @@ def _unchanged(request: Request, parsed: Parsed, reason: Reason, detail: str = "
         tokens_after=trajectory.tokens,
         decisions=all_kept(trajectory, reason),
         trajectory=trajectory,
-        owners=parsed.owners,
+        owners=parsed.step_of_message,
         spans=parsed.spans,
         observed=parsed.observed,
     )
 
 
-def _sentence(error: Exception) -> str:
+def sentence(error: Exception) -> str:
+    """Return an error as a sentence."""
     return str(error) if isinstance(error, AgoraError) else f"{type(error).__name__}: {error}"

@@ -1,18 +1,18 @@
-"""Every error this package raises on purpose.
+"""The errors of this package.
 
 AgoraError
 ├── ParseError             the messages do not read as a trajectory
-├── UnknownFormatError     no wire format fits, or the one asked for is unknown
+├── UnknownFormatError     no wire format fits, or its name is unknown
 ├── SettingError           a setting out of range, or an unknown word (also a ValueError)
-├── PriceSheetError        a price sheet that cannot be right
+├── PriceSheetError        an invalid price sheet
 ├── ScoreError             a scorer did not return one number in [0, 1] per step
 ├── RecallError            no step has the number to recall
-├── BundleError            a scorer that cannot be loaded: an unknown name, or a damaged bundle
+├── BundleError            an unknown scorer, or a damaged bundle
 ├── IllegalMessagesError   a provider would refuse the messages, before or after an edit
 └── MissingExtraError      an optional dependency is absent (also an ImportError)
 
-An error takes its facts as arguments and writes its sentence in `__str__`, so
-it says the same thing after a worker process has pickled it home.
+An error takes its facts as arguments and writes its sentence in `__str__`, so it reads the same
+after a worker process has pickled it.
 """
 
 import difflib
@@ -36,7 +36,7 @@ class ParseError(AgoraError):
 
 
 class UnknownFormatError(AgoraError):
-    """No adapter reads what was given."""
+    """No wire format fits the messages, or its name is unknown."""
 
     def __init__(self, found: str, known: Sequence[str]) -> None:
         super().__init__(found, tuple(known))
@@ -66,7 +66,7 @@ class SettingError(AgoraError, ValueError):
 
 
 def nearest(word: object, known: Iterable[str]) -> str:
-    """Return a question with what was probably meant, or an empty text.
+    """Return a question with the nearest known name, or an empty text.
 
     >>> nearest("bn25", ("bm25", "recency"))
     ' (did you mean bm25?)'
@@ -76,7 +76,7 @@ def nearest(word: object, known: Iterable[str]) -> str:
 
 
 class PriceSheetError(AgoraError):
-    """A price sheet that cannot be read, or whose prices cannot be right."""
+    """A price sheet cannot be read, or has impossible prices."""
 
     def __init__(self, sheet: str, problem: str) -> None:
         super().__init__(sheet, problem)
@@ -102,7 +102,7 @@ class ScoreError(AgoraError):
 
 
 class RecallError(AgoraError):
-    """No step has the number to recall."""
+    """There is no step with this number."""
 
     def __init__(self, number: object, steps: int) -> None:
         super().__init__(number, steps)
@@ -116,7 +116,7 @@ class RecallError(AgoraError):
 
 
 class BundleError(AgoraError):
-    """There is no such scorer, or its folder does not hold what it should."""
+    """The scorer is unknown, or its folder is damaged."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(where, problem)
@@ -128,7 +128,7 @@ class BundleError(AgoraError):
 
 
 class IllegalMessagesError(AgoraError):
-    """Messages break a provider's rule: the caller's own, or what an edit made of them."""
+    """Messages break a provider's rule, before or after an edit."""
 
     def __init__(self, what: str, violations: Sequence[str]) -> None:
         super().__init__(what, tuple(violations))

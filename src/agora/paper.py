@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agora.adapters import Parsed, make_request, parse, validate
 from agora.core.compression import Compression, Decision, FallbackLevel, Reason, all_kept, untouched
 from agora.core.request import Observations, Request
 from agora.core.scorer import Scorer, scores_of
@@ -24,6 +23,7 @@ from agora.core.settings import check_count, check_share
 from agora.core.tokens import Characters
 from agora.core.trajectory import Step, Trajectory
 from agora.errors import AgoraError, SettingError, UnknownFormatError
+from agora.formats import Parsed, make_request, parse, validate
 from agora.scorers.atoms import SIDE_CHARACTERS, Atom, atom, pair_texts
 from agora.scorers.bundle import TOKENS, write_cross_encoder
 
@@ -147,7 +147,7 @@ class PaperCompressor:
             tokens_after=trajectory.tokens,
             decisions=all_kept(trajectory, Reason.NOTHING_TO_ELIDE),
             format=request.format,
-            epoch=len(trajectory.steps),
+            last_edit=len(trajectory.steps),
             trajectory=trajectory,
             unit="characters",
         )
@@ -217,7 +217,7 @@ def _transcript(parsed: Parsed, kept: Collection[int]) -> str:
     """Write a transcript: kept blocks verbatim, each marker as far from its neighbours as they."""
     text: str = parsed.messages
     pieces: list[str] = []
-    for block, elided in _runs(parsed.owners, kept):
+    for block, elided in _runs(parsed.step_of_message, kept):
         if elided:
             before = pieces[-1]
             pieces.append(marker(elided) + (before[len(before.rstrip()) :] or "\n"))
@@ -229,7 +229,7 @@ def _transcript(parsed: Parsed, kept: Collection[int]) -> str:
 def _chat(parsed: Parsed, kept: Collection[int]) -> list[Mapping[str, Any]]:
     """Write chat messages: each marker at the end of the message before it, if it has a place."""
     messages: list[Mapping[str, Any]] = []
-    for at, elided in _runs(parsed.owners, kept):
+    for at, elided in _runs(parsed.step_of_message, kept):
         if elided:
             last = messages[-1] if messages else {}
             content = last.get("content")

@@ -1,9 +1,8 @@
-"""Rows of a conversation compressed in place: as many come back as were sent.
+"""Compress rows of a conversation in place: as many come back as were sent.
 
-Some callers hold messages back, and put what comes back into the places of what they sent: they
-cannot take a shorter list. So the results of elided steps are replaced where they stand, and rows
-that are older than the edit lose thinking that the model would refuse. What is elided is decided as
-always, by whole steps.
+Some callers withhold messages and put the returned rows into the places of their own, so they
+cannot take a shorter list. The results of shortened steps are replaced in place, and rows older
+than the edit lose thinking that the model would refuse. The decision is by whole steps, as always.
 """
 
 import json
@@ -11,21 +10,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agora.adapters.thoughts import REMOVED, thinks, without_thinking
 from agora.compressor import Compressor
 from agora.core.binding import binds
 from agora.core.compression import Compression, FallbackLevel, Reason
 from agora.core.markers import tag_of
 from agora.core.tokens import EstimatedTokens, TokenCounter
+from agora.formats import format_named
+from agora.formats.thinking import thinks, without_thinking
 
 Row = Mapping[str, Any]
+_CHAT = format_named("openai")
 _TASK = {"role": "user", "content": "-"}
-"""Stands for a task that the caller held back."""
+"""Placeholder for a task that the caller withheld."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompressedRows:
-    """As many rows as were sent, and the account of them."""
+    """As many rows as were sent, and their account."""
 
     rows: list[Any]
     compression: Compression
@@ -36,12 +37,12 @@ class CompressedRows:
 
     @property
     def changed(self) -> bool:
-        """Whether anything was shortened or taken out."""
+        """True if anything was shortened or removed."""
         return self.tokens_after < self.tokens_before or self.thinking > 0
 
 
 def is_partial(messages: Sequence[Any]) -> bool:
-    """Tell whether results came without the calls that they answer.
+    """Return True if some results came without their calls.
 
     >>> is_partial([{"role": "tool", "tool_call_id": "a", "content": "12 files"}])
     True
@@ -104,9 +105,7 @@ def _take_thinking(rows: list[Any], places: Sequence[int], compression: Compress
     count = 0
     for at, row in enumerate(rows):
         if thinks(row) and not thinks(sent.get(places[at])):
-            [bare] = without_thinking([row]).messages
-            empty = not bare.get("content") and not bare.get("tool_calls")
-            rows[at] = {**bare, "content": REMOVED} if empty else bare
+            [rows[at]] = without_thinking([row]).messages
             count += 1
     return count
 
@@ -135,10 +134,9 @@ def _completed(rows: Sequence[Any]) -> tuple[list[Any], list[int]]:
     for row, known in _paired(rows):
         if _is_result(row) and not known:
             name = row.get("name")
-            function = {"name": name if isinstance(name, str) and name else "tool"}
-            call = {"id": row.get("tool_call_id"), "type": "function"}
-            call["function"] = {**function, "arguments": "{}"}
-            chat.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            name = name if isinstance(name, str) and name else "tool"
+            [call_id] = _CHAT.result_ids(row) or [""]
+            chat.append(_CHAT.step_messages(call_id, name, {}, "")[0])
         places.append(len(chat))
         chat.append(row)
     return chat, places
@@ -146,19 +144,13 @@ def _completed(rows: Sequence[Any]) -> tuple[list[Any], list[int]]:
 
 def _paired(rows: Sequence[Any]) -> list[tuple[Any, bool]]:
     """Return each row with whether, if it is a result, its call came before it."""
-    called: set[object] = set()
-    found = []
+    calls: set[str] = set()
+    pairs = []
     for row in rows:
-        own = isinstance(row, dict)
-        found.append((row, own and _hashable(row.get("tool_call_id")) in called))
-        for call in (row.get("tool_calls") or ()) if own else ():
-            if isinstance(call, dict):
-                called.add(_hashable(call.get("id")))
-    return found
-
-
-def _hashable(value: object) -> object:
-    return value if isinstance(value, str) else None
+        is_message = isinstance(row, dict)
+        pairs.append((row, is_message and not calls.isdisjoint(_CHAT.result_ids(row))))
+        calls.update(_CHAT.call_ids(row) if is_message else ())
+    return pairs
 
 
 def _is_result(row: Any) -> bool:

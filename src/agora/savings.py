@@ -1,84 +1,239 @@
-"""What a wrapped client has saved, in requests and tokens."""
+"""What compression saved, in dollars and tokens, by the provider's own usage."""
 
+import math
 import threading
-from dataclasses import dataclass
-from typing import Any
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from agora.core.compression import Compression, Reason
+from agora.core.prices import UNKNOWN, PriceSheet
 from agora.errors import SettingError
+from agora.formats.usage import Usage
 
-COUNTED = "_agora_counted"
-"""Where the class of a wrapped client has its figures."""
+LEDGER = "agora_ledger"
+"""The attribute under which clients and integrations keep their `Ledger`."""
+_MOST_CONVERSATIONS = 256
+_FIRST = 3
+"""So many messages tell a conversation: system text, task and the first answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
-    """What a wrapped client has saved so far.
+class Savings:
+    """The sums over all answered calls of a client or an integration.
 
-    >>> print(Saved(requests=12, edited=9, tokens_before=80_000, tokens_after=46_000))
-    12 requests, 9 edited: 80,000 -> 46,000 tokens, 42% less
+    >>> print(Savings(12, 9, dollars=1.2399, spent=4.5, tokens=34_000, prompt_tokens=46_000))
+    12 calls, 9 shortened: saved about $1.23 (spent $4.50), about 34,000 fewer prompt tokens
     """
 
-    requests: int = 0
-    """The prompts it sent, those that it tried again included."""
-    edited: int = 0
-    tokens_before: int = 0
-    """Of all prompts together, as estimated here; the provider's usage has its own count."""
-    tokens_after: int = 0
+    calls: int = 0
+    shortened: int = 0
+    dollars: float = 0.0
+    """Estimated. Below zero while edits have cost more than they saved."""
+    spent: float = 0.0
+    """By the usage that the provider reported and the model's price sheet."""
+    tokens: int = 0
+    """The prompt tokens that were not sent: an estimate, in the provider's tokens."""
+    prompt_tokens: int = 0
+    """The prompt tokens that were sent, as the provider counted them."""
+    unpriced: int = 0
+    """The calls without reported usage, or to a model without known prices."""
     shadow: bool = False
-    """Whether nothing was edited, and these are the figures of the edits not made."""
-
-    @property
-    def tokens(self) -> int:
-        """How many tokens were not sent."""
-        return self.tokens_before - self.tokens_after
+    """True if nothing was edited: then these are the savings that edits would have made."""
 
     def __str__(self) -> str:
-        less = f"{self.tokens / self.tokens_before:.0%}" if self.tokens_before else "0%"
-        requests = "1 request" if self.requests == 1 else f"{self.requests:,} requests"
-        edited = "would have been edited (shadow)" if self.shadow else "edited"
-        return (
-            f"{requests}, {self.edited:,} {edited}: "
-            f"{self.tokens_before:,} -> {self.tokens_after:,} tokens, {less} less"
+        calls = "1 call" if self.calls == 1 else f"{self.calls:,} calls"
+        would = "would have " if self.shadow else ""
+        verb = ("would have been " if self.shadow else "") + "shortened"
+        if self.calls and self.unpriced == self.calls:
+            money = "dollars unknown (no usage or no known price)"
+        elif self.dollars < 0:
+            cost = "cost" if not self.shadow else "have cost"
+            money = f"{would.removesuffix('have ')}{cost} about {_dollars(-self.dollars)} more"
+        else:
+            money = f"{would}saved about {_dollars(self.dollars)}"
+        spent = f" (spent {_dollars(self.spent)})" if self.spent else ""
+        fewer = f"about {self.tokens:,} fewer prompt tokens"
+        some = f"; {self.unpriced:,} of the calls without a price" if self.unpriced else ""
+        return f"{calls}, {self.shortened:,} {verb}: {money}{spent}, {fewer}{some}"
+
+
+def _dollars(amount: float) -> str:
+    digits = 2 if amount >= 1 else 4
+    return f"${math.floor(amount * 10**digits + 1e-9) / 10**digits:.{digits}f}"
+
+
+class Paid(NamedTuple):
+    """The size of a conversation's last answered call."""
+
+    prompt: float
+    """As the provider counted it."""
+    whole: float
+    """The size it would have had without any edit, in the provider's tokens."""
+    tokens: float
+    """The whole prompt by our own count."""
+    at: float
+    """When the answer came, by a monotonic clock."""
+    edit: int
+    """How many steps its edit looked at; 0 for an unedited call."""
+    grown: float = 0.0
+    """By how many tokens prompts grew that continued the one before them, in all."""
+    grown_by_us: float = 0.0
+    """The same by our own count."""
+
+
+class Sent(NamedTuple):
+    """The sizes of a call, by our own count."""
+
+    before: float
+    after: float
+    edit: int
+    """How many steps its edit looked at; 0 for an unedited call."""
+
+
+def price_call(
+    sheet: PriceSheet, usage: Usage, sent: Sent, last: Paid | None, now: float
+) -> tuple[float, Paid]:
+    """Return the dollars that a call cost less than without edits, and its sizes.
+
+    A call that continues the one before it would have read the removed part from the cache, as it
+    read the rest. A call with a new edit would have read everything but its new text. So an edit
+    first shows as a loss, and its gain comes with the calls after it.
+    """
+    sheet = sheet.as_billed(usage.written, usage.written_1h)
+    paid = _sizes(usage, sent, last, now)
+    removed = paid.whole - usage.prompt
+    continues = last is None or last.edit == sent.edit
+    if not usage.prompt or (not sent.edit and continues):
+        return 0.0, paid
+    uncached = sheet.write if usage.written or _writes_unasked(sheet, usage) else 1.0
+    cost = usage.uncached * (1.0 if usage.written else uncached)
+    cost += usage.read * sheet.read + usage.written * sheet.write
+    if continues and (last is not None or 2 * usage.read > usage.prompt):
+        without = cost + removed * (sheet.read if usage.read else uncached)
+    else:
+        new = max(0.0, paid.whole - last.whole) if last else 0.0
+        warm = last is None or now - last.at <= sheet.ttl_seconds
+        cached = sheet.read if warm and paid.whole >= sheet.minimum_prefix else uncached
+        without = (paid.whole - new) * cached + new * uncached
+    more = _bill(sheet, without, paid.whole, usage.output)
+    return more - _bill(sheet, cost, usage.prompt, usage.output), paid
+
+
+def _sizes(usage: Usage, sent: Sent, last: Paid | None, now: float) -> Paid:
+    prompt = float(usage.prompt)
+    scale = prompt / sent.after if sent.after else 0.0
+    if last is None:
+        whole = prompt + max(0.0, sent.before - sent.after) * scale
+        return Paid(prompt, whole, sent.before, now, sent.edit)
+    if last.edit == sent.edit:
+        grown = max(0.0, prompt - last.prompt)
+        grown_by_us = max(0.0, sent.before - last.tokens)
+        return Paid(
+            prompt,
+            last.whole + grown,
+            sent.before,
+            now,
+            sent.edit,
+            last.grown + grown,
+            last.grown_by_us + grown_by_us,
         )
-
-    def after(self, compression: Compression) -> "Saved":
-        """Return these figures with one request more."""
-        shadowed = compression.reason is Reason.SHADOW
-        return Saved(
-            self.requests + 1,
-            self.edited + (compression.changed or shadowed),
-            self.tokens_before + compression.tokens_before,
-            self.tokens_after + compression.tokens_after,
-            self.shadow,
-        )
+    # Text that steps bring has a scale of its own, other than that of system text and tools.
+    scale = last.grown / last.grown_by_us if last.grown_by_us else scale
+    whole = last.whole + max(0.0, sent.before - last.tokens) * scale
+    whole = max(prompt, whole) if sent.edit else prompt
+    return last._replace(prompt=prompt, whole=whole, tokens=sent.before, at=now, edit=sent.edit)
 
 
-class Counted:
-    """The figures of a client while it works. Asynchronous clients compress in threads."""
-
-    def __init__(self, *, shadow: bool) -> None:
-        self.saved = Saved(shadow=shadow)
-        self._adding = threading.Lock()
-
-    def add(self, compression: Compression) -> None:
-        """Count one request."""
-        with self._adding:
-            self.saved = self.saved.after(compression)
+def _writes_unasked(sheet: PriceSheet, usage: Usage) -> bool:
+    """Return True if the provider writes to its cache, bills that and does not report it."""
+    return not sheet.breakpoints and usage.prompt >= sheet.minimum_prefix
 
 
-def saved(client: Any) -> Saved:
-    """Return what a client that `agora.wrap` returned has saved so far.
+def _bill(sheet: PriceSheet, cost: float, prompt: float, output: float) -> float:
+    tier = sheet.tier(prompt)
+    return (cost * sheet.input * tier.input + output * sheet.output * tier.output) / 1_000_000
 
-    Copies that `with_options` makes count together with it. In shadow mode it is what edits
-    would have saved.
+
+class Ledger:
+    """Sums up the savings while calls are answered, in any thread."""
+
+    def __init__(self, *, shadow: bool = False, clock: Callable[[], float] = time.monotonic):
+        self.savings = Savings(shadow=shadow)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._conversations: OrderedDict[int, Paid] = OrderedDict()
+
+    def add(self, compression: Compression, usage: Usage | None, sheet: PriceSheet) -> None:
+        """Add an answered call."""
+        with self._lock:
+            sums = self.savings
+            shadow = compression.reason is Reason.SHADOW
+            sums = replace(
+                sums,
+                calls=sums.calls + 1,
+                shortened=sums.shortened + (compression.changed or shadow),
+            )
+            if usage is None:
+                self.savings = replace(sums, unpriced=sums.unpriced + 1)
+                return
+            before, after = compression.tokens_before, compression.tokens_after
+            edit = compression.last_edit if compression.changed else 0
+            sent = Sent(before, after, edit)
+            if shadow:
+                sent = Sent(before, before, 0)
+            last = self._conversations.pop(_conversation(compression), None)
+            saved, paid = price_call(sheet, usage, sent, last, self._clock())
+            self._conversations[_conversation(compression)] = paid
+            if len(self._conversations) > _MOST_CONVERSATIONS:
+                self._conversations.popitem(last=False)
+            tokens = paid.whole - paid.prompt
+            if shadow and before:
+                tokens = usage.prompt * (before - after) / before
+                saved = tokens * sheet.input * (sheet.read if usage.read else 1.0) / 1_000_000
+            known = sheet.name != UNKNOWN
+            billed = sheet.as_billed(usage.written, usage.written_1h)
+            spent = billed.dollars(
+                uncached=usage.uncached, read=usage.read, written=usage.written, output=usage.output
+            )
+            self.savings = replace(
+                sums,
+                dollars=sums.dollars + known * saved,
+                spent=sums.spent + known * spent,
+                tokens=sums.tokens + max(0, int(tokens)),
+                prompt_tokens=sums.prompt_tokens + usage.prompt,
+                unpriced=sums.unpriced + (not known),
+            )
+
+
+def _conversation(compression: Compression) -> int:
+    """Return a number for a conversation: by its task and the first answer."""
+    request = compression.request
+    return hash(repr(request.messages[:_FIRST])) if request is not None else 0
+
+
+def savings(source: Any) -> Savings:
+    """Return the savings so far of a wrapped client or an integration.
+
+    Copies that a client's `with_options` makes count together with it. In shadow mode these are
+    the savings that edits would have made.
+
+    Args:
+        source: What `agora.wrap(client)` returned, or a middleware, filter, plugin, callback or
+            model of `agora.integrations`.
 
     Raises:
-        SettingError: the client is not wrapped.
+        SettingError: It is neither.
     """
-    counted = getattr(client, COUNTED, None)
-    if not isinstance(counted, Counted):
-        kind = type(client)
-        found = f"a {kind.__module__}.{kind.__qualname__} that is not wrapped"
-        raise SettingError("client", found, "what agora.wrap(client) returned")
-    return counted.saved
+    middleware = getattr(source, "middleware", ())
+    holders = [source, getattr(source, "_client", None)]
+    holders += middleware if isinstance(middleware, tuple) else ()
+    for holder in holders:
+        ledger = getattr(holder, LEDGER, None)
+        if isinstance(ledger, Ledger):
+            return ledger.savings
+    kind = source if isinstance(source, type) else type(source)
+    needed = "what agora.wrap(client) returned, or an integration's middleware, filter or model"
+    raise SettingError("savings of", f"a {kind.__module__}.{kind.__qualname__}", needed)

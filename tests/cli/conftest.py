@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from agora.cli.group import agora
 
-EVERY_CALL = ("--schedule", "every_call")
+EVERY_CALL = ("--edits", "every_call")
 Run = Callable[..., Result]
 Write = Callable[..., str]
 

@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agora.adapters import read_request
 from agora.cli import explain_page
 from agora.cli.explain_page import MOST_OF_A_TEXT, account, page, readable
 from agora.cli.options import Setup
 from agora.cli.source import Source
 from agora.compressor import Compressor
 from agora.core.budget import Budget
+from agora.formats import read_request
 from harness.html_pages import ATTACKS, Elements
 from tests.cli.conftest import EVERY_CALL, Run, Write, chat
 
 
 def said(body: Any, **options: Any) -> dict[str, Any]:
     """Return the page's data for a body, as a browser reads it."""
-    setup = Setup(compressor=Compressor(**{"schedule": "every_call", **options}))
+    setup = Setup(compressor=Compressor(**{"edits": "every_call", **options}))
     source = Source(name="logs/request.json", request=read_request(body))
     said = account(setup.compress(source), source, setup)
     value: dict[str, Any] = json.loads(json.dumps(said))
@@ -27,13 +27,13 @@ def said(body: Any, **options: Any) -> dict[str, Any]:
 
 
 def html(body: Any) -> Elements:
-    setup = Setup(compressor=Compressor(schedule="every_call"))
+    setup = Setup(compressor=Compressor(edits="every_call"))
     source = Source(name="request.json", request=read_request(body))
     return Elements(page(setup.compress(source), source, setup))
 
 
 def sent(data: dict[str, Any]) -> list[str]:
-    """Return what the page shows in its column "after"."""
+    """Return the texts in the page's column "after"."""
     return [
         "".join(row["after"]) if "after" in row else row["before"]
         for row in data["rows"]
@@ -74,10 +74,10 @@ def test_the_page_fetches_nothing_and_its_policy_says_so() -> None:
 def test_the_two_sides_are_the_messages_given_and_the_messages_sent() -> None:
     messages = chat(12)
     data = said(messages)
-    compression = Compressor(schedule="every_call").compress(messages)
+    compression = Compressor(edits="every_call").compress(messages)
 
-    assert [row["before"] for row in data["rows"]] == [readable(one) for one in messages]
-    assert sent(data) == [readable(one) for one in compression.messages]
+    assert [row["before"] for row in data["rows"]] == [readable(one, "openai") for one in messages]
+    assert sent(data) == [readable(one, "openai") for one in compression.messages]
     assert data["before"] == compression.tokens_before
     assert data["after"] == compression.tokens_after
 
@@ -100,9 +100,9 @@ def test_every_message_knows_its_step_and_every_step_its_decision() -> None:
         "[USER] Find it.\n" + "[ASSISTANT] open\n[USER] shut\n" * 9 + "[ASSISTANT] and now",
     ],
 )
-def test_of_a_prompt_that_is_one_text_the_two_sides_are_its_blocks(text: str) -> None:
+def test_of_a_prompt_that_is_one_text_the_two_sides_are_the_texts(text: str) -> None:
     data = said(text)
-    compression = Compressor(schedule="every_call").compress(text)
+    compression = Compressor(edits="every_call").compress(text)
 
     assert "".join(row["before"] for row in data["rows"]) == text
     assert "".join(sent(data)) == compression.messages
@@ -127,7 +127,7 @@ def test_a_masked_step_keeps_its_messages_and_shows_its_marker() -> None:
 
 
 def test_by_price_every_edit_so_far_is_marked_and_the_last_is_in_force() -> None:
-    data = said({"model": "claude-sonnet-5", "messages": chat(120)}, schedule="by_price")
+    data = said({"model": "claude-sonnet-5", "messages": chat(120)}, edits="by_price")
 
     assert len(data["epochs"]) > 1
     assert data["epochs"][-1] == data["epoch"]
@@ -186,25 +186,28 @@ def test_of_any_text_the_side_after_is_what_is_sent(texts: list[str]) -> None:
     steps = [f"[ASSISTANT] {text}\n[USER] {text * 9}\n" for text in texts]
     prompt = "[USER] Find it.\n" + "".join(steps)
     data = said(prompt)
-    compression = Compressor(schedule="every_call").compress(prompt)
+    compression = Compressor(edits="every_call").compress(prompt)
 
     assert "".join(sent(data)) == json.loads(json.dumps(compression.messages))
 
 
 @pytest.mark.parametrize(
-    ("message", "text"),
+    ("message", "format", "text"),
     [
-        ({"type": "function_call", "name": "look", "arguments": "{}"}, "look {}"),
-        ({"type": "function_call_output", "output": "a door"}, "a door"),
-        ({"type": "reasoning", "id": "r"}, '{"type": "reasoning", "id": "r"}'),
-        ({"role": "user", "content": [{"type": "image_url"}, 3]}, '{"type": "image_url"}\n3'),
-        ({"role": "user", "content": {"a": 1}}, '{"a": 1}'),
-        ({"role": "assistant", "tool_calls": [3]}, "3"),
-        (["odd"], '["odd"]'),
+        ({"type": "function_call", "name": "look", "arguments": "{}"}, "responses", "look {}"),
+        ({"type": "function_call_output", "output": "a door"}, "responses", "a door"),
+        ({"type": "reasoning", "id": "r"}, "responses", '{"type": "reasoning", "id": "r"}'),
+        ({"role": "model", "parts": [{"functionCall": {"name": "look"}}]}, "gemini", "look {}"),
+        (
+            {"role": "assistant", "tool_calls": [3]},
+            "openai",
+            '{"role": "assistant", "tool_calls": [3]}',
+        ),
+        (["odd"], "openai", '["odd"]'),
     ],
 )
-def test_a_message_reads_as_what_it_says(message: Any, text: str) -> None:
-    assert readable(message) == text
+def test_a_message_reads_as_what_it_says(message: Any, format: str, text: str) -> None:
+    assert readable(message, format) == text
 
 
 def test_the_command_writes_the_page_and_says_where(run: Run, write: Write, tmp_path: Path) -> None:

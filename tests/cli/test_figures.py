@@ -12,7 +12,7 @@ from tests.cli.conftest import EVERY_CALL, Run, Write, chat
 def test_explain_writes_every_decision(run: Run, write: Write) -> None:
     result = run("explain", *EVERY_CALL, write(chat(12)), "--json", "-")
     found = json.loads(result.stdout)
-    compression = Compressor(schedule="every_call").compress(chat(12))
+    compression = Compressor(edits="every_call").compress(chat(12))
 
     assert found["tokens_after"] == compression.tokens_after
     assert [(step["number"], step["outcome"]) for step in found["steps"]] == [

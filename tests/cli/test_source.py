@@ -114,7 +114,7 @@ def test_whose_prices_count_is_said_where_the_model_has_none(
         assert ("No price sheet" in run(command, path).stderr) == bool(said)
         assert said in run(command, path).stderr
         assert "No price sheet" not in run(command, path, "--model", "gpt-5").stderr
-        assert "No price sheet" not in run(command, path, "--schedule", "every_call").stderr
+        assert "No price sheet" not in run(command, path, "--edits", "every_call").stderr
 
 
 @pytest.mark.parametrize(

@@ -1,40 +1,35 @@
+import json
 import math
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agora.core.budget import Budget
-from agora.core.prices import PriceSheet, Tier, sheet_for, shipped_sheets
+from agora.core.calls import Billed, Call, calls_of
+from agora.core.prices import Lifetime, PriceSheet, Tier, sheet_for, shipped_sheets
 from agora.core.schedule import (
-    FORESIGHT_STEPS,
-    MARKER_TOKENS,
-    Change,
+    CLOCK_MARGIN_SECONDS,
+    FREE_TOKENS,
     Edit,
-    EveryCall,
-    Never,
-    RentOrBuy,
-    Schedule,
-    Sizes,
-    steps_until_due,
+    Policy,
+    State,
+    advance,
+    call_of,
+    fold,
+    states,
+    why_not,
 )
 from agora.core.trajectory import Step, Trajectory, Utterance
 
-CLAUDE = replace(sheet_for("claude-opus-4-8"), window=None)
-QUARTER = Budget(keep_ratio=0.25, min_ratio=0.0)
+CLAUDE = replace(sheet_for("claude-opus-5").for_ttl(None), window=None)
+GONE = CLAUDE.ttl_seconds + CLOCK_MARGIN_SECONDS + 1
 
 
-def sheet(
-    read: float,
-    write: float,
-    minimum: int = 0,
-    block: int = 1,
-    hit: float = 1.0,
-    breakpoints: int = 0,
-    tiers: tuple[Tier, ...] = (),
-) -> PriceSheet:
+def sheet(read: float, write: float, minimum: int = 0, tiers: tuple[Tier, ...] = ()) -> PriceSheet:
     return PriceSheet(
         name="x",
         input=1.0,
@@ -42,517 +37,415 @@ def sheet(
         write=write,
         output=1.0,
         minimum_prefix=minimum,
-        block=block,
-        hit=hit,
-        breakpoints=breakpoints,
         tiers=tiers,
     )
 
 
-def even(steps: int, tokens: int = 1_300, preamble: int = 4_000) -> Sizes:
-    zeros = (0,) * steps
-    return Sizes(preamble=preamble, steps=(tokens,) * steps, said=zeros, residues=zeros)
+def policy(of: PriceSheet = CLAUDE, **settings: object) -> Policy:
+    return Policy(sheet=of, **{"min_tokens": 0, **settings})  # type: ignore[arg-type]
 
 
-def first(sizes: Sizes, steps: int) -> Sizes:
-    """Return what a schedule saw at the first call after so many steps."""
-    return Sizes(
-        preamble=sizes.preamble,
-        steps=sizes.steps[:steps],
-        said=(*sizes.said[: max(0, steps - 1)], 0)[:steps],
-        residues=sizes.residues[:steps],
-        asked=(*sizes.asked[: max(0, steps - 1)], 0)[:steps],
-        unmarked=sizes.unmarked,
-    )
+def even(count: int, tokens: int = 1_300, preamble: int = 4_000) -> list[Call]:
+    """Return the calls of a session whose steps are alike, one step a call."""
+    return [
+        Call(at, preamble + at * tokens, max(0, (at - 2) * tokens), preamble) for at in range(count)
+    ]
 
 
-def changes(schedule: Schedule, sizes: Sizes) -> tuple[Change, ...]:
-    """Return what the call after 0, 1, 2 … steps was sent with."""
-    return schedule.edit(sizes).by_call(len(sizes.steps))
+def follow(calls: Sequence[Call], by: Policy) -> list[State]:
+    made: list[State] = []
+    for call in calls:
+        made.append(advance(made[-1] if made else None, call, by))
+    return made
 
 
-def epochs(schedule: Schedule, sizes: Sizes) -> tuple[int, ...]:
-    return tuple(change.epoch for change in changes(schedule, sizes))
+def edits(calls: Sequence[Call], by: Policy) -> list[tuple[int, Edit]]:
+    """Return the edits with the number of the call at which each was made."""
+    made = enumerate(follow(calls, by))
+    return [(at, state.edit) for at, state in made if state.is_new and state.edit]
 
 
-@st.composite
-def any_sizes(draw: st.DrawFn, most: int = 30) -> Sizes:
-    count = draw(st.integers(0, most))
-    steps = draw(st.lists(st.integers(1, 3_000), min_size=count, max_size=count))
-    said = draw(st.lists(st.sampled_from([0, 0, 0, 40, 700]), min_size=count, max_size=count))
-    whole = draw(st.lists(st.sampled_from([0, 0, 0.3, 1]), min_size=count, max_size=count))
-    preamble = draw(st.sampled_from([50, 1_000, 4_000, 12_000]))
-    return Sizes(
-        preamble=preamble,
-        steps=tuple(steps),
-        said=tuple(said),
-        residues=tuple(int(step * share) for step, share in zip(steps, whole, strict=True)),
-        asked=tuple(int(tokens > 0) for tokens in said),
-        unmarked=int(preamble * draw(st.sampled_from([0, 0.1, 0.7, 1]))),
-    )
+Grown = tuple[float, int, int, float | None, bool]
+"""What is new at a call: a share of the largest step, steps, words, silence, another beginning."""
 
 
-prices = st.builds(
-    sheet,
-    st.sampled_from([0, 0.02, 0.1, 0.5, 0.9]),
-    st.sampled_from([1.0, 1.25, 2.0]),
-    st.sampled_from([0, 512, 4_096]),
-    hit=st.sampled_from([1.0, 1.0, 0.93, 0.5]),
-    breakpoints=st.sampled_from([0, 4]),
-    tiers=st.sampled_from(
-        [(), (), (Tier(8_000, 2.0, 1.5),), (Tier(5_000, 1.5, 1.0), Tier(15_000, 5.0, 3.0))]
-    ),
-)
-schedules = st.builds(
-    RentOrBuy,
-    prices,
-    st.sampled_from(
-        [
-            Budget(),
-            Budget(keep_ratio=0.6),
-            Budget(min_ratio=0.0),
-            Budget(limit=5_000),
-            Budget(limit=0),
-        ]
-    ),
-    st.integers(0, 3),
-    ceiling=st.sampled_from([1.0, 1.02, 1.2, math.inf]),
-    min_tokens=st.sampled_from([0, 0, 4_096, 20_000]),
-)
-
-
-@dataclass
-class Ledger:
-    """What a sequence of prompts costs where any shared prefix from the minimum on is cached.
-
-    With breakpoints only what was marked is: the system text, and the end of each prompt.
-    """
-
-    sheet: PriceSheet
-    cost: float = 0.0
-    last: tuple[tuple[object, int], ...] = ()
-
-    def send(self, prompt: tuple[tuple[object, int], ...]) -> None:
-        size = sum(tokens for _, tokens in prompt)
-        hit = 0
-        for mine, theirs in zip(prompt, self.last, strict=False):
-            if mine != theirs:
-                break
-            hit += mine[1]
-        if self.sheet.breakpoints and prompt[: len(self.last)] != self.last:
-            hit = prompt[0][1] if prompt[:1] == self.last[:1] else 0
-        was_cached = sum(tokens for _, tokens in self.last) >= self.sheet.minimum_prefix
-        hit = hit if hit >= self.sheet.minimum_prefix and was_cached else 0
-        rest = self.sheet.write if size >= self.sheet.minimum_prefix else 1
-        spent = self.sheet.expected_read * hit + rest * (size - hit)
-        self.cost += spent * self.sheet.tier(size).input
-        self.last = prompt
-
-
-def prompt_of(
-    sizes: Sizes, schedule: RentOrBuy, epoch: int, fills: st.DataObject, filled: dict[int, int]
-) -> tuple[tuple[object, int], ...]:
-    """Return a prompt as an edit at `epoch` may leave it: of any size that a fill may have."""
-    recent = max(1, schedule.k_recent)
-    ordered: list[tuple[object, int]] = []
-    tail: list[tuple[object, int]] = []
-    kept = 0
-    for number, (step, said) in enumerate(zip(sizes.steps, sizes.said, strict=True), start=1):
-        spoken: list[tuple[object, int]] = [(("said", number), said)] if said else []
-        ordered += [(("step", number), step), *spoken]
-        if number > epoch - recent:
-            tail.append((("step", number), step))
-        else:
-            kept += sizes.residues[number - 1]
-        tail += spoken
-    begins = (("system", sizes.preamble - sizes.unmarked), ("task", sizes.unmarked))
-    if epoch <= recent:
-        return (*begins, *ordered)
-    if epoch not in filled:
-        floor = (
-            sizes.preamble
-            + sum(sizes.said[: epoch - 1])
-            + sum(sizes.steps[epoch - recent : epoch])
-            + kept
-            + schedule.marker_tokens
+def session(
+    preamble: int, opening: float, lost: float, tokens: int, new: list[Grown]
+) -> list[Call]:
+    calls: list[Call] = []
+    prompt, outside, steps, beginning = preamble, 0, 0, 1
+    for share, more, tail, idle, changed in new:
+        beginning += changed
+        calls.append(
+            Call(
+                steps,
+                prompt,
+                outside,
+                int(opening * preamble),
+                tail=tail,
+                beginning=beginning,
+                idle_seconds=idle,
+            )
         )
-        most = max(floor, schedule.edit(sizes).room or 0)
-        least = max(floor, most - max(sizes.steps[:epoch]) + 1)
-        filled[epoch] = fills.draw(st.integers(least, most)) - floor
-    middle = (("fill", epoch), kept + schedule.marker_tokens + filled[epoch])
-    return (*begins, middle, *tail)
+        outside = int(lost * (prompt - preamble))
+        prompt += 1 + int(share * tokens) + tail
+        steps += more
+    return calls
 
 
-SHIPPED = tuple(
-    replace(priced, window=None)
-    for one in shipped_sheets().values()
-    for priced in (one.for_ttl(None), *(one.for_ttl(life.ttl) for life in one.lifetimes))
-)
-shipped_schedules = st.builds(
-    RentOrBuy,
-    st.sampled_from(SHIPPED),
-    ceiling=st.sampled_from([1.0, 1.02, 1.05, 1.1]),
+def any_calls(most: int = 30) -> st.SearchStrategy[list[Call]]:
+    """Draw a session: several steps a call, pauses, changed beginnings, what the user says."""
+    grown = st.tuples(
+        st.floats(0, 1),
+        st.sampled_from([1, 1, 1, 3]),
+        st.sampled_from([0, 0, 0, 40]),
+        st.sampled_from([None, 1.0, 1.0, 1.0, 330.0, 400.0, 5_000.0]),
+        st.sampled_from([False] * 15 + [True]),
+    )
+    return st.builds(
+        session,
+        st.integers(50, 20_000),
+        st.floats(0, 1),
+        st.sampled_from([1.0, 1.0, 0.7, 0.0]),
+        st.sampled_from([50, 400, 2_000, 9_000]),
+        st.lists(grown, min_size=1, max_size=most),
+    )
+
+
+sheets = st.one_of(
+    st.sampled_from([replace(one, window=None) for one in shipped_sheets().values()]),
+    st.builds(
+        sheet,
+        st.sampled_from([0.0, 0.02, 0.1, 0.5]),
+        st.sampled_from([1.0, 1.25, 2.0]),
+        st.sampled_from([0, 1_024, 4_096]),
+        st.sampled_from([(), (Tier(20_000, 2.0, 1.5),)]),
+    ),
+).filter(lambda one: one.write > one.expected_read)
+policies = st.builds(
+    Policy,
+    sheet=sheets,
+    budget=st.sampled_from([Budget(), Budget(keep_ratio=0.6), Budget(limit=3_000)]),
+    max_cost_ratio=st.sampled_from([1.0, 1.02, 1.05, 1.2]),
     min_tokens=st.sampled_from([0, 4_096]),
+    forgetting=st.sampled_from([0.0, 0.5, 1.0]),
+    edits=st.sampled_from(["by_price", "by_price", "free"]),
 )
 
 
-def times(sizes: Sizes, factor: int) -> Sizes:
-    """Return sizes of the same shape, so many times as large."""
-    return replace(
-        sizes,
-        preamble=sizes.preamble * factor,
-        steps=tuple(tokens * factor for tokens in sizes.steps),
-        said=tuple(tokens * factor for tokens in sizes.said),
-        residues=tuple(tokens * factor for tokens in sizes.residues),
-        unmarked=sizes.unmarked * factor,
-    )
+def price(of: PriceSheet, prompt: int, cached: int) -> float:
+    """Return the cost of a call, by the test's own count of a cache with the last prompt."""
+    if prompt < of.minimum_prefix:
+        return prompt * of.tier(prompt).input
+    cached = cached if cached >= of.minimum_prefix else 0
+    tokens = of.expected_read * cached + of.write * (prompt - cached)
+    return tokens * of.tier(prompt).input
 
 
-@settings(deadline=None)
-@given(sizes=any_sizes(), schedule=schedules, data=st.data())
-def test_wherever_a_trajectory_ends_the_bill_is_within_the_ceiling(
-    sizes: Sizes, schedule: RentOrBuy, data: st.DataObject
+def is_gone(call: Call, before: Call | None, of: PriceSheet) -> bool:
+    if before is None:
+        return call.steps == 0
+    lives = max([of.ttl_seconds, *(life.seconds for life in of.lifetimes)])
+    idle = not of.ttl_assumed and (call.idle_seconds or 0) > lives + CLOCK_MARGIN_SECONDS
+    return idle or call.beginning != before.beginning
+
+
+@given(calls=any_calls(), by=policies)
+def test_wherever_a_session_ends_its_bill_is_within_the_ceiling(
+    calls: list[Call], by: Policy
 ) -> None:
-    stays_within_its_ceiling(sizes, schedule, data)
+    paid = whole = 0.0
+    before, removed = None, 0
+    for call, state in zip(calls, follow(calls, by), strict=True):
+        total = call.prompt + call.tail
+        cached = 0 if is_gone(call, before, by.sheet) else total
+        if before is not None:
+            cached = min(cached, before.prompt + before.tail)
+        sent = call.opening if state.is_new else max(0, cached - removed)
+        paid += price(by.sheet, total - state.removed, sent if cached else 0)
+        whole += price(by.sheet, total, cached)
+        before, removed = call, state.removed
+
+        assert paid <= by.max_cost_ratio * whole * (1 + 1e-9)
 
 
-@settings(deadline=None)
-@given(
-    sizes=any_sizes(),
-    factor=st.sampled_from([1, 4, 30]),
-    schedule=shipped_schedules,
-    data=st.data(),
-)
-def test_no_shipped_sheet_lets_a_bill_exceed_its_ceiling(
-    sizes: Sizes, factor: int, schedule: RentOrBuy, data: st.DataObject
+@given(calls=any_calls(), by=policies)
+def test_between_edits_a_prompt_only_grows_and_no_edit_is_undone(
+    calls: list[Call], by: Policy
 ) -> None:
-    stays_within_its_ceiling(times(sizes, factor), schedule, data)
+    last = State()
+    for call, state in zip(calls, follow(calls, by), strict=True):
+        if not state.is_new:
+            assert (state.edit, state.removed) == (last.edit, last.removed)
+        else:
+            assert state.edit is not None
+            assert state.edit.steps == call.steps
+            assert 0 < state.removed <= call.outside
+        last = state
 
 
-def stays_within_its_ceiling(sizes: Sizes, schedule: RentOrBuy, data: st.DataObject) -> None:
-    mine, never = Ledger(schedule.sheet), Ledger(schedule.sheet)
-    filled: dict[int, int] = {}
-    for steps in range(len(sizes.steps) + 1):
-        at = first(sizes, steps)
-        seen = [at]
-        if steps and sizes.asked[steps - 1]:
-            seen.append(replace(at, said=sizes.said[:steps], asked=sizes.asked[:steps]))
-        for now in seen:
-            mine.send(prompt_of(now, schedule, schedule.edit(now).epoch, data, filled))
-            never.send(prompt_of(now, schedule, 0, data, filled))
-            assert mine.cost <= schedule.ceiling * never.cost * (1 + 1e-9) + 1e-6
-
-
-@given(sizes=any_sizes(), schedule=schedules)
-def test_the_epoch_stays_or_moves_to_the_call_being_made(sizes: Sizes, schedule: RentOrBuy) -> None:
-    minimum = schedule.sheet.minimum_prefix
-    before = 0
-    sent = sizes.preamble
-    for steps in range(1, len(sizes.steps) + 1):
-        epoch = schedule.edit(first(sizes, steps)).epoch
-        spoken = replace(first(sizes, steps), said=sizes.said[:steps], asked=sizes.asked[:steps])
-        after = schedule.edit(spoken).epoch
-        allowed = {before, steps} if sent >= minimum else {before, steps, 0}
-        assert epoch in allowed
-        sent += sizes.steps[steps - 1]
-        # Nothing is cached below the minimum, so an edit may be undone when it is reached.
-        assert after == epoch or (sizes.preamble < minimum <= sent + sizes.said[steps - 1])
-        sent += sizes.said[steps - 1]
-        before = after
-
-
-@given(sizes=any_sizes(), schedule=schedules)
-def test_all_epochs_at_once_are_those_of_each_call(sizes: Sizes, schedule: RentOrBuy) -> None:
-    found = epochs(schedule, sizes)
-
-    assert len(found) == len(sizes.steps) + 1
-    assert found[-1] == schedule.edit(sizes).epoch
-    for steps in range(len(sizes.steps)):
-        upto = replace(first(sizes, steps), said=sizes.said[:steps], asked=sizes.asked[:steps])
-        assert found[steps] == schedule.edit(upto).epoch
-
-
-@given(sizes=any_sizes(), budget=st.sampled_from([Budget(), Budget(limit=700)]))
-def test_where_reading_costs_as_much_as_writing_it_edits_at_every_call(
-    sizes: Sizes, budget: Budget
+@given(calls=any_calls(), by=policies)
+def test_a_free_edit_is_made_only_when_the_cache_is_gone_and_much_can_be_removed(
+    calls: list[Call], by: Policy
 ) -> None:
-    for free in (CLAUDE.no_cache(), sheet_for("self-hosted")):
-        schedule = RentOrBuy(free, budget)
-        assert schedule.edit(sizes).epoch == EveryCall().edit(sizes).epoch == len(sizes.steps)
-        assert epochs(schedule, sizes) == tuple(range(len(sizes.steps) + 1))
-        assert steps_until_due(schedule, sizes) == 0
+    before = last = None
+    for call, state in zip(calls, follow(calls, by), strict=True):
+        if state.is_new and state.edit and state.edit.why == "free":
+            assert is_gone(call, before, by.sheet)
+            assert call.outside - (last.removed if last else 0) >= FREE_TOKENS
+        before, last = call, state
 
 
-@given(sizes=any_sizes(), schedule=schedules, window=st.sampled_from([None, 9_000]))
-def test_a_small_prompt_is_left_alone_unless_the_window_forces_an_edit(
-    sizes: Sizes, schedule: RentOrBuy, window: int | None
+@given(calls=any_calls(), by=policies)
+def test_a_state_comes_back_from_its_row_and_goes_on_alike(calls: list[Call], by: Policy) -> None:
+    *_, state = follow(calls, by)
+    text = json.dumps(state.row())
+    again = State.from_row(json.loads(text))
+
+    assert again is not None
+    assert again.row() == state.row()
+    assert (again.edit, again.removed, again.prompt) == (state.edit, state.removed, state.prompt)
+    assert len(text) <= 300
+
+
+def test_a_large_state_is_at_most_300_bytes_and_another_version_s_row_is_none() -> None:
+    big = State(
+        Edit(10_000, 1_000_000, "window"), True, 900_000, 10_000, 10_000, 1_000_000, 2**63,
+        *(123_456_789.12, 1e9 / 3, 1e9 / 7, 1e6 / 3, 1e6 / 7, 1_000_000, 1e6 / 9, 1.0625),
+        *(4, 1e6 / 11, 100_000),
+    )  # fmt: skip
+
+    assert len(json.dumps(big.row())) <= 300
+    assert State.from_row([0, *big.row()[1:]]) is None
+
+
+def test_an_edit_is_due_at_the_first_call_whose_rent_has_paid_for_it() -> None:
+    cheap = policy(sheet(0.1, 1.0), forgetting=0.5, max_cost_ratio=math.inf)
+    rent, due = 0.0, []
+    for call in even(40):
+        room = max(0.25 * call.prompt, call.prompt - 0.9 * call.outside)
+        removes = max(0.0, call.prompt - room)
+        rent += 0.1 * removes
+        if rent >= 0.9 * (room - 1_300 - 4_000) + 0.5 * removes > 0:
+            due.append(call.steps)
+
+    assert edits(even(40), cheap)[0][0] == due[0]
+
+
+@given(calls=any_calls(), one=st.sampled_from([0.5, 1.0, 2.0]))
+def test_forgetting_that_costs_more_never_brings_the_first_edit_forward(
+    calls: list[Call], one: float
 ) -> None:
-    schedule = replace(schedule, sheet=replace(schedule.sheet, window=window))
-    every = EveryCall(schedule.min_tokens)
-    for steps in range(1, len(sizes.steps) + 1):
-        now = first(sizes, steps)
-        if now.total >= schedule.min_tokens:
-            assert every.edit(now).epoch == steps
-            continue
-        assert every.edit(now).epoch == 0
-        if window is None or now.total <= window:
-            assert schedule.edit(now).epoch in {0, schedule.edit(first(sizes, steps - 1)).epoch}
+    calls = [call._replace(idle_seconds=None, beginning=0) for call in calls]
+    free = edits(calls, policy(forgetting=0.0))
+    dear = edits(calls, policy(forgetting=one))
 
+    assert not dear or free[0][0] <= dear[0][0]
 
-def test_a_prompt_that_would_not_fit_is_edited_however_small() -> None:
-    small = replace(CLAUDE.no_cache(), window=3_000)
 
-    assert RentOrBuy(small, min_tokens=10_000).edit(even(3, 500, 1_000)).epoch == 0
-    assert RentOrBuy(small, min_tokens=10_000).edit(even(6, 500, 1_000)).epoch == 6
+def test_after_a_silence_a_tenth_of_what_may_be_removed_stays() -> None:
+    calls = even(20)
+    calls[-1] = calls[-1]._replace(idle_seconds=GONE)
 
+    [(_, edit)] = edits(calls, policy(edits="free"))
 
-@given(sizes=any_sizes())
-def test_never_is_never(sizes: Sizes) -> None:
-    assert Never().edit(sizes).epoch == 0
-
-
-def test_the_three_are_schedules() -> None:
-    every: list[Schedule] = [EveryCall(), Never(), RentOrBuy(CLAUDE)]
-
-    assert [schedule.edit(even(3)).epoch for schedule in every] == [3, 0, 0]
-
-
-def test_a_schedule_whose_calls_stand_alone_has_no_history_and_no_foresight() -> None:
-    small = EveryCall(min_tokens=10_000)
-
-    assert small.edit(even(3)).why == "a prompt below 10,000 tokens is left alone"
-    assert small.edit(even(3)).history is None
-    assert steps_until_due(small, even(3)) is None
-    assert Edit(3).by_call(3) == (Change(0, 0, 0),) * 4
-
-
-def test_it_edits_at_the_first_call_at_which_the_rent_has_paid_for_it() -> None:
-    # Kept: 4,000 + 2 * 1,000 + 16. Buying: 1.15 * (6,016 - 4,000 - 1,000) = 1,168.4.
-    # Rent of call n: 0.1 * (4,000 + 1,000 n - 6,016), from call 3 on: 98.4, 198.4, 298.4, 398.4,
-    # 498.4. Together 993.6 at call 6 and 1,492 at call 7.
-    schedule = RentOrBuy(CLAUDE, QUARTER, ceiling=math.inf)
-
-    assert epochs(schedule, even(8, 1_000)) == (0, 0, 0, 0, 0, 0, 0, 7, 7)
-
-
-def test_an_edit_waits_until_the_ceiling_allows_it() -> None:
-    # At call 7 the bill of sending everything is 1.25 * 11,000 + 0.1 * 49,000 = 18,650. The edit
-    # costs 1,168.4 - 498.4 = 670 more than none: 3.6 % of it. At call 8 it is 570 of 21,000, 2.7 %,
-    # at call 9 it is 470 of 23,450, 2.004 %, at call 10 it is 370 of 26,000, 1.4 %.
-    sizes = even(12, 1_000)
-
-    assert epochs(RentOrBuy(CLAUDE, QUARTER, ceiling=1.04), sizes)[7] == 7
-    assert epochs(RentOrBuy(CLAUDE, QUARTER, ceiling=1.03), sizes)[7:9] == (0, 8)
-    assert epochs(RentOrBuy(CLAUDE, QUARTER, ceiling=1.02), sizes)[9:11] == (0, 10)
-
-
-def test_a_short_trajectory_is_left_alone_and_told_how_long_it_takes() -> None:
-    schedule = RentOrBuy(CLAUDE)
-
-    assert schedule.edit(even(5)).epoch == 0
-    left = steps_until_due(schedule, even(5))
-    assert left is not None
-    assert schedule.edit(even(5 + left - 1)).epoch == 0
-    assert schedule.edit(even(5 + left)).epoch == 5 + left
-    assert steps_until_due(schedule, even(5 + left)) == 0
-
-
-def test_after_an_edit_it_is_told_how_long_the_next_one_takes() -> None:
-    schedule = RentOrBuy(CLAUDE)
-    due = sorted(set(epochs(schedule, even(60))) - {0})
-    now = even(due[0] + 1)
-
-    assert schedule.edit(now).epoch == due[0]
-    assert steps_until_due(schedule, now) == due[1] - due[0] - 1
-
-
-def test_where_nothing_can_be_saved_no_edit_is_in_sight() -> None:
-    keep_all = RentOrBuy(CLAUDE, Budget(keep_ratio=1.0))
-
-    assert steps_until_due(keep_all, even(4)) is None
-    assert keep_all.edit(even(FORESIGHT_STEPS)).epoch == 0
-
-
-def test_nothing_is_due_before_the_first_step() -> None:
-    assert RentOrBuy(CLAUDE).edit(even(0)).epoch == 0
-    assert epochs(RentOrBuy(CLAUDE), even(0)) == (0,)
-    assert RentOrBuy(sheet(0.1, 1.25, 9_999)).edit(even(0)).epoch == 0
-
-
-def test_below_the_minimum_prefix_an_edit_is_free_and_undone_once_everything_can_be_cached() -> (
-    None
-):
-    # 500 + 100 n reaches 2,000 at call 15.
-    schedule = RentOrBuy(sheet(0.1, 1.25, 2_000))
-    found = epochs(schedule, even(20, 100, preamble=500))
-
-    assert found[3:15] == tuple(range(3, 15))
-    assert found[15:] == (0,) * 6
-
-
-def test_an_edit_does_not_go_below_the_minimum_once_something_is_cached() -> None:
-    low = RentOrBuy(sheet(0.1, 1.25, 4_096), QUARTER, ceiling=math.inf)
-    found = epochs(low, even(60, 400, preamble=2_000))
-
-    # An edit leaves a quarter of 2,000 + 400 n, of which a fill may leave 400 unused.
-    due = sorted(set(found[6:]) - {0})
-    assert due
-    assert (2_000 + 400 * due[0]) / 4 - 400 >= 4_096
-
-
-def test_only_whole_blocks_of_the_preamble_are_reused() -> None:
-    fine, coarse = sheet(0.1, 1.0, block=1), sheet(0.1, 1.0, block=3_000)
-    sizes = even(30)
-    soon = min(set(epochs(RentOrBuy(fine, QUARTER), sizes)) - {0})
-
-    assert epochs(RentOrBuy(coarse, QUARTER), sizes)[soon] == 0
-
-
-def test_above_a_tier_an_edit_is_due_as_soon_as_it_brings_the_prompt_below() -> None:
-    flat = sheet(0.02, 1.25)
-    tiered = replace(flat, tiers=(Tier(30_000, 5.0, 5.0),))
-    sizes = even(40)
-
-    crossed = next(n for n in range(41) if sizes.preamble + 1_300 * n > 30_000)
-
-    assert epochs(RentOrBuy(flat, ceiling=1.0), sizes)[-1] == 0
-    assert epochs(RentOrBuy(tiered, ceiling=1.0), sizes)[crossed] == crossed
-
-
-def test_a_cache_of_marked_places_pays_for_the_task_once_more() -> None:
-    marked = sheet(0.1, 1.25, breakpoints=4)
-    sizes = even(60, preamble=12_000)
-    task = replace(sizes, unmarked=8_000)
-
-    first_edit = next(filter(None, epochs(RentOrBuy(marked, ceiling=1.1), sizes)))
-    with_task = next(filter(None, epochs(RentOrBuy(marked, ceiling=1.1), task)))
-
-    assert with_task > first_edit
-    automatic = replace(marked, breakpoints=0)
-    assert changes(RentOrBuy(automatic), task) == changes(RentOrBuy(automatic), sizes)
-
-
-def test_a_prompt_that_would_not_fit_is_edited_whatever_it_costs() -> None:
-    sizes = even(6)
-    tight = RentOrBuy(replace(CLAUDE, window=11_799))
-
-    assert RentOrBuy(replace(CLAUDE, window=11_800)).edit(sizes).epoch == 0
-    assert tight.edit(sizes).epoch == 6
-    assert tight.edit(replace(even(5), pending=1_400)).epoch == 5
-    assert tight.edit(replace(even(5), said=(0, 0, 0, 0, 1_400))).epoch == 5
-    assert tight.edit(sizes).room == 4_000 + 2 * 1_300 + MARKER_TOKENS
-
-
-def test_an_edit_leaves_no_more_beside_the_floor_than_it_saves_on_its_own_call() -> None:
-    expensive = RentOrBuy(CLAUDE, Budget(min_ratio=0.2))
-
-    assert expensive.min_ratio == pytest.approx(0.08)
-    assert RentOrBuy(CLAUDE, Budget(min_ratio=0.03)).min_ratio == 0.03
-
-
-def test_an_edit_leaves_less_than_the_budget_where_the_ceiling_affords_no_more() -> None:
-    sizes = even(100, preamble=2_000)
-    schedule = RentOrBuy(CLAUDE, ceiling=1.02)
-    first = next(edit for edit in changes(schedule, sizes) if edit.epoch)
-
-    assert first.room < Budget().of(2_000 + sum(sizes.steps[: first.epoch]))
-
-
-@given(sizes=any_sizes(), schedule=schedules)
-def test_an_edit_never_leaves_more_than_the_budget_and_the_floor(
-    sizes: Sizes, schedule: RentOrBuy
-) -> None:
-    for edit in changes(schedule, sizes):
-        if edit.epoch:
-            total = sizes.preamble + sum(sizes.steps[: edit.epoch])
-            total += sum(sizes.said[: edit.epoch - 1])
-            kept = sizes.residues[: max(0, edit.epoch - max(1, schedule.k_recent))]
-            whole = sizes.steps[max(0, edit.epoch - max(1, schedule.k_recent)) : edit.epoch]
-            floor = total - sum(sizes.steps[: edit.epoch]) + sum(kept) + sum(whole)
-            floor += schedule.marker_tokens
-            assert edit.room <= max(floor, schedule.budget.of(total, floor=floor)) + 1
-
-
-def test_a_forced_edit_leaves_room_so_that_not_every_call_is_one() -> None:
-    found = epochs(RentOrBuy(replace(CLAUDE, window=60_000)), even(400))
-
-    assert len(set(found[200:])) < 40
-
-
-def test_a_floor_that_does_not_fit_the_window_is_no_reason_to_edit() -> None:
-    assert RentOrBuy(replace(CLAUDE, window=1_000)).edit(even(2)).epoch == 0
-
-
-def test_sizes_are_read_off_a_trajectory() -> None:
-    def step(number: int, fixed: str = "", residue: int = 0) -> Step:
-        return Step(
-            number=number,
-            action="a",
-            observation="o",
-            tokens=100 * number,
-            removable=not residue,
-            action_tokens=residue,
-            fixed=fixed,
-        )
-
-    trajectory = Trajectory(
-        task="t",
-        preamble="p",
-        preamble_tokens=50,
-        steps=(step(1), step(2, residue=30), step(3, fixed="image"), step(4)),
-        utterances=(
-            Utterance(after=0, text="", tokens=7, by_user=True),
-            Utterance(after=2, text="", tokens=5, by_user=False),
-            Utterance(after=2, text="", tokens=6, by_user=True),
-        ),
-        pending_tokens=9,
-    )
-
-    assert Sizes.of(trajectory, pinned={4}) == Sizes(
-        preamble=57,
-        steps=(100, 200, 300, 400),
-        said=(0, 11, 0, 0),
-        residues=(0, 30, 300, 400),
-        asked=(0, 1, 0, 0),
-        pending=9,
-    )
-
-
-@given(sizes=any_sizes(), further=st.integers(0, 5))
-def test_grown_sizes_begin_with_what_was_there(sizes: Sizes, further: int) -> None:
-    assume(sizes.steps)
-    grown = sizes.grown(further)
-
-    assert grown.steps[: len(sizes.steps)] == sizes.steps
-    assert len(grown.steps) == len(grown.said) == len(grown.residues) == len(grown.asked)
-    assert len(grown.steps) == len(sizes.steps) + further
-
-
-@pytest.mark.parametrize("name", ["claude-opus-4-5", "deepseek-v4-flash", "gpt-4o"])
-def test_ten_thousand_steps_take_milliseconds(name: str) -> None:
-    # 5 ms is the bar, and benchmarks/bill.py measures it; a loaded machine may take longer.
-    schedule, sizes = RentOrBuy(sheet_for(name)), even(10_000)
-    best = math.inf
-    for _ in range(5):
-        start = time.process_time()
-        schedule.edit(sizes)
-        best = min(best, time.process_time() - start)
-
-    assert best < 0.2
+    assert edit.why == "free"
+    assert calls[-1].prompt - (edit.room or 0) == int(0.9 * calls[-1].outside)
 
 
 @pytest.mark.parametrize(
-    ("budget", "room"),
+    ("change", "is_edited"),
     [
-        (QUARTER, 3_000 + MARKER_TOKENS),
-        (Budget(keep_ratio=0.9, min_ratio=0.0), 9_900),
-        # A fifth of what lies outside the floor stays in any case.
-        (Budget(keep_ratio=0.25, min_ratio=0.2), 4_600 + int(0.8 * MARKER_TOKENS)),
-        (Budget(limit=4_000), 4_000),
+        ({"idle_seconds": GONE}, True),
+        ({"idle_seconds": GONE - 2}, False),
+        ({"idle_seconds": None}, False),
+        ({"beginning": 8}, True),
+        ({"beginning": 0}, False),
     ],
 )
-def test_an_edit_that_costs_nothing_leaves_the_floor_or_what_the_budget_says(
-    budget: Budget, room: int
+def test_a_free_edit_needs_a_silence_longer_than_the_lifetime_or_another_beginning(
+    change: dict[str, float], is_edited: bool
 ) -> None:
-    sizes = Sizes(preamble=1_000, steps=(1_000,) * 10, said=(0,) * 10, residues=(0,) * 10)
-    assert RentOrBuy(CLAUDE.no_cache(), budget).edit(sizes).room == room
+    calls = [call._replace(beginning=7) for call in even(20)]
+    calls[-1] = calls[-1]._replace(**change)  # type: ignore[arg-type]
+
+    assert bool(edits(calls, policy(edits="free"))) == is_edited
+
+
+def test_without_a_named_lifetime_the_longest_counts_and_an_assumed_one_proves_nothing() -> None:
+    calls = even(20)
+    calls[-1] = calls[-1]._replace(idle_seconds=GONE)
+    unnamed = replace(CLAUDE, lifetimes=(Lifetime("1h", 3_600, 2.0),))
+    assumed = replace(CLAUDE, ttl_assumed=True)
+
+    assert not edits(calls, policy(unnamed, edits="free"))
+    assert not edits(calls, policy(assumed, edits="free"))
+
+
+def test_an_edit_that_removes_too_little_is_dropped_and_the_next_one_expects_less() -> None:
+    calls = even(60)
+    due, edit = edits(calls, policy())[0]
+    *_, before = follow(calls[:due], policy())
+    call = calls[due]
+    implied = call.prompt - (edit.room or 0)
+
+    dropped = advance(before, call._replace(removes=implied // 3), policy())
+    taken = advance(before, call._replace(removes=implied), policy())
+
+    assert (dropped.edit, dropped.is_new) == (None, False)
+    assert dropped.shortfall == implied - implied // 3
+    assert taken.is_new
+    assert taken.removed == implied
+    assert not advance(dropped, calls[due + 1], policy()).is_new
+
+
+def test_a_prompt_that_would_not_fit_is_edited_whatever_it_costs() -> None:
+    small = policy(replace(CLAUDE, window=20_000), edits="free", min_tokens=10**6)
+
+    made = edits(even(14), small)
+
+    assert [(at, edit.why) for at, edit in made] == [(13, "window")]
+    assert (made[0][1].room or 0) <= 10_000
+    assert edits([*even(12), even(13)[-1]._replace(pending=9_000)], small)
+
+
+def test_usage_that_shows_a_lost_cache_is_believed() -> None:
+    calls = even(60)
+    at, _ = edits(calls, policy())[0]
+    *_, state = follow(calls[: at + 1], policy())
+    [kept] = follow_from(state, [calls[at + 1]])
+    sent = kept.prompt - kept.removed
+    warm = Billed(0, read=sent - 1_300, written=1_300)
+    lost = Billed(0, read=0, written=sent)
+
+    alive, dead = (
+        advance(kept, calls[at + 2]._replace(usage=usage), policy()) for usage in (warm, lost)
+    )
+
+    unit = CLAUDE.input
+    assert alive.whole - alive.paid == pytest.approx(
+        kept.whole - kept.paid + unit * CLAUDE.read * kept.removed
+    )
+    assert dead.whole - dead.paid == pytest.approx(
+        kept.whole - kept.paid + unit * CLAUDE.write * kept.removed
+    )
+
+
+def follow_from(state: State, calls: Sequence[Call]) -> list[State]:
+    return [state := advance(state, call, policy()) for call in calls]
+
+
+def test_usage_counts_in_the_provider_s_tokens() -> None:
+    first, second = even(2)
+    double = Billed(0, 0, 2 * first.prompt)
+
+    state = advance(advance(None, first, policy()), second._replace(usage=double), policy())
+
+    assert state.scale == 2.0
+    assert state.paid == 2 * first.prompt * CLAUDE.write * CLAUDE.input
+
+
+def test_a_due_edit_waits_for_the_user_where_it_would_take_out_thinking() -> None:
+    calls = even(60)
+    due, _ = edits(calls, policy())[0]
+    loop = [call._replace(thinking=20_000) for call in calls]
+    spoken = [*loop[: due + 3], loop[due + 3]._replace(thinking=0), *loop[due + 4 :]]
+
+    assert edits(loop, policy())[0][0] > due
+    assert edits(spoken, policy())[0][0] == due + 3
+
+
+def test_an_edit_that_saves_too_little_of_the_next_call_is_not_made_by_price() -> None:
+    dear_answers = replace(CLAUDE, output=100 * CLAUDE.output)
+    calls = [call._replace(output=500) for call in even(60)]
+
+    assert edits(calls, policy())
+    assert not edits(calls, policy(dear_answers))
+
+
+def test_a_small_prompt_is_left_alone() -> None:
+    calls = even(60, tokens=60)
+    assert not edits(calls, policy(min_tokens=10_000))
+    assert edits(calls, policy(min_tokens=0))
+
+
+def test_modes() -> None:
+    calls = even(30)
+    free = replace(CLAUDE, read=1.0, write=1.0)
+
+    assert not edits(calls, policy(edits="never"))
+    assert [at for at, _ in edits(calls, policy(edits="every_call"))] == list(range(30))
+    assert {edit.room for _, edit in edits(calls, policy(free, min_tokens=9_000))} == {None}
+    assert edits(calls, policy(free, min_tokens=9_000))[0][0] == 4
+
+
+def trajectory(steps: int, said: tuple[Utterance, ...] = (), **more: object) -> Trajectory:
+    return Trajectory(
+        task="t",
+        preamble="t",
+        preamble_tokens=4_000,
+        steps=tuple(
+            Step(at, "a", "o", tokens=1_300, action_tokens=100) for at in range(1, steps + 1)
+        ),
+        utterances=said,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def words(after: int, *, by_user: bool = True) -> Utterance:
+    return Utterance(after=after, text="go on", tokens=10, by_user=by_user)
+
+
+@given(
+    steps=st.integers(0, 40),
+    more=st.integers(0, 10),
+    after=st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=4).map(sorted),
+)
+def test_an_unknown_past_is_the_same_however_far_the_session_has_come(
+    steps: int, more: int, after: list[tuple[int, bool]]
+) -> None:
+    said = tuple(words(at, by_user=by_user) for at, by_user in after if at < steps)
+    long = list(states(trajectory(steps + more, said), policy()))
+    short = list(states(trajectory(steps, said), policy()))
+
+    assert long[: len(short)] == short
+    assert fold(trajectory(steps, said), policy()) == short[-1]
+
+
+def test_the_calls_of_a_trajectory_have_its_sizes() -> None:
+    said = (words(2, by_user=False), words(2))
+    calls = calls_of(trajectory(4, said, pending_tokens=7), CLAUDE, 2, pinned={1})
+
+    assert [(call.steps, call.prompt, call.tail) for call in calls] == [
+        (0, 4_000, 0),
+        (1, 5_300, 0),
+        (2, 6_600, 0),
+        (2, 6_600, 20),
+        (3, 7_920, 0),
+        (4, 9_220, 0),
+    ]
+    assert [call.outside for call in calls] == [0, 0, 0, 0, 0, 1_300 - 16]
+    assert [call.pending for call in calls] == [0, 0, 0, 0, 0, 7]
+    assert call_of(trajectory(4, said, pending_tokens=7), policy(), pinned={1}) == calls[-1]
+
+
+def test_it_is_told_how_long_an_edit_takes() -> None:
+    calls = even(60)
+    due, _ = edits(calls, policy())[0]
+    *_, state = follow(calls[: due - 3], policy())
+
+    assert why_not(state, calls[due - 4], policy()).startswith("an edit is due in about ")
+    assert why_not(State(), Call(1, 50, 0), policy()) == "no edit is due within 100 calls"
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("name", ["claude-opus-5", "gpt-5", "claude-haiku-5-5"])
+def test_ten_thousand_calls_fold_in_a_tenth_of_a_second(name: str) -> None:
+    by, calls = policy(replace(sheet_for(name), window=None)), even(10_000, tokens=30)
+    seconds: list[float] = []
+    for _ in range(5):
+        start = time.process_time()
+        follow(calls, by)
+        seconds.append(time.process_time() - start)
+
+    assert min(seconds) < 0.1

@@ -154,7 +154,7 @@ def brief(text: str) -> str:
 
 
 def short_of(call: Call) -> str:
-    """Return what was done in a call, on a line."""
+    """Return a call as a line."""
     return " ".join(action_lines(step_of(Result("x"), calls=(call,))))
 
 
@@ -238,7 +238,7 @@ def written(value: Any) -> str:
 
 
 def has(found: Any, way: Sequence[str], value: str) -> bool:
-    """Tell whether an object has a value at the end of a way: alone, in a list, or as a key."""
+    """Return True if an object has a value at the end of a path: alone, in a list, or as a key."""
     if not way:
         if isinstance(found, list):
             return any(has(one, way, value) for one in found if not isinstance(one, dict))
@@ -260,7 +260,7 @@ def pairs_in(group: str) -> list[tuple[list[str], list[str]]]:
 
 
 def stands_together(group: str, value: Any) -> bool:
-    """Tell whether all that is said side by side stands in one object."""
+    """Return True if facts side by side are in one object."""
     pairs = pairs_in(group)
     objects = list(all_objects(value))
     if len(pairs) == 1:
@@ -376,7 +376,7 @@ def test_in_messages_each_note_stands_where_its_result_stood(one: str, other: st
     notes: list[list[str]] = []
     for first, second in ((one, other), (other, one)):
         found = Compressor(
-            schedule="every_call",
+            edits="every_call",
             budget=Budget(limit=1),
             min_tokens=0,
             k_recent=0,

@@ -10,7 +10,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 NOT_RUN = "<!-- not run:"
-"""On the line before a block: why a test cannot run it."""
+"""Begins the line before a block that no test can run, with the reason."""
 
 _LINK = re.compile(r"!?\[[^\[\]]*\]\(([^()\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
@@ -18,7 +18,7 @@ _HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block: its language, its text, the line it begins at, and whether it is run."""
+    """A fenced block: its language, text and first line, and True if tests run it."""
 
     language: str
     text: str
@@ -27,31 +27,31 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Return every page people read. The lab's notebook is frozen and not among them."""
-    names = ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG", "CODE_OF_CONDUCT")
+    """Return every page but the lab's frozen notebook."""
+    names = ("README", "ARCHITECTURE", "CONTRIBUTING", "SECURITY", "CHANGELOG", "CODE_OF_CONDUCT")
     outside = [ROOT / f"{name}.md" for name in (*names, "examples/README", "lab/README")]
-    outside += sorted((ROOT / "lab" / "docs").glob("*.md"))
+    outside += [*sorted((ROOT / "lab" / "docs").glob("*.md")), *sorted((ROOT / "adr").glob("*.md"))]
     return [*(page for page in outside if page.exists()), *sorted(DOCS.rglob("*.md"))]
 
 
 def name_of(page: Path) -> str:
-    """Return a page's path as people write it."""
+    """Return a page's path below the repository."""
     return page.relative_to(ROOT).as_posix()
 
 
 def links(text: str) -> Iterator[str]:
-    """Yield the targets of links and pictures that stand outside of code."""
+    """Yield the targets of links and pictures outside of code."""
     yield from _LINK.findall(_without_code(text))
 
 
 def anchors(text: str) -> set[str]:
-    """Return the names by which headings can be linked to."""
+    """Return the anchors of a page's headings."""
     return {_slug(heading) for heading in _HEADING.findall(_without_blocks(text))}
 
 
 def blocks(page: Path) -> list[Block]:
     """Return the fenced blocks of a page, in order."""
-    found: list[Block] = []
+    fenced: list[Block] = []
     language, start, inside = "", 0, list[str]()
     open_fence = False
     before = ""
@@ -59,7 +59,7 @@ def blocks(page: Path) -> list[Block]:
         if line.startswith("```"):
             if open_fence:
                 run = not before.startswith(NOT_RUN)
-                found.append(Block(language, "\n".join(inside) + "\n", start, run))
+                fenced.append(Block(language, "\n".join(inside) + "\n", start, run))
             else:
                 language, start, inside = line[3:].strip(), number + 1, []
             open_fence = not open_fence
@@ -67,32 +67,32 @@ def blocks(page: Path) -> list[Block]:
             inside.append(line)
         elif line.strip():
             before = line
-    return found
+    return fenced
 
 
 def navigation() -> list[str]:
     """Return the pages in the site's navigation."""
     settings = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
 
-    def listed(entries: Any) -> Iterator[str]:
+    def paths(entries: Any) -> Iterator[str]:
         for entry in entries:
             for value in entry.values():
                 if isinstance(value, str):
                     yield value
                 else:
-                    yield from listed(value)
+                    yield from paths(value)
 
-    return list(listed(settings["project"]["nav"]))
+    return list(paths(settings["project"]["nav"]))
 
 
 def _without_blocks(text: str) -> str:
-    kept, inside = [], False
+    lines, inside = [], False
     for line in text.splitlines():
         if line.startswith("```"):
             inside = not inside
         elif not inside:
-            kept.append(line)
-    return "\n".join(kept)
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def _without_code(text: str) -> str:

@@ -11,16 +11,16 @@ from agora.errors import MissingExtraError
 from agora.scorers.bundle import write_bundle
 from tests.docs.pages import Block, blocks, name_of, pages
 
-EXCERPTS = "docs/integrations/"
-"""Its blocks are parts of the programs in `examples/integrations`, which have tests of their own:
-here they have to be Python, and what they take from this package has to be there."""
+EXCERPTS = {"docs/how-to/frameworks.md", "docs/how-to/litellm.md"}
+"""Their blocks are parts of the programs in `examples/integrations`, which have tests of their own.
+Here they only have to be Python, and the names that they import from this package have to exist."""
 
 
 def with_python(*, excerpts: bool) -> list[Path]:
     return [
         page
         for page in pages()
-        if name_of(page).startswith(EXCERPTS) == excerpts
+        if (name_of(page) in EXCERPTS) == excerpts
         and any(block.language == "python" for block in blocks(page))
     ]
 
@@ -30,8 +30,8 @@ def test_every_python_block_of_a_page_runs_after_those_before_it(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    # What a page says that a command before it has written.
-    write_bundle(Path("bundle"), scorer="cross_encoder", files={})
+    # The folder that a command earlier on the page has written.
+    write_bundle(Path("scorer"), scorer="cross_encoder", files={})
     space: dict[str, Any] = {"__name__": "page"}
     for block in blocks(page):
         if block.language == "python" and block.run:
@@ -56,7 +56,7 @@ def run(block: Block, page: Path, space: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("page", with_python(excerpts=True), ids=name_of)
-def test_an_excerpt_is_python_and_takes_only_what_there_is(page: Path) -> None:
+def test_an_excerpt_is_python_and_imports_only_names_that_exist(page: Path) -> None:
     for block in blocks(page):
         if block.language != "python" or not block.run:
             continue
@@ -65,10 +65,10 @@ def test_an_excerpt_is_python_and_takes_only_what_there_is(page: Path) -> None:
         tree = compile("\n" * (block.line - 1) + block.text, str(page), "exec", flags)
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("agora"):
-                taken(node)
+                check_names(node)
 
 
-def taken(node: ast.ImportFrom) -> None:
+def check_names(node: ast.ImportFrom) -> None:
     try:
         module = importlib.import_module(node.module or "")
     except MissingExtraError:
@@ -79,17 +79,17 @@ def taken(node: ast.ImportFrom) -> None:
 
 def commands() -> list[tuple[str, str]]:
     """Return each line of a shell block that runs `agora`, with its page."""
-    found = []
+    lines_of_pages = []
     for page in pages():
         for block in blocks(page):
             if block.language in {"sh", "bash", "shell"} and block.run:
                 lines = block.text.replace("\\\n", " ").splitlines()
-                found += [(name_of(page), line) for line in lines if "agora " in line]
-    return [(page, line) for page, line in found if _of_agora(line)]
+                lines_of_pages += [(name_of(page), line) for line in lines if "agora " in line]
+    return [(page, line) for page, line in lines_of_pages if _of_agora(line)]
 
 
 def _of_agora(line: str) -> list[str]:
-    """Return the arguments that `agora` gets on a line, if it is run there."""
+    """Return the arguments of `agora` on a line that runs it."""
     words = shlex.split(line, comments=True)
     while words and "=" in words[0] and not words[0].startswith("-"):
         words = words[1:]

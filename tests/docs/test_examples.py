@@ -8,14 +8,14 @@ import pytest
 from tests.docs.pages import ROOT, name_of
 
 EXAMPLES = ROOT / "examples"
-SAID = {
+PRINTED = {
     "agent_loop.py": "of 60 calls were shortened",
     "formats.py": "found as transcript",
     "own_prices.py": "first edit at step",
     "own_scorer.py": "kept by score: [6, 12, 18]",
     "pins_and_recall.py": "is protected: recalled",
 }
-"""What each program prints when it did what it shows."""
+"""A part of the output of each program."""
 
 
 def run(path: Path, *arguments: str) -> str:
@@ -31,9 +31,9 @@ def run(path: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", SAID)
+@pytest.mark.parametrize("name", PRINTED)
 def test_an_example_runs_and_shows_what_it_is_for(name: str) -> None:
-    assert SAID[name] in run(EXAMPLES / name)
+    assert PRINTED[name] in run(EXAMPLES / name)
 
 
 def test_every_example_is_in_the_list_of_examples() -> None:

@@ -6,8 +6,8 @@ from tests.docs.pages import DOCS, anchors, links, name_of, navigation, pages
 
 
 def internal(page: Path) -> list[str]:
-    found = links(page.read_text(encoding="utf-8"))
-    return [target for target in found if "://" not in target and not target.startswith("mailto:")]
+    targets = links(page.read_text(encoding="utf-8"))
+    return [link for link in targets if "://" not in link and not link.startswith("mailto:")]
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)

@@ -1,10 +1,12 @@
 import importlib.util
+import re
 import sys
+import tomllib
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from agora.cli.group import WORDS
 from tests.docs.pages import DOCS
 
 
@@ -15,20 +17,47 @@ def maker(name: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    # A dataclass looks its module up.
+    sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
 
 
-def test_the_pages_of_the_commands_are_what_the_commands_say() -> None:
-    for extra in ("click", "rich", "aiohttp", "msgspec"):
-        pytest.importorskip(extra, reason="needs the extras cli and gateway")
-    made = maker("make_cli.py").pages()
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
-    written = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "cli").glob("*.md")}
-    known = {"index.md", *(f"{name}.md" for name in WORDS)}
-    assert written.keys() == known >= made.keys(), "run: python docs/make_cli.py"
-    for name, text in made.items():
-        assert written[name] == text, f"docs/cli/{name}: run: python docs/make_cli.py"
+
+def test_the_reference_of_the_commands_is_what_the_commands_say() -> None:
+    for extra in ("click", "rich", "aiohttp", "msgspec", "grpc"):
+        pytest.importorskip(extra, reason="needs the extras cli, gateway and extproc")
+    module = maker("make_cli.py")
+
+    assert module.PRODUCT.read_text(encoding="utf-8") == module.product_page(), (
+        "run: python docs/make_cli.py"
+    )
+
+
+def test_figures_pictures_and_install_lines_are_what_their_files_say() -> None:
+    stale = [path.name for path, text in maker("make_pages.py").made() if text != read(path)]
+
+    assert stale == [], "run: python docs/make_pages.py"
+
+
+def test_one_switch_turns_install_lines_from_the_checkout_to_the_index() -> None:
+    page = "Run `pip install .` first:\n\npip install '.[wrap]' './lab[judge]'   # in a checkout\n"
+
+    assert maker("make_pages.py").install_lines(page) == (
+        "Run `pip install agora-context` first:\n\n"
+        "pip install 'agora-context[wrap]' 'agora-lab[judge]'\n"
+    )
+
+
+def test_the_whole_settings_file_of_the_page_is_one_that_agora_takes() -> None:
+    settings = pytest.importorskip("agora.service.settings", exc_type=ImportError)
+    page = read(DOCS / "reference" / "configuration.md")
+    [example] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+
+    assert settings.settings_from(tomllib.loads(example)).mode == "edit"
 
 
 def test_doctests_are_fenced_and_everything_else_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("google.protobuf", reason="the extra extproc is not installed")
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agora.extproc.exchange import Exchange, Shared
@@ -89,8 +89,8 @@ def through(requests: list[Any], *, fails: bool = False, **tables: Any) -> Told:
 
     async def run() -> None:
         limits = {**LIMITS, **tables.pop("limits", {})}
-        settings = {"limits": limits, "compression": {"min_tokens": 200}, **tables}
-        service = Service(settings_from(settings))
+        wanted = {"limits": limits, "compression": {"min_tokens": 200}, **tables}
+        service = Service(settings_from(wanted))
         if fails:
             service.receive = None  # type: ignore[assignment,method-assign]
         shared = Shared.of(service)
@@ -115,6 +115,7 @@ def cut(name: str, cuts: list[int], *, trailers: bool) -> list[Any]:
 EDITED = through(cut("edited", [], trailers=False)).body
 
 
+@settings(deadline=None)
 @given(
     name=st.sampled_from(sorted(BODIES)),
     cuts=st.lists(st.integers(0, 60_000), max_size=6),

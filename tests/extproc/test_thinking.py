@@ -72,7 +72,7 @@ def test_a_refused_edit_goes_out_once_more_without_thinking(tmp_path: Path) -> N
     ):
         agent.calls(client(running.url), 6)
         upstream.refuse_edited_by = "no good"
-        agent.calls(client(running.url), 8)
+        agent.calls(client(running.url), 20)
 
     assert upstream.refused == 1
     assert upstream.received[-1].status == 200

@@ -9,7 +9,7 @@
 
 Frameworks pin each other out, so each has environments of its own, installed from the releases in
 locks/. `--move` installs what is newest today, and writes the lock if the suite passes. The results
-are kept in docs/integrations/results.json, and docs/integrations/compatibility.md is made from it.
+are kept in docs/reference/compatibility.json, and compatibility.md beside it is made from them.
 """
 
 import argparse
@@ -29,18 +29,14 @@ from typing import Any
 
 from tests.integrations.frameworks import ENDS, FRAMEWORKS, ROOT, Framework
 
-RESULTS = ROOT / "docs" / "integrations" / "results.json"
-PAGE = ROOT / "docs" / "integrations" / "compatibility.md"
+RESULTS = ROOT / "docs" / "reference" / "compatibility.json"
+PAGE = ROOT / "docs" / "reference" / "compatibility.md"
 INSTALL_SECONDS = 600
 SUITE_SECONDS = 600
 BRIEF = "exactly_what_the_compressor_gives or edited_at_every_call"
 """The tests that run each way of calling once, without AGORA and with it."""
-ABOUT = (
-    "The newest and the oldest release that each integration supports, each tested in a virtual "
-    "environment of its own. The suite (`tests/integrations/conformance.py`) checks that the "
-    "request on the wire is exactly what `Compressor.compress` makes of the request without AGORA. "
-    "`tests/integrations/locks` pins every release."
-)
+TABLE = re.compile(r"(<!-- made: releases -->\n).*?(<!-- /made -->)", re.DOTALL)
+"""The place of the table in the page."""
 
 
 def python_of(framework: Framework, end: str, folder: Path, *, locked: bool = True) -> Path:
@@ -130,16 +126,13 @@ def keep(result: dict[str, Any]) -> None:
 
 
 def table(results: Sequence[dict[str, Any]]) -> str:
-    """Return the page with the table of what was run.
+    """Return the table of tested releases.
 
     >>> print(table([]).splitlines()[0])
-    # What was tested with what
+    | framework | releases | paths that passed | tests | day |
     """
     titles = {framework.name: framework.title for framework in FRAMEWORKS}
-    lines = [
-        *("# What was tested with what", "", ABOUT, ""),
-        *("| framework | releases | paths that passed | tests | day |", "|---|---|---|---|---|"),
-    ]
+    lines = ["| framework | releases | paths that passed | tests | day |", "|---|---|---|---|---|"]
     for result in results:
         versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
         counts = [f"{result['passed']} passed"]
@@ -209,7 +202,8 @@ def main() -> int:
     if not options.check:
         for result in filter(None, results):
             keep(result)
-        PAGE.write_text(table(json.loads(RESULTS.read_text())))
+        text = table(json.loads(RESULTS.read_text()))
+        PAGE.write_text(TABLE.sub(lambda place: place[1] + text + place[2], PAGE.read_text()))
     return 0 if all(result and result["ok"] for result in results) else 1
 
 

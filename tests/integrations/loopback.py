@@ -1,4 +1,4 @@
-"""A strict provider on loopback: three APIs, a script of answers, every request kept.
+"""A strict provider on loopback: five APIs, a script of answers, every request kept.
 
 Standard library only, so that it runs in the environment of any framework.
 """
@@ -12,11 +12,21 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from agora.adapters import validate
+from agora.formats import validate
 
 Body = dict[str, Any]
-FORMATS = {"/chat/completions": "openai", "/responses": "responses", "/messages": "anthropic"}
-FIELDS = {"openai": "messages", "responses": "input", "anthropic": "messages"}
+FORMATS = {
+    "/chat/completions": "openai",
+    "/responses": "responses",
+    "/messages": "anthropic",
+    "/converse": "bedrock",
+    ":generateContent": "gemini",
+    ":streamGenerateContent": "gemini",
+}
+OUTPUT_TOKENS = 8
+"""Of every answer."""
+FIELDS = {"responses": "input", "gemini": "contents"}
+SYSTEMS = {"responses": "instructions", "gemini": "systemInstruction"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +57,28 @@ class Received:
 
     @property
     def messages(self) -> Any:
-        return self.body[FIELDS[self.format]]
+        return self.body[FIELDS.get(self.format, "messages")]
 
     @property
     def options(self) -> Body:
         """Everything but the messages."""
-        return {k: v for k, v in self.body.items() if k != FIELDS[self.format]}
+        return {k: v for k, v in self.body.items() if k != FIELDS.get(self.format, "messages")}
 
     @property
     def system(self) -> object:
-        return self.body.get("instructions" if self.format == "responses" else "system")
+        return self.body.get(SYSTEMS.get(self.format, "system"))
+
+    @property
+    def tools(self) -> object:
+        return self.body.get("toolConfig" if self.format == "bedrock" else "tools")
+
+    @property
+    def model(self) -> str:
+        """The model, which some APIs have in the path."""
+        if "model" in self.body:
+            return str(self.body["model"])
+        name = self.path.removesuffix("/converse").rpartition("/")[2]
+        return name.partition(":")[0]
 
     @property
     def thinking(self) -> bool | None:
@@ -73,6 +95,11 @@ class Loopback:
     refused: list[str] = field(default_factory=list)
     url: str = ""
     """Without `/v1`."""
+    fails_at: int = 0
+    """The request that gets a server error, and every one after it; 0 for none."""
+    failed: int = 0
+    refuses: str = ""
+    """A text whose requests get a 400."""
 
     def answer(self, path: str, body: Body) -> tuple[int, str, list[bytes]]:
         """Return status, content type and body, in pieces."""
@@ -88,17 +115,25 @@ class Loopback:
             received.messages,
             format=format,
             system=received.system,
-            tools=body.get("tools"),
+            tools=received.tools,
             thinking=received.thinking,
         )
-        if broken:
-            self.refused.append(broken[0].error)
-            error = {"type": "invalid_request_error", "message": broken[0].error}
+        refusal = broken[0].error if broken else ""
+        if self.refuses and self.refuses in json.dumps(received.messages):
+            refusal = "planted"
+        if refusal:
+            self.refused.append(refusal)
+            error = {"type": "invalid_request_error", "message": refusal}
             return 400, "application/json", [json.dumps({"error": error}).encode()]
+        if self.fails_at and len(self.received) >= self.fails_at:
+            self.failed += 1
+            return 500, "application/json", [b'{"error": {"message": "planted"}}']
         answer = self.script[min(len(self.received), len(self.script) - 1)]
         self.received.append(received)
         number = len(self.received)
-        whole = _WHOLE[format](answer, number, str(body.get("model", "m")), _tokens(body))
+        whole = _WHOLE[format](answer, number, received.model, _tokens(body))
+        if "streamGenerateContent" in path:
+            return 200, "text/event-stream", [_data(whole)]
         if not body.get("stream"):
             return 200, "application/json", [json.dumps(whole).encode()]
         return 200, "text/event-stream", list(_EVENTS[format](whole))
@@ -146,13 +181,15 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 @contextmanager
-def loopback(script: Sequence[Answer]) -> Iterator[Loopback]:
+def loopback(
+    script: Sequence[Answer], *, fails_at: int = 0, refuses: str = ""
+) -> Iterator[Loopback]:
     """Serve on a free port of 127.0.0.1."""
-    state = Loopback(script)
+    state = Loopback(script, fails_at=fails_at, refuses=refuses)
 
     class Handler(Posted):
         def do_GET(self) -> None:
-            model = {"id": "self-hosted", "object": "model", "created": 1, "owned_by": "us"}
+            model = {"id": "gpt-4-turbo", "object": "model", "created": 1, "owned_by": "us"}
             self.say(200, "application/json", [json.dumps({"data": [model]}).encode()])
 
         def answered(self, body: Any) -> tuple[int, str, list[bytes]]:
@@ -180,7 +217,11 @@ def _chat(answer: Answer, number: int, model: str, tokens: int) -> Body:
         "created": 1,
         "model": model,
         "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-        "usage": {"prompt_tokens": tokens, "completion_tokens": 8, "total_tokens": tokens + 8},
+        "usage": {
+            "prompt_tokens": tokens,
+            "completion_tokens": OUTPUT_TOKENS,
+            "total_tokens": tokens + OUTPUT_TOKENS,
+        },
     }
 
 
@@ -232,7 +273,7 @@ def _message(answer: Answer, number: int, model: str, tokens: int) -> Body:
         "content": content,
         "stop_reason": "tool_use" if answer.calls else "end_turn",
         "stop_sequence": None,
-        "usage": {"input_tokens": tokens, "output_tokens": 8},
+        "usage": {"input_tokens": tokens, "output_tokens": OUTPUT_TOKENS},
     }
 
 
@@ -265,7 +306,7 @@ def message_events(whole: Body) -> Iterator[bytes]:
             yield _event("content_block_delta", index=index, delta=delta)
         yield _event("content_block_stop", index=index)
     stop = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
-    yield _event("message_delta", delta=stop, usage={"output_tokens": 8})
+    yield _event("message_delta", delta=stop, usage=whole["usage"])
     yield _event("message_stop")
 
 
@@ -315,9 +356,9 @@ def _response(answer: Answer, number: int, model: str, tokens: int) -> Body:
         "usage": {
             "input_tokens": tokens,
             "input_tokens_details": {"cached_tokens": 0},
-            "output_tokens": 8,
+            "output_tokens": OUTPUT_TOKENS,
             "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": tokens + 8,
+            "total_tokens": tokens + OUTPUT_TOKENS,
         },
     }
 
@@ -355,13 +396,56 @@ def _response_events(whole: Body) -> Iterator[bytes]:
     yield event("response.completed", response=whole)
 
 
-_WHOLE = {"openai": _chat, "responses": _response, "anthropic": _message}
+def _converse(answer: Answer, number: int, model: str, tokens: int) -> Body:
+    content: list[Body] = [{"text": answer.text}] if answer.text else []
+    content += [
+        {"toolUse": {"toolUseId": call.id, "name": call.name, "input": call.arguments}}
+        for call in answer.calls
+    ]
+    return {
+        "output": {"message": {"role": "assistant", "content": content}},
+        "stopReason": "tool_use" if answer.calls else "end_turn",
+        "usage": {
+            "inputTokens": tokens,
+            "outputTokens": OUTPUT_TOKENS,
+            "totalTokens": tokens + OUTPUT_TOKENS,
+        },
+        "metrics": {"latencyMs": 1},
+    }
+
+
+def _generated(answer: Answer, number: int, model: str, tokens: int) -> Body:
+    parts: list[Body] = [{"text": answer.text}] if answer.text else []
+    parts += [
+        {"functionCall": {"id": call.id, "name": call.name, "args": call.arguments}}
+        for call in answer.calls
+    ]
+    usage = {"promptTokenCount": tokens, "candidatesTokenCount": OUTPUT_TOKENS}
+    return {
+        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}],
+        "usageMetadata": {**usage, "totalTokenCount": tokens + OUTPUT_TOKENS},
+        "modelVersion": model,
+    }
+
+
+_WHOLE = {
+    "openai": _chat,
+    "responses": _response,
+    "anthropic": _message,
+    "bedrock": _converse,
+    "gemini": _generated,
+}
 _EVENTS = {"openai": chat_events, "responses": _response_events, "anthropic": message_events}
 
 
 def _sealed(thought: str, number: int) -> str:
-    """Return what stands for a signature: no two answers have the same."""
+    """Return a made-up signature, unique to an answer."""
     return base64.b64encode(f"{number}: {thought}".encode()).decode()
+
+
+def prompt_tokens_of(request: Received) -> int:
+    """Return the prompt tokens that the provider reports for a request."""
+    return _tokens(request.body)
 
 
 def _tokens(body: Body) -> int:

@@ -15,14 +15,13 @@ from agora.compressor import Compressor
 from agora.core.budget import Budget
 from harness.gateway.loopback import serving
 from harness.gateway.signing_upstream import SigningUpstream
-from harness.histories import EveryNth
 
 MODEL = "claude-fable-5-1"
 TOOLS: Any = [{"name": "read", "input_schema": {"type": "object"}}]
 
 
-def compressor(every: int = 5) -> Compressor:
-    return Compressor(schedule=EveryNth(every), budget=Budget(limit=600), min_tokens=0)
+def compressor() -> Compressor:
+    return Compressor(edits="every_call", budget=Budget(limit=600), min_tokens=0)
 
 
 def answered(said: Any) -> list[dict[str, Any]]:
@@ -48,7 +47,7 @@ def test_a_wrapped_client_is_never_refused() -> None:
     assert any(b"context compressor" in one.body for one in upstream.received)
 
 
-def test_another_process_with_other_settings_is_refused_once_and_answers_it() -> None:
+def test_a_conversation_of_another_process_is_continued_without_a_refusal() -> None:
     upstream = SigningUpstream()
     messages: list[Any] = [{"role": "user", "content": "Read all files."}]
     with serving(upstream) as url:
@@ -56,10 +55,11 @@ def test_another_process_with_other_settings_is_refused_once_and_answers_it() ->
         play(plain, messages, 12)
         play(agora.wrap(plain, compressor()), messages, 6)
 
-    assert upstream.refused == 1
+    assert upstream.refused == 0
+    assert any(b"context compressor" in one.body for one in upstream.received)
 
 
-def test_an_asynchronous_client_answers_it_too() -> None:
+def test_an_asynchronous_client_continues_it_too() -> None:
     upstream = SigningUpstream()
     messages: list[Any] = [{"role": "user", "content": "Read all files."}]
 
@@ -76,7 +76,8 @@ def test_an_asynchronous_client_answers_it_too() -> None:
     with serving(upstream) as url:
         asyncio.run(played(url))
 
-    assert upstream.refused == 1
+    assert upstream.refused == 0
+    assert any(b"context compressor" in one.body for one in upstream.received)
 
 
 def test_a_refusal_for_another_reason_is_the_callers() -> None:

@@ -104,7 +104,7 @@ class TestClients(Conformance):
                 await client.close()
                 return answer
 
-            return Ran(asyncio.run(run()), history)
+            return Ran(asyncio.run(run()), history, savings=savings_of(case, client))
 
         def ask(body: Body) -> Body:
             if case.call == "helper":
@@ -117,7 +117,12 @@ class TestClients(Conformance):
                 return whole_of(case.endpoint, [piece.model_dump() for piece in answer])
             return dump(answer)
 
-        return Ran(drive(steps, ask, history), history)
+        answer = drive(steps, ask, history)
+        return Ran(answer, history, savings=savings_of(case, client))
+
+
+def savings_of(case: Case, client: Any) -> agora.Savings | None:
+    return agora.savings(client) if case.compressor else None
 
 
 def dump(answer: Any) -> Body:
@@ -131,7 +136,6 @@ def test_the_client_that_was_wrapped_stays_as_it_was(tmp_path: Path) -> None:
 
     assert type(client) is openai.OpenAI
     assert isinstance(wrapped, openai.OpenAI)
-    assert wrapped._client is client._client
 
 
 def test_what_is_no_client_is_refused_with_a_reason() -> None:
@@ -189,7 +193,7 @@ def test_tokens_are_counted_for_the_request_that_will_be_sent(tmp_path: Path) ->
     assert fewer.input_tokens < 0.6 * plain.input_tokens
 
 
-EAGER = Compressor(schedule="every_call", budget=Budget(limit=10), k_recent=1)
+EAGER = Compressor(edits="every_call", budget=Budget(limit=10), k_recent=1)
 
 
 def history_of(name: str = "read_file") -> list[Any]:
@@ -262,38 +266,73 @@ def test_a_client_that_is_wrapped_twice_compresses_once_by_the_newer_settings(he
     sent = [body["messages"] for body in heard.bodies]
     assert sent[0] == sent[1] == sent[2] == sent[4] == EAGER.compress(messages).messages
     assert sent[3] == messages
-    assert type(twice).__mro__[1] is openai.OpenAI
+    assert type(twice) is openai.OpenAI
 
 
 def test_a_wrapped_client_says_what_it_saved(heard: Heard) -> None:
-    messages, own = history_of(), EAGER.compress(history_of())
     client = agora.wrap(heard.openai, EAGER)
-    assert str(agora.saved(client)) == "0 requests, 0 edited: 0 -> 0 tokens, 0% less"
+    none = "0 calls, 0 shortened: saved about $0.0000, about 0 fewer prompt tokens"
+    assert str(agora.savings(client)) == none
 
-    client.chat.completions.create(model=MODEL, messages=messages)
-    first = agora.saved(client)
-    client.with_options(timeout=30).chat.completions.create(model=MODEL, messages=messages[:1])
+    client.chat.completions.create(model=MODEL, messages=history_of())
+    first = agora.savings(client)
+    client.with_options(timeout=30).chat.completions.create(model=MODEL, messages=history_of()[:1])
 
-    assert (first.requests, first.edited) == (1, 1)
-    assert (first.tokens_before, first.tokens_after) == (own.tokens_before, own.tokens_after)
-    assert first.tokens == own.tokens_before - own.tokens_after
-    assert str(first).startswith(f"1 request, 1 edited: {own.tokens_before:,} -> ")
-    after = agora.saved(client)
-    assert (after.requests, after.edited, after.tokens) == (2, 1, first.tokens)
-    with pytest.raises(SettingError, match=r"openai\..*OpenAI that is not wrapped"):
-        agora.saved(heard.openai)
+    assert (first.calls, first.shortened, first.unpriced) == (1, 1, 1)
+    assert "dollars unknown (no usage or no known price)" in str(first)
+    assert (agora.savings(client).calls, agora.savings(client).shortened) == (2, 1)
+    with pytest.raises(SettingError, match=r"savings of is a openai\.OpenAI; it must be"):
+        agora.savings(heard.openai)
 
 
-def test_a_client_in_shadow_mode_says_what_it_would_have_saved(heard: Heard) -> None:
-    messages = blocks_of()
-    shadow = agora.wrap(heard.anthropic, EAGER, shadow=True)
-    shadow.messages.create(model=MODEL, max_tokens=9, messages=messages)
-    shadow.messages.count_tokens(model=MODEL, messages=messages)
+def test_a_client_in_shadow_mode_says_what_it_would_have_saved(tmp_path: Path) -> None:
+    write_notes(tmp_path)
+    with loopback(script(thinking=False)) as server:
+        case = Case(endpoint="anthropic", call="sync", folder=tmp_path, url=server.url)
+        history: list[Body] = []
+        shadow = agora.wrap(client_of(case), shadow=True)
+        drive(loop(case, history), lambda b: dump(shadow.messages.create(**b)), history)
+        shadow.messages.count_tokens(model=MODEL, messages=history[:-1])
 
-    found = agora.saved(shadow)
-    assert (found.requests, found.edited, found.shadow) == (1, 1, True)
-    assert found.tokens > 0
-    assert "1 would have been edited (shadow)" in str(found)
+    savings = agora.savings(shadow)
+    assert "context compressor" not in json.dumps([r.messages for r in server.received])
+    assert savings.calls == len(server.received)
+    assert savings.shortened >= 3
+    assert savings.dollars > 0
+    assert "would have been shortened: would have saved about $0." in str(savings)
+
+
+def test_a_refusal_of_a_shortened_request_is_answered_by_the_whole_one(tmp_path: Path) -> None:
+    for endpoint in ("openai", "anthropic"):
+        messages = history_of() if endpoint == "openai" else blocks_of()
+        with loopback(script(thinking=False), refuses="context compressor") as server:
+            case = Case(endpoint=endpoint, call="sync", folder=tmp_path, url=server.url)
+            client = wrap(client_of(case), EAGER)
+            more: Any = {"max_tokens": 9} if endpoint == "anthropic" else {}
+            method_of(case, client)(model=MODEL, messages=messages, **more)
+
+        assert len(server.refused) == 1
+        assert [request.messages for request in server.received] == [messages]
+        assert agora.savings(client).shortened == 0
+
+
+def test_a_misspelt_setting_is_answered_with_the_nearest_one(heard: Heard) -> None:
+    with pytest.raises(SettingError, match=r"edit is no setting.*did you mean edits"):
+        agora.wrap(heard.openai, edit="never")
+    with pytest.raises(SettingError, match=r"client is the class openai\.OpenAI; it must be"):
+        agora.wrap(openai.OpenAI)
+
+
+def test_an_unknown_model_is_warned_of_once_with_the_nearest_name(
+    heard: Heard, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = wrap(heard.openai)
+    for _ in range(2):
+        client.chat.completions.create(model="gtp-5-mini", messages=history_of())
+
+    warnings = [r.getMessage() for r in caplog.records if r.name == "agora.integrations"]
+    assert len(warnings) == 1
+    assert "'gtp-5-mini' (did you mean gpt-5-mini" in warnings[0]
 
 
 def test_messages_in_the_extra_body_are_compressed_like_any_others(heard: Heard) -> None:
@@ -342,19 +381,13 @@ def test_batches_are_sent_as_they_are(heard: Heard) -> None:
     assert counted["messages"] == EAGER.compress(messages, format="anthropic").messages
 
 
-def test_tools_that_are_named_are_added_to_those_of_the_compressor(heard: Heard) -> None:
+def test_settings_are_taken_by_name_besides_those_of_the_compressor(heard: Heard) -> None:
     messages = history_of("frobnicate")
-    kept = replace(EAGER, keep_tools=("other",))
-    wrap(heard.openai, kept, keep_tools=["frobnicate"]).chat.completions.create(
-        model=MODEL, messages=messages
-    )
-    wrap(heard.openai, EAGER, reading_tools=["frobnicate"]).chat.completions.create(
-        model=MODEL, messages=messages
-    )
+    for kind in ("keep", "reads"):
+        client = wrap(heard.openai, EAGER, tools={"frobnicate": kind})
+        client.chat.completions.create(model=MODEL, messages=messages)
 
-    reads = replace(EAGER, reading_tools=("frobnicate",)).compress(messages).messages
+    reads = replace(EAGER, tools={"frobnicate": "reads"}).compress(messages).messages
     assert [body["messages"] for body in heard.bodies] == [messages, reads]
-    with pytest.raises(SettingError, match="changing_tools"):
-        agora.wrap(heard.openai, changing_tools=["a"], reading_tools=["a"])
-    with pytest.raises(SettingError, match="keep_tools is 'frobnicate'"):
-        agora.wrap(heard.openai, keep_tools="frobnicate")
+    with pytest.raises(SettingError, match="tools"):
+        agora.wrap(heard.openai, tools={"a": "eats"})

@@ -1,6 +1,7 @@
 import asyncio
 import base64
 import json
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -9,24 +10,32 @@ pytest.importorskip("google.adk", reason="Google ADK has an environment of its o
 
 from google.adk.agents import LlmAgent
 from google.adk.agents.run_config import RunConfig, StreamingMode
-from google.adk.models.lite_llm import LiteLlm
+from google.adk.models.google_llm import Gemini
 from google.adk.runners import InMemoryRunner
 from google.genai import types
 
+import agora
 from agora.compressor import Compressor
-from agora.integrations.google_adk import NOTE, AgoraPlugin
-from tests.integrations.bound import Bound
-from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran
-from tests.integrations.loopback import Received
+from agora.integrations.google_adk import AgoraPlugin
+from tests.integrations.bound import MODEL as BOUND
+from tests.integrations.bound import long_script, signing
+from tests.integrations.conformance import (
+    ANSWER,
+    FILES,
+    MODEL,
+    PNG,
+    SYSTEM,
+    TASK,
+    Case,
+    Conformance,
+    Ran,
+    write_notes,
+)
 
 
 def model_of(case: Case) -> Any:
-    if case.endpoint == "openai":
-        return LiteLlm(model=f"openai/{MODEL}", api_base=f"{case.url}/v1", api_key="key")
-    if case.call == "litellm":
-        thinking = {"thinking": {"type": "adaptive"}, "max_tokens": 2048, "num_retries": 0}
-        name = f"anthropic/{case.model}"
-        return LiteLlm(model=name, api_base=case.url, api_key="key", **thinking)
+    if case.endpoint == "gemini":
+        return Gemini(model=MODEL, base_url=case.url)
     anthropic = pytest.importorskip("anthropic", reason="anthropic is not installed")
     from google.adk.models.anthropic_llm import AnthropicLlm
 
@@ -70,45 +79,28 @@ class Agents:
             return answer, [e.content.model_dump(mode="json") for e in kept.events if e.content]
 
         answer, kept = asyncio.run(run())
-        return Ran(answer, kept)
+        savings = agora.savings(plugins[0]) if plugins else None
+        return Ran(answer, kept, savings=savings)
 
 
 class TestADK(Agents, Conformance):
-    example: ClassVar = "with_google_adk.py"
-    ways: ClassVar[tuple[str, ...]] = ("openai/async", "openai/stream")
-    rich: ClassVar[tuple[str, ...]] = ("openai/async",)
-
-    def expected(self, before: Received, compressor: Compressor) -> Any:
-        """Return the compressed messages, each marker inside the JSON that a tool's answer is."""
-        compression = compressor.compress(
-            before.messages,
-            model=before.body["model"],
-            format="openai",
-            tools=before.body["tools"],
-        )
-        if not compression.changed:
-            return before.messages
-        out = []
-        for at, new in zip(compression.positions, compression.messages, strict=True):
-            old = before.messages[at]
-            if new is not old and old["role"] == "tool":
-                text = new["content"]
-                if text.startswith(old["content"]):
-                    note = text[len(old["content"]) + 2 :]
-                    said = {**json.loads(old["content"]), NOTE: note}
-                else:
-                    said = {"result": text}
-                new = {**old, "content": json.dumps(said, ensure_ascii=False)}
-            out.append(new)
-        return out
+    picture: ClassVar = PNG[:40]
+    ways: ClassVar[tuple[str, ...]] = ("gemini/async", "gemini/stream")
+    rich: ClassVar[tuple[str, ...]] = ("gemini/async",)
 
 
-class TestBoundThinking(Agents, Bound):
-    ways: ClassVar[tuple[str, ...]] = ("async", "stream")
-    loose: ClassVar[tuple[str, ...]] = ways
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "key")
 
 
-class TestBoundThinkingThroughLiteLLM(Agents, Bound):
-    ways: ClassVar[tuple[str, ...]] = ("litellm",)
-    loose: ClassVar[tuple[str, ...]] = ways
-    redacts: ClassVar[bool] = False
+def test_claude_that_checks_its_thinking_gets_unchanged_requests(tmp_path: Path) -> None:
+    write_notes(tmp_path)
+    with signing(long_script(FILES)) as server:
+        options: Any = {"endpoint": "anthropic", "call": "async", "folder": tmp_path}
+        options |= {"model": BOUND, "compressor": Compressor(edits="every_call")}
+        ran = Agents().run(Case(url=server.url, **options))
+
+    assert ran.answer == ANSWER
+    assert not server.refused
+    assert "context compressor" not in json.dumps([r.messages for r in server.received])

@@ -7,7 +7,6 @@ import pytest
 pytest.importorskip("langchain.agents", reason="LangChain has an environment of its own")
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import ContextEditingMiddleware
 from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import (
     AIMessage,
@@ -20,12 +19,13 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
-from agora.adapters.thoughts import REMOVED
+import agora
 from agora.compressor import Compressor
-from agora.integrations.langchain import AgoraEdit, AgoraMiddleware, shorten
+from agora.formats.anthropic import REMOVED
+from agora.integrations.base import Shortener
+from agora.integrations.langchain import AgoraMiddleware, shorten
 from tests.integrations.bound import Bound
 from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran
-from tests.integrations.loopback import Received
 
 CONFIG = {"configurable": {"thread_id": "1"}, "recursion_limit": 200}
 
@@ -66,20 +66,18 @@ def plain(message: Any) -> Any:
 
 
 class Agents:
-    def middleware(self, case: Case) -> list[Any]:
-        return [] if case.compressor is None else [AgoraMiddleware(case.compressor)]
-
     def run(self, case: Case) -> Ran:
         @tool
         def read_file(name: str) -> str:
             """Return the text of a file."""
             return case.read_file(name)
 
+        middleware = [AgoraMiddleware(case.compressor)] if case.compressor else []
         agent = create_agent(
             model_of(case),
             [read_file],
             system_prompt=SYSTEM,
-            middleware=self.middleware(case),
+            middleware=middleware,
             checkpointer=InMemorySaver(),
         )
         given = {"messages": [{"role": "user", "content": task_of(case)}]}
@@ -103,10 +101,12 @@ class Agents:
         kept = agent.get_state(CONFIG).values["messages"]
         answer = str(kept[-1].text)
         assert not pieces or "".join(map(str, pieces)).endswith(answer)
-        return Ran(answer, [plain(message) for message in kept])
+        savings = agora.savings(middleware[0]) if middleware else None
+        return Ran(answer, [plain(message) for message in kept], savings=savings)
 
 
 class TestLangChain(Agents, Conformance):
+    translated: ClassVar[tuple[str, ...]] = ("thinking",)
     example: ClassVar = "with_langchain.py"
     ways: ClassVar[tuple[str, ...]] = (
         "openai/sync",
@@ -126,36 +126,9 @@ class TestLangChain(Agents, Conformance):
     )
 
 
-class TestAsContextEdit(TestLangChain):
-    example: ClassVar = ""
-    ways: ClassVar[tuple[str, ...]] = ("openai/sync", "openai/async")
-    rich: ClassVar[tuple[str, ...]] = ("openai/sync",)
-
-    def middleware(self, case: Case) -> list[Any]:
-        if case.compressor is None:
-            return []
-        return [ContextEditingMiddleware(edits=[AgoraEdit(case.compressor, model=MODEL)])]
-
-
 class TestBoundThinking(Agents, Bound):
     ways: ClassVar[tuple[str, ...]] = ("sync", "astream", "v1")
-
-
-class TestBoundThinkingAsContextEdit(Agents, Bound):
-    """The edit is not told the model: the last answer tells."""
-
-    ways: ClassVar[tuple[str, ...]] = ("sync",)
-
-    def middleware(self, case: Case) -> list[Any]:
-        if case.compressor is None:
-            return []
-        return [ContextEditingMiddleware(edits=[AgoraEdit(case.compressor)])]
-
-    def expected(self, before: Received, compressor: Compressor) -> Any:
-        """Return what the compressor makes of the messages alone: an edit is given no more."""
-        return compressor.compress(
-            before.messages, model=before.body["model"], format="anthropic"
-        ).messages
+    loose: ClassVar[tuple[str, ...]] = ways
 
 
 SIGNED: dict[str, Any] = {
@@ -201,12 +174,10 @@ def test_signed_thinking_is_taken_out_of_whatever_shape_it_has(shape: str) -> No
     messages += [AIMessage(**SIGNED[shape]), HumanMessage("And now?")]
     before = [message.model_dump() for message in messages]
 
-    every = Compressor(schedule="every_call")
-    shorter = shorten(every, messages, model="claude-fable-5-1")
-    plain = shorten(every, messages, model="claude-opus-4-5")
+    every = Compressor(edits="every_call")
+    shorter, _ = shorten(Shortener(every), messages, model="claude-fable-5-1")
+    plain, _ = shorten(Shortener(every), messages, model="claude-opus-4-5")
 
-    assert shorter is not None
-    assert plain is not None
     sent = str([message.model_dump() for message in shorter])
     assert "context compressor" in sent
     assert not any(secret in sent for secret in ("c2ln", "c2'", "sealed", "'hm'"))

@@ -22,8 +22,9 @@ from agents.models.chatcmpl_converter import Converter
 from agents.run import CallModelData, ModelInputData
 from openai import AsyncOpenAI
 
-from agora.compressor import Compressor
+import agora
 from agora.integrations.openai_agents import AgoraFilter
+from agora.session import Session
 from tests.integrations.conformance import (
     ANSWER,
     MODEL,
@@ -96,6 +97,7 @@ class TestOpenAIAgents(Conformance):
         given: Any = [{"role": "user", "content": content}]
         before = copy.deepcopy(given)
         options: Any = {"run_config": config, "max_turns": 30, "session": session}
+        options["hooks"] = filter_ if case.compressor else None
         options["run_config"].session_input_callback = lambda old, new: old + new
 
         async def watch() -> Any:
@@ -117,13 +119,14 @@ class TestOpenAIAgents(Conformance):
         else:
             result, kept = asyncio.run(watch())
         assert given == before
-        return Ran(result.final_output, kept)
+        savings = agora.savings(filter_) if case.compressor else None
+        return Ran(result.final_output, kept, savings=savings)
 
-    def expected(self, before: Received, compressor: Compressor) -> Any:
+    def expected(self, before: Received, session: Session) -> Any:
         if before.format == "responses":
-            return super().expected(before, compressor)
+            return super().expected(before, session)
         system, *rest = before.messages
-        edited = compressor.compress(
+        edited = session.compress(
             ITEMS[key(rest)],
             model=MODEL,
             format="responses",

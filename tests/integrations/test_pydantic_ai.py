@@ -23,8 +23,10 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from agora.adapters.thoughts import REMOVED
+import agora
 from agora.compressor import Compressor
+from agora.formats.anthropic import REMOVED
+from agora.integrations.base import Shortener
 from agora.integrations.pydantic_ai import Agora, shorten
 from tests.integrations.bound import Bound
 from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran
@@ -86,10 +88,13 @@ class Agents:
             result = asyncio.run(agent.run(prompt, **options))
         assert bool(streamed) == (case.call == "stream")
         assert prompt == before
-        return Ran(result.output, [plain(message) for message in result.all_messages()])
+        savings = agora.savings(capabilities[0]) if capabilities else None
+        kept = [plain(message) for message in result.all_messages()]
+        return Ran(result.output, kept, savings=savings)
 
 
 class TestPydanticAI(Agents, Conformance):
+    translated: ClassVar[tuple[str, ...]] = ("thinking", "anthropic")
     example: ClassVar = "with_pydantic_ai.py"
     ways: ClassVar[tuple[str, ...]] = (
         "openai/sync",
@@ -110,6 +115,7 @@ class TestPydanticAI(Agents, Conformance):
 
 class TestBoundThinking(Agents, Bound):
     ways: ClassVar[tuple[str, ...]] = ("async", "stream")
+    loose: ClassVar[tuple[str, ...]] = ways
 
 
 def test_a_response_of_nothing_but_thinking_takes_a_text() -> None:
@@ -123,11 +129,9 @@ def test_a_response_of_nothing_but_thinking_takes_a_text() -> None:
     said = ThinkingPart("said by another", id="content")
     messages += [ModelResponse([thinking, said]), ModelRequest([UserPromptPart("And now?")])]
     before = copy.deepcopy(messages)
-    model = AnthropicModel(
-        "claude-fable-5-1", provider=AnthropicProvider(base_url="http://127.0.0.1:1", api_key="key")
-    )
 
-    shorter = shorten(Compressor(schedule="every_call"), messages, model)
+    shortener = Shortener(Compressor(edits="every_call"))
+    shorter, _ = shorten(shortener, messages, model="claude-fable-5-1")
 
     assert "context compressor" in str(shorter)
     assert "c2ln" not in str(shorter)

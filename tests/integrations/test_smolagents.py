@@ -1,4 +1,3 @@
-import ast
 import base64
 import io
 import json
@@ -13,8 +12,9 @@ pytest.importorskip("smolagents", reason="smolagents has an environment of its o
 from PIL import Image
 from smolagents import CodeAgent, OpenAIServerModel, ToolCallingAgent, tool
 
+import agora
 from agora.compressor import Compressor
-from agora.integrations.smolagents import compressed
+from agora.integrations.smolagents import wrap_model
 from tests.integrations.bound import MODEL as BOUND
 from tests.integrations.bound import long_script, signing, thoughts
 from tests.integrations.conformance import (
@@ -30,7 +30,7 @@ from tests.integrations.conformance import (
     script,
     write_notes,
 )
-from tests.integrations.loopback import Answer, Call, Received, loopback
+from tests.integrations.loopback import Answer, Call, loopback
 
 Body = dict[str, Any]
 
@@ -38,7 +38,7 @@ Body = dict[str, Any]
 def model_of(case: Case) -> Any:
     client = {"max_retries": 0}
     model = OpenAIServerModel(MODEL, f"{case.url}/v1", api_key="key", client_kwargs=client)
-    return model if case.compressor is None else compressed(model, case.compressor)
+    return model if case.compressor is None else wrap_model(model, case.compressor)
 
 
 def plain(step: Body) -> Body:
@@ -48,6 +48,7 @@ def plain(step: Body) -> Body:
 
 
 class TestToolCallingAgent(Conformance):
+    translated: ClassVar[tuple[str, ...]] = ("openai",)
     example: ClassVar = "with_smolagents.py"
     ways: ClassVar[tuple[str, ...]] = ("openai/run", "openai/stream", "openai/stream_outputs")
     rich: ClassVar[tuple[str, ...]] = ("openai/run",)
@@ -81,46 +82,9 @@ class TestToolCallingAgent(Conformance):
         else:
             answer = agent.run(TASK, images=images)
         kept = [plain(step) for step in agent.memory.get_full_steps()]
-        return Ran(
-            str(answer), json.loads(json.dumps(kept, default=lambda image: type(image).__name__))
-        )
-
-    def expected(self, before: Received, compressor: Compressor) -> Any:
-        """Return the wire's text messages compressed as the calls and results that they are."""
-        chat: list[Body] = []
-        for number, message in enumerate(before.messages):
-            parts = message["content"]
-            texts = len(parts) == 1
-            read: Body = {**message, "content": parts[0]["text"] if texts else parts}
-            if message["role"] == "assistant":
-                said, _, called = parts[0]["text"].partition("Calling tools:\n")
-                functions = [call["function"] for call in ast.literal_eval(called)]
-                arguments = [f["arguments"] for f in functions]
-                only = arguments if len(arguments) > 1 else arguments[0]
-                function = {"name": functions[0]["name"], "arguments": json.dumps(only)}
-                read["content"] = said.removesuffix("\n")
-                read["tool_calls"] = [
-                    {"id": f"step {number}", "type": "function", "function": function}
-                ]
-            elif any(part.get("text", "").startswith("Observation:") for part in parts):
-                read = {**read, "role": "tool", "tool_call_id": f"step {number - 1}"}
-            chat.append(read)
-        compression = compressor.compress(
-            chat, model=before.body["model"], format="openai", tools=before.body["tools"]
-        )
-        if not compression.changed:
-            return before.messages
-        out = []
-        for at, new in zip(compression.positions, compression.messages, strict=True):
-            own = before.messages[at]
-            if new is not chat[at]:
-                content = new["content"]
-                content = (
-                    [{"type": "text", "text": content}] if isinstance(content, str) else content
-                )
-                own = {**own, "content": content}
-            out.append(own)
-        return out
+        history = json.loads(json.dumps(kept, default=lambda image: type(image).__name__))
+        savings = agora.savings(agent.model) if case.compressor else None
+        return Ran(str(answer), history, savings=savings)
 
 
 def test_an_agent_that_writes_code_is_compressed_as_well(tmp_path: Path) -> None:
@@ -146,7 +110,7 @@ def test_an_agent_that_writes_code_is_compressed_as_well(tmp_path: Path) -> None
 
     last = json.dumps(server.received[-1].messages)
     assert answer == ANSWER
-    assert " elided" in last
+    assert "context compressor" in last
     assert "python_interpreter" in last
     assert len(server.received) == len(codes)
     assert sum(note(n).splitlines()[9] in last for n in range(1, FILES + 1)) < FILES - 3
@@ -188,7 +152,7 @@ def test_thinking_of_claude_never_goes_back_so_nothing_is_refused(tmp_path: Path
             """
             return (tmp_path / name).read_text()
 
-        edited = compressed(model, Compressor(schedule="every_call"))
+        edited = wrap_model(model, Compressor(edits="every_call"))
         agent = ToolCallingAgent([read_file], edited, max_steps=30, verbosity_level=0)
         answer = agent.run(TASK)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agora.adapters import parse, validate
 from agora.core.prices import sheet_for
+from agora.formats import parse, validate
 from agora.logs import Recording, Tally, read_logs
 from agora.logs.moments import moments_of
 from agora.replay.report import billed_dollars

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agora.adapters import validate
+from agora.formats import validate
 from agora.logs import Recording, Tally, calls, read_logs
 from agora.logs.kinds import otel
 from agora.logs.values import as_count, as_json, as_seconds, as_text

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agora.adapters import validate
 from agora.errors import UnknownFormatError
+from agora.formats import validate
 from agora.logs import KINDS, Recording, Tally, read_logs, source
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agora.adapters import parse, validate
+from agora.formats import parse, validate
 from agora.logs import Recording, Tally, Usage, read_logs, read_one
 
 FIXTURES = Path(__file__).parent / "fixtures"

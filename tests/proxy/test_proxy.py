@@ -54,12 +54,11 @@ def test_the_prompt_is_what_the_library_makes_of_it(path: str) -> None:
         running.post(path, body)
 
     field = "input" if "input" in body else "messages"
-    by_library = agora.compress(
+    by_library = agora.Compressor(min_tokens=200).compress(
         body[field],
         model=body["model"],
         system=body.get("system", body.get("instructions")),
         tools=body["tools"],
-        min_tokens=200,
     )
     assert json.loads(upstream.received[-1].body) == {**body, field: by_library.messages}
 
@@ -244,8 +243,8 @@ def test_other_languages_compress_by_http() -> None:
         metrics = running.send("GET", "/metrics").body.decode()
         assert running.send("GET", "/livez").status == 200
 
-    by_library = agora.compress(
-        body["messages"], model=body["model"], tools=body["tools"], min_tokens=200
+    by_library = agora.Compressor(min_tokens=200).compress(
+        body["messages"], model=body["model"], tools=body["tools"]
     )
     assert answer.json["messages"] == by_library.messages
     assert answer.json["tokens_saved"] == by_library.tokens_before - by_library.tokens_after

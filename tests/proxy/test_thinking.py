@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("aiohttp", reason="the extra gateway is not installed")
 
-from agora.adapters.thoughts import count_thinking
+from agora.formats.thinking import count_thinking
 from harness.gateway.loopback import serving
 from harness.gateway.signing_upstream import SigningUpstream
 from harness.signing import Outcome
@@ -180,7 +180,7 @@ def test_an_edit_that_is_refused_is_followed_by_the_original_without_thinking() 
     with provider("error") as (upstream, url), proxy(url, prices=PRICES) as running:
         agent.calls(running, 6)
         upstream.refuse_edited_by = "no good"
-        agent.calls(running, 8)
+        agent.calls(running, 20)
 
     assert upstream.refused == 1
     assert upstream.received[-1].status == 200

@@ -30,7 +30,7 @@ def problems_of(folder: str) -> list[str]:
             if error.name not in TAKEN_FOR_GRANTED.get(module.name.split(".")[1], ()):
                 problems.append(f"{module.name}: {error}")
     text = "[USER] Find it. " + "[ASSISTANT] open [USER] shut it is, and dusty. " * 40
-    if not agora.Compressor(schedule="every_call", strict=True).compress(text).changed:
+    if not agora.Compressor(edits="every_call", strict=True).compress(text).changed:
         problems.append("the first call was not compressed")
     return problems
 

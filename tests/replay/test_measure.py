@@ -30,7 +30,7 @@ def logged(steps: int, usage: list[Usage], **more: Any) -> Recording:
 
 
 def usage_of(steps: int, unseen: int, scale: float) -> list[Usage]:
-    """Return what a provider reports that counts so, whose cache always holds the call before."""
+    """Return the usage of a provider that counts so, whose cache always has the call before."""
     was = measure(logged(steps, []), EstimatedTokens())
     sizes = [unseen + round(scale * size) for size in prompt_tokens(was.shown, was.moments)]
     return [Usage(0, before, now - before) for before, now in zip([0, *sizes], sizes, strict=False)]
@@ -82,21 +82,30 @@ def test_a_cache_that_was_lost_in_time_is_lost_under_every_policy() -> None:
     assert later.read == pytest.approx(lost.prompt, rel=0.01)
 
 
-def test_what_is_kept_for_an_hour_costs_more_and_outlives_a_pause() -> None:
+def test_what_is_kept_for_an_hour_costs_more() -> None:
     usage = [replace(one, written_1h=one.written) for one in usage_of(6, 24_000, 1.2)]
-    times = (0.0, 10.0, 2_000.0, 2_010.0, 2_020.0, 2_030.0)
 
-    [hour] = replay_by(logged(6, usage, at_seconds=times), [SHEET])
-    short = [replace(one, written_1h=0) for one in usage]
-    [minutes] = replay_by(logged(6, short, at_seconds=times), [SHEET])
+    [hour] = replay_by(logged(6, usage), [SHEET])
 
-    kept, gone = (one.bills[Policy.AS_IT_WAS] for one in (hour, minutes))
-    assert kept.calls[2].read > 24_000
-    assert gone.calls[2].read == 0
-    assert kept.dollars == pytest.approx(
+    assert hour.bills[Policy.AS_IT_WAS].dollars == pytest.approx(
         sum(SHEET.for_ttl("1h").dollars(read=one.read, written=one.written) for one in usage),
         rel=0.01,
     )
+
+
+@pytest.mark.parametrize("pause", [10.0, 2_000.0])
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_usage_says_whether_the_cache_outlived_a_pause_and_not_the_clock(
+    pause: float, is_gone: bool
+) -> None:
+    usage = usage_of(6, 24_000, 1.2)
+    if is_gone:
+        usage[2] = Usage(0, 0, usage[2].prompt)
+    times = (0.0, 10.0, 10.0 + pause, 20.0 + pause, 30.0 + pause, 40.0 + pause)
+
+    [replayed] = replay_by(logged(6, usage, at_seconds=times), [SHEET])
+
+    assert (replayed.bills[Policy.AS_IT_WAS].calls[2].read == 0) == is_gone
 
 
 def test_a_log_that_shows_everything_is_only_scaled() -> None:
@@ -130,8 +139,8 @@ def test_a_session_whose_prompts_were_shortened_on_their_way_is_billed_as_it_was
 
 
 def shortened_call() -> list[dict[str, Any]]:
-    """Return what AGORA sends in place of forty steps."""
-    compressor = Compressor(budget=Budget(limit=6_000), schedule="every_call")
+    """Return AGORA's messages in place of forty steps."""
+    compressor = Compressor(budget=Budget(limit=6_000), edits="every_call")
     return list(compressor.compress(messages(40)).messages)
 
 

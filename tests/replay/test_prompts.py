@@ -3,9 +3,9 @@
 import pytest
 
 import agora
-from agora.adapters.recall import offers_recall
 from agora.core.forms import Form
 from agora.core.markers import tag_of
+from agora.formats.tools import offers_recall
 from agora.logs.moments import Moment
 from agora.replay.prompts import Writer
 from harness.properties.case import Case
@@ -34,9 +34,9 @@ def _elided(case: Case) -> list[Form]:
 
 
 def _replayed(case: Case) -> int:
-    """Return what a call with all of a case's steps takes as replay writes it."""
+    """Return the tokens of a call with all steps of a case, as replay writes it."""
     compressor = case.setup.compressor
-    counter = compressor._counter()
+    counter = compressor.counting
     trajectory = agora.parse(case.history.messages, counter=counter, **case.history.request)
     recall, tag = offers_recall(case.history.tools), tag_of(trajectory.task, trajectory.steps[0])
     writer = Writer(

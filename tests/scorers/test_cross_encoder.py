@@ -59,7 +59,7 @@ def long_chat() -> list[dict[str, object]]:
 
 
 def compressed_with(folder: Path) -> Any:
-    return Compressor(scorer=load_scorer(folder), schedule="every_call").compress(long_chat())
+    return Compressor(scorer=load_scorer(folder), edits="every_call").compress(long_chat())
 
 
 def test_it_passes_the_check_of_all_scorers(made: Bundle) -> None:

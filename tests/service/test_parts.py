@@ -9,10 +9,8 @@ import pytest
 
 pytest.importorskip("msgspec", reason="the extra gateway is not installed")
 
-from agora.adapters.usage import Usage
+from agora.formats.usage import Usage
 from agora.service import SettingsError, UsageStream, load_settings, route_of, settings_from
-from agora.service.memory import Memory, State
-from agora.service.prompt import Edit, Piece
 from agora.service.workers import Turns
 
 
@@ -97,6 +95,23 @@ def test_usage_is_read_from_a_stream_in_pieces_of_any_size(size: int) -> None:
     assert stream.ended or size < 20
 
 
+@pytest.mark.parametrize("size", [200, 1_000, 1 << 20])
+def test_an_answer_is_known_by_its_calls_and_its_text(size: int) -> None:
+    stream = UsageStream()
+    raw = (
+        b'data: {"type":"content_block_delta",'
+        b'"delta":{"type":"text_delta","text":"I \\"see\\", "}}\n\n'
+        b'data: {"type":"content_block_delta","delta":{"type":"text_delta","text":"so."}}\n\n'
+        b'data: {"type":"content_block_start",'
+        b'"content_block":{"type":"tool_use","id":"toolu_1"}}\n\n'
+    )
+    for at in range(0, len(raw), size):
+        stream.feed(raw[at : at + size])
+
+    assert "toolu_1" in stream.words() or size < len(raw)
+    assert 'I "see", so.' in stream.words() or size < len(raw)
+
+
 def test_usage_of_an_answer_in_an_unknown_encoding_is_not_read() -> None:
     stream = UsageStream("br")
     stream.feed(json.dumps({"usage": {"prompt_tokens": 3}}).encode())
@@ -113,20 +128,8 @@ def test_owners_take_turns_however_much_one_of_them_asks() -> None:
     assert [turns.take(), turns.take()] == [0, "mine"]
 
 
-def test_memory_is_bounded_and_finds_the_longest_prefix() -> None:
-    memory = Memory(100_000)
-    edit = Edit(1, (Piece(0, b"x" * 1_000),), b"key")
-    for n in range(2_000):
-        memory.put([b"%d" % n, b"a%d" % n], State(edit))
-
-    assert memory.used_bytes <= 100_000
-    assert memory.find([b"0", b"a0"]) is None
-    found = memory.find([b"1999", b"a1999", b"new"])
-    assert found is not None
-    assert (found[0], found[1].edit) == (2, edit)
-
-
 def test_a_queue_that_is_full_says_so_at_once() -> None:
+    from agora.compressor import Since
     from agora.service import Call
     from agora.service.workers import LateError, Workers
 
@@ -137,9 +140,11 @@ def test_a_queue_that_is_full_says_so_at_once() -> None:
         assert route is not None
         body = json.dumps({"messages": [{"role": "user", "content": "hi"}]}).encode()
 
+        call = Call(route=route, body=body)
+
         async def decide() -> str:
             try:
-                return (await workers.decide(Call(route=route, body=body))).reason
+                return str((await workers.decide(call, Since())).account.reason)
             except LateError as error:
                 return error.reason
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("msgspec", reason="the extra gateway is not installed")
 
-from agora.adapters.usage import Usage
+from agora.formats.usage import Usage
 from agora.service import Service, UsageStream, route_of, settings_from
-from agora.service.summaries import asks_for_summary
+from agora.summaries import asks_for_summary
 from harness.gateway.histories import chat, messages, responses
 from harness.gateway.strict_upstream import _whole, events
 

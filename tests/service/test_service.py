@@ -9,15 +9,15 @@ import pytest
 
 pytest.importorskip("msgspec", reason="the extra gateway is not installed")
 
-from agora.adapters import read_request
-from agora.adapters.usage import Usage
+from agora.formats import read_request
+from agora.formats.usage import Usage
 from agora.service import Call, Edited, Outcome, Service, settings_from
 from harness.gateway.histories import chat, messages
 from tests.service.bodies import PATHS, drawn, route_for
 
 T = TypeVar("T")
 ME = {"authorization": "Bearer sk-secret-key-of-mine"}
-GREEDY = {"min_tokens": 0, "schedule": "every_call"}
+GREEDY = {"min_tokens": 0, "edits": "every_call"}
 
 
 def run(work: Callable[[Service], Awaitable[T]], **tables: Any) -> T:
@@ -114,9 +114,25 @@ def test_a_late_call_continues_the_edit_in_force_with_its_new_messages() -> None
         _, second = await send(service, bodies[1])
         return first, second
 
-    first, second = run(work)
+    first, second = run(work, compression=GREEDY)
 
     assert (first.reason, second.reason) == ("compressed", "saturated")
+    sent = [json.loads(one.body)["messages"] for one in (first, second)]
+    assert sent[1] == sent[0] + bodies[1]["messages"][-2:]
+
+
+def test_a_known_call_needs_no_worker() -> None:
+    bodies = [chat(steps) for steps in (40, 41)]
+
+    async def work(service: Service) -> tuple[Edited, Edited]:
+        _, first = await send(service, bodies[0])
+        service._workers.waiting = 10**6
+        _, second = await send(service, bodies[1])
+        return first, second
+
+    first, second = run(work)
+
+    assert (first.reason, second.reason) == ("compressed", "compressed")
     sent = [json.loads(one.body)["messages"] for one in (first, second)]
     assert sent[1] == sent[0] + bodies[1]["messages"][-2:]
 

@@ -2,8 +2,8 @@
 
 from typing import Any, Literal
 
-from agora.adapters.recall import recall_tool
 from agora.core.recall import TOOL_NAME
+from agora.formats import recall_tool
 from harness.histories.choices import Choices
 from harness.histories.draft import Draft
 from harness.histories.writers.spoken import write_spoken

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from agora.adapters.recall import recall_tool
 from agora.core.recall import TOOL_NAME
+from agora.formats import recall_tool
 from harness.histories.choices import Choices
 from harness.histories.draft import Draft
 from harness.histories.writers.spoken import write_spoken
@@ -56,7 +56,7 @@ class _Writer:
         return draft
 
     def _asks(self) -> Message:
-        """Return what the user says."""
+        """Return the user's text."""
         choices = self.choices
         parts: list[Message] = [{"text": choices.words()}]
         how = choices.below(16)
@@ -72,7 +72,7 @@ class _Writer:
         return {"role": "user", "parts": parts}
 
     def _speaks(self) -> Message:
-        """Return what the model says when it calls nothing."""
+        """Return the model's text without a call."""
         said: Message = {"text": self.choices.words()}
         if self.signs and self.choices.often():
             said[self._name("thoughtSignature")] = "CgYKBHNpZ24="

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from agora.adapters.recall import recall_tool
 from agora.core.recall import TOOL_NAME
+from agora.formats import recall_tool
 from harness.histories.choices import Choices
 from harness.histories.draft import Draft
 from harness.histories.writers.spoken import write_spoken

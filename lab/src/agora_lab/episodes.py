@@ -4,15 +4,15 @@ An episode's record holds nothing that varies between runs, no times and no mach
 gives the same bytes, so any difference is a finding. Times stand in a file of their own.
 """
 
-import fcntl
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from agora import AgoraError
+from agora_lab.jsonl import append, open_lines, read_lines
 
 SCHEMA = 2
 SETTINGS = "settings.json"
@@ -137,19 +137,18 @@ class Episode:
         whole = self.conversation(move)
         return [whole[one] if isinstance(one, int) else one for one in self.moves[move].sent]
 
-    def to_json(self) -> str:
-        """Return the record as one line."""
-        record = {"schema": SCHEMA, **asdict(self)}
-        return json.dumps(record, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as plain data."""
+        return {"schema": SCHEMA, **asdict(self)}
 
     @classmethod
-    def from_json(cls, line: str | bytes) -> Self:
-        """Return the episode in a line.
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """Return the episode in a record.
 
         Raises:
-            ValueError: The line is not an episode of this schema.
+            ValueError: The record is not an episode of this schema.
         """
-        values = json.loads(line)
+        values = dict(record)
         if values.pop("schema", None) != SCHEMA:
             raise ValueError(f"not an episode of schema {SCHEMA}")
         values["cell"] = Cell(**values["cell"])
@@ -169,38 +168,38 @@ class Timing:
 
 
 class RunWriter:
-    """The files of a run, open in one process at a time; every line is on disk when it returns."""
+    """The files of a run, open in one process at a time."""
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
-        """Begin a run or resume it.
+        """Begin a run or resume it. A run may grow: more tasks, methods and labels.
 
         Raises:
-            RunError: The run has other settings, or another process is writing to it.
+            RunError: The run has other settings.
+            BusyError: Another process is writing to it.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        self._lock = (folder / "lock").open("a")
+        self._files = ExitStack()
+        self._open: dict[str, BinaryIO] = {}
+        self._lines(EPISODES)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise RunError(str(folder), "is being written by another process") from None
-        self._agree(settings)
-        for name in (EPISODES, TIMINGS, FAILURES, PROMPTS):
-            _drop_partial_line(folder / name)
+            self._agree(json.loads(json.dumps(settings)))
+        except RunError:
+            self.close()
+            raise
 
     def add(self, episode: Episode, timing: Timing) -> None:
         """Append an episode. Its timing is written first, so that every episode has one."""
         self.append(TIMINGS, asdict(timing))
-        _append_line(self._folder / EPISODES, episode.to_json())
+        append(self._lines(EPISODES), episode.to_dict())
 
     def append(self, name: str, values: Mapping[str, Any]) -> None:
         """Append a line to one of the other files."""
-        _append_line(self._folder / name, json.dumps(values, sort_keys=True))
+        append(self._lines(name), values)
 
     def close(self) -> None:
         """Let other processes write."""
-        self._lock.close()
+        self._files.close()
 
     def __enter__(self) -> Self:
         return self
@@ -208,23 +207,50 @@ class RunWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _agree(self, settings: Mapping[str, Any]) -> None:
+    def _lines(self, name: str) -> BinaryIO:
+        if name not in self._open:
+            self._open[name] = self._files.enter_context(open_lines(self._folder / name))
+        return self._open[name]
+
+    def _agree(self, wanted: Mapping[str, Any]) -> None:
         path = self._folder / SETTINGS
-        wanted = json.loads(json.dumps(settings))
-        if not path.exists():
-            path.write_text(json.dumps(wanted, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-            return
-        present = read_settings(self._folder)
-        names = sorted(present.keys() | wanted.keys())
-        changed = [name for name in names if present.get(name) != wanted.get(name)]
-        if changed:
-            self.close()
-            detail = "; ".join(
-                f"{name}: {present.get(name)!r} then, {wanted.get(name)!r} now" for name in changed
-            )
-            raise RunError(
-                str(self._folder), f"was started with other settings ({detail}); use another folder"
-            )
+        if path.exists():
+            present = read_settings(self._folder)
+            names = sorted(present.keys() | wanted.keys())
+            changed = [n for n in names if not _grows(present.get(n), wanted.get(n))]
+            if changed:
+                detail = "; ".join(
+                    f"{name}: {present.get(name)!r} then, {wanted.get(name)!r} now"
+                    for name in changed
+                )
+                raise RunError(
+                    str(self._folder),
+                    f"was started with other settings ({detail}); use another folder",
+                )
+        path.write_text(json.dumps(wanted, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _grows(before: Any, after: Any) -> bool:
+    """Return True if settings are as before, or a run with them holds all of the run before.
+
+    >>> _grows({"tasks": ["a"], "steps": 30}, {"tasks": ["a", "b"], "steps": 30})
+    True
+    >>> _grows({"seed": 47}, {"seed": 48})
+    False
+    """
+    if isinstance(before, dict) and isinstance(after, dict):
+        shared = all(
+            _grows(value, after.get(name)) or (name == "tasks" and _more(value, after.get(name)))
+            for name, value in before.items()
+        )
+        return shared and before.keys() <= after.keys()
+    if isinstance(before, list) and isinstance(after, list):
+        return set(map(str, before)) <= set(map(str, after))
+    return bool(before == after)
+
+
+def _more(before: Any, after: Any) -> bool:
+    return isinstance(before, int) and isinstance(after, int) and before <= after
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
@@ -241,31 +267,5 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def read_episodes(folder: Path) -> Iterator[Episode]:
-    """Return the episodes of a run; an incomplete last line is skipped."""
-    yield from map(Episode.from_json, _lines(folder / EPISODES))
-
-
-def read_lines(folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    """Return the lines of one of a run's other files."""
-    yield from map(json.loads, _lines(folder / name))
-
-
-def _lines(path: Path) -> Iterator[bytes]:
-    if path.exists():
-        with path.open("rb") as file:
-            yield from (line for line in file if line.endswith(b"\n"))
-
-
-def _append_line(path: Path, line: str) -> None:
-    with path.open("ab") as file:
-        file.write(line.encode("utf-8", "surrogatepass") + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _drop_partial_line(path: Path) -> None:
-    """Cut off the line that a killed process did not finish."""
-    if path.exists():
-        data = path.read_bytes()
-        if not data.endswith(b"\n"):
-            path.write_bytes(data[: data.rfind(b"\n") + 1])
+    """Yield the episodes of a run; an incomplete last line is skipped."""
+    yield from map(Episode.from_dict, read_lines(folder / EPISODES))

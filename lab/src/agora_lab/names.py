@@ -528,3 +528,24 @@ def weight(identifier: str) -> float:
     if identifier.isupper():
         return 0.6
     return 0.2 if identifier.islower() else 0.3
+
+
+def stands_in(name: str, text: str) -> bool:
+    """Return True if `name` is in `text` as a whole word, not inside a longer word or number.
+
+    >>> stands_in("Johnson", "Mei Johnson,"), stands_in("12", "HAT129")
+    (True, False)
+    """
+    start = text.find(name)
+    while start >= 0:
+        end = start + len(name)
+        before, after = text[start - 1 : start], text[end : end + 1]
+        if not (joins(before) and joins(name[0])) and not (joins(after) and joins(name[-1])):
+            return True
+        start = text.find(name, start + 1)
+    return False
+
+
+def joins(character: str) -> bool:
+    """Return True if a character continues a word."""
+    return character.isalnum() or character == "_"

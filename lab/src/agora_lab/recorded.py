@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agora import logs
-from agora.adapters.rules.shape import as_list, as_object
+from agora.formats.base import as_list, as_object
 from agora.logs import Recording, Tally
 from agora.logs.source import Record
 from agora.logs.values import as_json, as_text

@@ -1,18 +1,17 @@
+"""The command that labels: planned, asked, resumed, written."""
+
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from lab.harness.labelling import steady, tally
 from lab.tests.label.making import episode
-from lab.tests.test_labels import make_log
 
 from agora_lab.cli.label import label
 from agora_lab.envs.data import DataError, data_file
-from agora_lab.label.answers import Answered, answers_file
 from agora_lab.label.plan import read_plan
-from agora_lab.labels import read_labels, read_trajectories
+from agora_lab.labels import read_labels
 
 
 def run(*args: object) -> Result:
@@ -21,125 +20,63 @@ def run(*args: object) -> Result:
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_log(tmp_path_factory.mktemp("log") / "log.json", 12)
+    """Recorded conversations of seven tool calls each."""
+    episodes = []
+    for task in range(4):
+        messages: list[dict[str, object]] = [{"role": "user", "content": f"go {task}"}]
+        for n in range(7):
+            function = {"name": "look", "arguments": json.dumps({"of": n})}
+            call = {"id": f"c{n}", "type": "function", "function": function}
+            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": f"K{task}{n}"})
+        episodes.append({"task_id": task, "traj": messages})
+    path = tmp_path_factory.mktemp("log") / "log.json"
+    path.write_text(json.dumps(episodes))
+    return path
 
 
-def make_plan(log: Path, out: Path, *args: object) -> Path:
-    result = run("plan", log, "--out", out, "--backbone", "openai:gpt-4o", *args)
-    assert result.exit_code == 0, result.output
-    return out
-
-
-def answer(folder: Path, out: Path, texts: Callable[[int, bool], Sequence[str]]) -> Path:
-    """Answer a whole plan as a run would."""
-    plan = read_plan(folder)
-    out.mkdir()
-    for shard in plan.shards():
-        with answers_file(out, shard).open("w") as file:
-            for ask in shard.asks(plan.settings):
-                answered = Answered(
-                    key=ask.key,
-                    anchor=ask.anchor,
-                    candidate=ask.candidate,
-                    whole=ask.whole,
-                    texts=tuple(texts(ask.candidate, ask.whole)),
-                    logprob=-1.0 if ask.whole else -3.0,
-                )
-                file.write(json.dumps(asdict(answered)) + "\n")
-    return out
-
-
-def test_a_plan_says_what_it_will_take(log: Path, tmp_path: Path) -> None:
-    result = run("plan", log, "--out", tmp_path / "plan", "--backbone", "openai:gpt-4o")
+def test_an_estimate_says_what_it_will_take_and_asks_nothing(log: Path, tmp_path: Path) -> None:
+    options = ("--trajectories", 3, "--pairs", 5, "--stop", r"\n", "--estimate")
+    result = run(log, "--out", tmp_path, "--backbone", "openai:gpt-4o", *options)
 
     assert result.exit_code == 0, result.output
-    for part in ("pairs of", "requests", "prompt tokens", "$"):
+    for part in ("15 pairs in 3 trajectories", "30 requests", "prompt tokens", "$"):
         assert part in result.output
-    plan = read_plan(tmp_path / "plan")
-    assert (plan.settings.samples, plan.settings.temperature) == (8, 1.0)
-    again = run(
-        "plan", log, "--out", tmp_path / "again", "--backbone", "openai:gpt-4o", "--json", "-"
-    )
-    figures = json.loads(again.stdout)
-    assert 0 < figures["dollars_with_caching"] <= figures["dollars"]
-    assert figures["asks"] == 2 * figures["pairs"]
+    settings = read_plan(tmp_path).settings
+    assert (settings.samples, settings.temperature, settings.stop) == (8, 1.0, ("\n",))
 
 
-def test_fewer_trajectories_anchors_and_candidates_can_be_asked_for(
-    log: Path, tmp_path: Path
-) -> None:
-    few = make_plan(
-        log, tmp_path / "few", "--trajectories", 3, "--anchors", 1, "--candidates", 1,
-        "--stop", r"\n",
-    )  # fmt: skip
+def test_labels_are_asked_for_once_and_written_soft_and_hard(log: Path, tmp_path: Path) -> None:
+    options = ("--out", tmp_path, "--backbone", "openai:steady", "--trajectories", 2)
+    with steady(0) as address:
+        url = ("--base-url", f"{address}/v1")
+        first = run(log, *options, *url)
+        again = run("--out", tmp_path, *url)
+        calls = tally(address)["calls"]
 
-    plan = read_plan(few)
-
-    assert (plan.summary.trajectories, plan.summary.pairs, plan.summary.asks) == (3, 3, 6)
-    assert plan.settings.stop == ("\n",)
-
-
-@pytest.mark.parametrize(
-    ("options", "form", "value"),
-    [
-        ((), "soft", 0.25),
-        ((), "hard", 0.0),
-        (("--shared",), "soft", 0.25),
-        (("--kind", "likelihood"), "soft", 0.8647),
-    ],
-)
-def test_labels_are_made_of_answers(
-    log: Path, tmp_path: Path, options: tuple[str, ...], form: str, value: float
-) -> None:
-    plan = make_plan(log, tmp_path / "plan", *options)
-    out = answer(plan, tmp_path / "run", lambda _, whole: ["go"] * 3 + ["go" if whole else "look"])
-    file = tmp_path / "labels.parquet"
-
-    result = run("make", plan, "--answers", out, "--out", file, "--form", form, "--json", "-")
-
-    assert result.exit_code == 0, result.output
-    labels = read_labels(file)
-    assert [one.label for one in labels] == pytest.approx([value] * len(labels), abs=1e-4)
-    assert {data for data, _ in read_trajectories(file)} == {one.data for one in labels}
-    figures = json.loads(result.stdout)
-    assert figures["pairs"] == len(labels) == read_plan(plan).summary.pairs
-    counterfactual = "likelihood" not in options
-    assert figures["soft_differs_from_hard"] == (len(labels) if counterfactual else 0)
+    assert first.exit_code == again.exit_code == 0, first.output
+    pairs = read_plan(tmp_path).summary.pairs
+    assert calls == 2 * pairs
+    soft, hard = (read_labels(tmp_path / f"{name}.parquet") for name in ("soft", "hard"))
+    assert len(soft) == len(hard) == pairs
+    assert {one.label for one in soft} <= {0.0, 0.25, 0.5, 0.75, 1.0}
+    assert {one.label for one in hard} <= {0.0, 1.0}
+    assert json.loads((tmp_path / "labels.json").read_text())["pairs"] == pairs
 
 
-def test_what_two_plans_ask_of_one_trajectory_is_put_together(log: Path, tmp_path: Path) -> None:
-    few = make_plan(log, tmp_path / "few", "--anchors", 1, "--candidates", 1)
-    every = make_plan(log, tmp_path / "every")
-    out = answer(every, tmp_path / "run", lambda *_: ["go"] * 4)
+def test_a_plan_is_resumed_with_its_own_settings_only(log: Path, tmp_path: Path) -> None:
+    assert run(log, "--out", tmp_path, "--backbone", "openai:gpt-4o", "--estimate").exit_code == 0
 
-    result = run("make", few, every, "--answers", out, "--out", tmp_path / "labels.parquet")
+    other = run(log, "--out", tmp_path, "--backbone", "openai:gpt-5", "--estimate")
+    nothing = run("--out", tmp_path / "new", "--estimate")
 
-    assert result.exit_code == 0, result.output
-    assert len(read_labels(tmp_path / "labels.parquet")) == read_plan(every).summary.pairs
-
-
-def test_a_plan_without_answers_makes_no_labels(log: Path, tmp_path: Path) -> None:
-    plan = make_plan(log, tmp_path / "plan")
-    (tmp_path / "run").mkdir()
-
-    result = run("make", plan, "--answers", tmp_path / "run", "--out", tmp_path / "labels.parquet")
-
-    assert result.exit_code == 1
-    assert "no pair of these plans has its answers" in result.output
-
-
-def test_a_plan_that_is_there_is_not_written_over(log: Path, tmp_path: Path) -> None:
-    make_plan(log, tmp_path / "plan")
-
-    result = run("plan", log, "--out", tmp_path / "plan", "--backbone", "scripted")
-
-    assert result.exit_code == 1
-    assert "already exists" in result.output
+    assert "planned with other settings" in other.output
+    assert "holds no plan; name SOURCES and --backbone" in nothing.output
 
 
 @pytest.fixture
 def played(tmp_path: Path) -> Path:
-    """A run of WebShop in which a reader looked and looked."""
+    """A run of WebShop in which an agent looked and looked."""
     for package in ("bm25s", "Stemmer", "rapidfuzz"):
         pytest.importorskip(package, reason="WebShop needs the extra `environments`")
     try:
@@ -148,52 +85,23 @@ def played(tmp_path: Path) -> Path:
         pytest.skip(str(error))
     folder = tmp_path / "played"
     folder.mkdir()
-    lines = [
-        episode(["page"] * 6, task=f"t{n}", environment="webshop").to_json() + "\n"
-        for n in range(2)
-    ]
+    records = [episode(["page"] * 6, task=f"t{n}", environment="webshop") for n in range(2)]
+    lines = [json.dumps(one.to_dict()) + "\n" for one in records]
     (folder / "episodes.jsonl").write_text("".join(lines), encoding="utf-8")
-    about(folder, split="train")
     return folder
 
 
-def about(folder: Path, *, split: str) -> None:
-    """Write the settings of a run that was played on that split."""
+@pytest.mark.parametrize(("split", "code"), [("train", 0), ("test", 1)])
+def test_a_run_of_the_train_split_is_labelled_and_one_of_the_test_split_is_not(
+    played: Path, tmp_path: Path, split: str, code: int
+) -> None:
     settings = {"experiment": {"environments": ["webshop"], "split": split}}
-    (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    (played / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
 
+    result = run(played, "--out", tmp_path / "out", "--backbone", "openai:gpt-4o", "--estimate")
 
-def test_a_played_run_is_planned_with_the_examples_of_its_world(
-    played: Path, tmp_path: Path
-) -> None:
-    plan = make_plan(played, tmp_path / "plan")
-
-    # Without its examples the conversation has 14 messages.
-    assert len(next(iter(read_plan(plan).shards())).case.messages) > 14
-
-
-def test_tasks_of_the_test_split_are_not_labelled_unless_it_is_said(
-    played: Path, tmp_path: Path
-) -> None:
-    about(played, split="test")
-
-    said = run("plan", "--backbone", "b", played, "--out", tmp_path / "out")
-    assert said.exit_code == 1
-    assert "must not be trained on" in said.output
-
-    said = run("plan", "--backbone", "b", played, "--out", tmp_path / "out", "--any-split")
-    assert said.exit_code == 0, said.output
-
-
-def test_one_trajectory_of_a_log_is_labelled_by_its_place(log: Path, tmp_path: Path) -> None:
-    whole, one = tmp_path / "whole.parquet", tmp_path / "one.parquet"
-    assert run("hindsight", log, "--out", whole).exit_code == 0
-
-    said = run("hindsight", log, "--out", one, "--index", 3, "--json", "-")
-
-    assert said.exit_code == 0, said.output
-    assert json.loads(said.stdout)["pairs"] == len(read_labels(one))
-    names = {label.trajectory for label in read_labels(one)}
-    assert names == {list(dict.fromkeys(label.trajectory for label in read_labels(whole)))[3]}
-    planned = run("plan", log, "--out", tmp_path / "plan", "--backbone", "gpt-4o", "--index", 3)
-    assert planned.exit_code == 0, planned.output
+    assert result.exit_code == code, result.output
+    assert ("must not be trained on" in result.output) == bool(code)
+    if not code:
+        # Without the examples of its world the conversation has 14 messages.
+        assert len(next(iter(read_plan(tmp_path / "out").shards())).case.messages) > 14

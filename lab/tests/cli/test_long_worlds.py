@@ -38,12 +38,12 @@ def play(world: str, out: Path, *args: object) -> Result:
 def test_a_long_conversation_is_played_gone_on_with_and_shown(world: str, tmp_path: Path) -> None:
     said = play(world, tmp_path)
     assert said.exit_code == 0, said.output
-    before = sorted(episode.to_json() for episode in read_episodes(tmp_path))
+    before = sorted(map(str, read_episodes(tmp_path)))
     assert len(before) == 2
 
     assert play(world, tmp_path).exit_code == 0
 
-    assert sorted(episode.to_json() for episode in read_episodes(tmp_path)) == before
+    assert sorted(map(str, read_episodes(tmp_path))) == before
     first = next(iter(read_episodes(tmp_path)))
     assert len(first.moves) == STEPS[world]
     assert all(move.valid for move in first.moves)

@@ -14,8 +14,6 @@ from agora_lab.envs.scienceworld import (
     ScienceWorld,
     canonical,
     extract,
-    make_world,
-    official_splits,
 )
 
 
@@ -29,13 +27,21 @@ def environment() -> Iterator[ScienceWorld]:
     started.close()
 
 
-def test_the_ids_of_the_data_file_are_the_official_ones(environment: ScienceWorld) -> None:
-    names = ("boil", "use-thermometer", "find-plant")
-    official = official_splits(environment, names)
+def test_the_splits_keep_the_official_ones(environment: ScienceWorld) -> None:
+    splits = WORLD.splits()
 
-    for split, tasks in WORLD.splits().items():
-        assert [t for t in tasks if t.rpartition("/")[0] in names] == official[split]
-        assert len({task.rpartition("/")[0] for task in tasks}) == 30
+    assert {task.rpartition("/")[0] for task in splits["train"]} == set(environment._env.task_names)
+    for name in ("boil", "use-thermometer", "find-plant"):
+        environment.reset(f"{name}/0")
+        official = {
+            "train": environment._env.get_variations_train(),
+            "validation": environment._env.get_variations_dev(),
+            "test": environment._env.get_variations_test(),
+        }
+        for split, variations in official.items():
+            ids = {task for task in splits[split] if task.rpartition("/")[0] == name}
+            assert ids
+            assert ids <= {f"{name}/{number}" for number in variations}
 
 
 def test_the_same_actions_bring_the_same_observations_whatever_came_before(
@@ -120,11 +126,6 @@ def test_closing_ends_the_java_machine() -> None:
     started.close()
 
     assert process.poll() is not None
-
-
-def test_an_agent_that_cannot_teleport_is_not_told_of_it() -> None:
-    assert "teleport" in WORLD.instructions
-    assert "teleport" not in make_world("openDoors").instructions
 
 
 @pytest.mark.parametrize(

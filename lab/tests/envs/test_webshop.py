@@ -21,7 +21,6 @@ from agora_lab.envs.webshop.products import (
     NO_LIMIT,
     Goal,
     Product,
-    human_goals,
     made_goals,
     price_limit,
     product_of,
@@ -72,11 +71,11 @@ WANTED = {
 }
 
 
-def shop(*more: Mapping[str, Any], show_attributes: bool = False) -> Shop:
+def shop(*more: Mapping[str, Any]) -> Shop:
     products = {one.asin: one for one in map(product_of, (LAMP, LANTERN, KETTLE, *more))}
     goals = {goal.name: goal for goal in made_goals(products["B0000LAMP1"], WANTED)}
     search = Search({asin: product.document for asin, product in products.items()})
-    return Shop(Catalogue(products, goals), search, show_attributes=show_attributes)
+    return Shop(Catalogue(products, goals), search)
 
 
 def a_goal(**given: Any) -> Goal:
@@ -111,22 +110,6 @@ def test_an_option_that_is_listed_twice_makes_no_second_goal() -> None:
 
 def test_a_product_without_an_instruction_has_no_goal() -> None:
     assert list(made_goals(product_of(LAMP), {"attributes": ["dust resistant"]})) == []
-
-
-def test_a_goal_written_by_a_person_keeps_their_words() -> None:
-    written = [
-        {
-            "instruction": "a black lamp please.",
-            "instruction_attributes": ["living room"],
-            "instruction_options": ["black"],
-        },
-        {"instruction": "a lamp", "instruction_attributes": [], "instruction_options": []},
-    ]
-
-    (goal,) = human_goals(product_of(LAMP), written)
-
-    assert goal.name == "B0000LAMP1.human0"
-    assert goal.instruction.startswith("a black lamp please, and price lower than ")
 
 
 def test_a_price_limit_is_a_ten_above_the_next_one_and_the_same_each_time() -> None:
@@ -368,17 +351,6 @@ def test_results_come_ten_to_a_page() -> None:
     assert env.step("click[< Prev]").observation == first
 
 
-def test_attributes_are_hidden_unless_asked_for() -> None:
-    for shown in (False, True):
-        env = shop(show_attributes=shown)
-        env.reset("B0000LAMP1.0")
-        env.step("search[lamp]")
-        item = env.step("click[B0000LAMP1]").observation
-
-        assert ("Attributes" in item) is shown
-        assert env.step("click[Attributes]").valid is shown
-
-
 def test_a_page_with_nothing_to_say_says_so() -> None:
     env = shop()
     env.reset("B0000LAMP1.0")
@@ -429,7 +401,7 @@ def the_catalogue() -> Catalogue:
 
 
 def test_the_splits_are_the_goals_of_the_data_shuffled_once() -> None:
-    names = [name for name in the_catalogue().goals if ".human" not in name]
+    names = list(the_catalogue().goals)
     random.Random(233).shuffle(names)
     splits = WORLD.splits()
 
@@ -473,7 +445,6 @@ def test_a_shop_is_made_from_the_files_in_the_data_folder(
     folder.mkdir()
     (folder / "documents_1k.jsonl").write_text(json.dumps(LAMP) + "\n", encoding="utf-8")
     (folder / "items_ins_v2_1000.json").write_text(json.dumps({LAMP["id"]: WANTED}))
-    (folder / "items_human_ins.json").write_text("{}")
     monkeypatch.setenv("AGORA_DATA", str(tmp_path))
 
     env = WORLD.make()

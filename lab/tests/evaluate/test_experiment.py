@@ -12,13 +12,13 @@ from agora_lab.episodes import (
     RunError,
     RunWriter,
     read_episodes,
-    read_lines,
     read_settings,
 )
 from agora_lab.evaluate.audit import TrainedOnError
 from agora_lab.evaluate.experiment import Experiment, Run
 from agora_lab.evaluate.method_choice import ExperimentError
 from agora_lab.evaluate.play import as_references
+from agora_lab.jsonl import BusyError, read_lines
 
 HERE = "lab.tests.evaluate.remembering"
 EXPERIMENT = Experiment(
@@ -42,8 +42,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def records(folder: Path) -> dict[str, str]:
-    return {episode.key: episode.to_json() for episode in read_episodes(folder)}
+def records(folder: Path) -> dict[str, Episode]:
+    return {episode.key: episode for episode in read_episodes(folder)}
 
 
 def test_every_arm_plays_the_same_tasks_from_the_same_state(folder: Path) -> None:
@@ -77,13 +77,24 @@ def test_a_run_that_was_stopped_goes_on_and_comes_out_the_same(
     assert not list(Run(EXPERIMENT, tmp_path).play())
 
 
+def test_a_run_may_grow_and_plays_only_what_is_new(tmp_path: Path) -> None:
+    small = replace(EXPERIMENT, methods=("none",), tasks=2)
+    play(small, tmp_path)
+
+    grown = play(replace(small, methods=("none", "floor"), tasks=3), tmp_path)
+
+    assert grown.total == 2 * 3 + 3
+    assert len(list(read_episodes(tmp_path))) == 6
+
+
 def test_a_run_is_not_resumed_with_other_settings_nor_written_twice_at_once(folder: Path) -> None:
-    with pytest.raises(RunError, match=r"other settings .*tasks"):
-        play(replace(EXPERIMENT, tasks=13), folder)
+    for other in ({"seed": 1}, {"steps": 3}, {"tasks": 11}, {"methods": ("none",)}):
+        with pytest.raises(RunError, match="other settings"):
+            play(replace(EXPERIMENT, **other), folder)
 
     with (
         RunWriter(folder, read_settings(folder)),
-        pytest.raises(RunError, match="another process"),
+        pytest.raises(BusyError, match="another process"),
     ):
         RunWriter(folder, read_settings(folder))
 
@@ -95,7 +106,7 @@ def test_a_failed_episode_is_reported_and_the_others_are_played(tmp_path: Path) 
 
     assert failed == ["OSError: the door is stuck"]
     assert len(list(read_episodes(tmp_path))) == 15
-    assert [line["error"] for line in read_lines(tmp_path, "failures.jsonl")] == failed
+    assert [line["error"] for line in read_lines(tmp_path / "failures.jsonl")] == failed
     assert Run(experiment, tmp_path).done == 15
 
 
@@ -140,9 +151,9 @@ def test_a_record_shows_what_the_agent_saw_and_comes_back_as_it_was(folder: Path
 
     assert shown[0]["content"] == "You may: open box, wait, say CODE."
     assert len(shown) < len(episode.conversation(len(episode.moves) - 1))
-    assert Episode.from_json(episode.to_json()).to_json() == episode.to_json()
+    assert Episode.from_dict(json.loads(json.dumps(episode.to_dict()))) == episode
     with pytest.raises(ValueError, match="schema"):
-        Episode.from_json("{}")
+        Episode.from_dict({})
 
 
 def test_a_method_from_outside_is_named_by_its_module_and_takes_options(tmp_path: Path) -> None:
@@ -160,7 +171,7 @@ def test_a_run_records_its_tasks_splits_seed_and_code(folder: Path) -> None:
     assert settings["experiment"]["seed"] == 47
     assert settings["tasks"][f"{HERE}:WORLD"][f"{HERE}:rememberer"] == list(TASKS[:12])
     assert settings["training"][f"{HERE}:WORLD"] == ["1", "2"]
-    [origin] = read_lines(folder, "origins.jsonl")
+    [origin] = read_lines(folder / "origins.jsonl")
     assert {"agora", "code", "packages", "python"} <= origin.keys()
     assert json.dumps(settings)
 

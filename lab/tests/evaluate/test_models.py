@@ -8,7 +8,8 @@ from click.testing import CliRunner, Result
 from lab.tests.agents.provider import Provider
 
 from agora_lab.cli.lab import lab
-from agora_lab.episodes import read_episodes, read_lines
+from agora_lab.episodes import read_episodes
+from agora_lab.jsonl import read_lines
 
 WORLD = "lab.tests.evaluate.remembering:WORLD"
 PRICES = ("--dollars-per-million", "2", "8")
@@ -52,7 +53,7 @@ def test_a_cap_ends_a_run_and_a_higher_one_resumes_it(provider: Provider, tmp_pa
     assert play(provider, tmp_path, "--max-dollars", "10", *PRICES).exit_code == 0
 
     assert before < len(list(read_episodes(tmp_path))) == 3
-    assert list(read_lines(tmp_path, "failures.jsonl"))
+    assert list(read_lines(tmp_path / "failures.jsonl"))
 
 
 def test_a_run_without_a_cap_says_so(provider: Provider, tmp_path: Path) -> None:

@@ -1,93 +1,51 @@
-"""Trajectories and cases for the tests of labelling."""
+"""Cases for the tests of labelling."""
 
 from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from agora.core.trajectory import Call, Step, Trajectory, Utterance
+from agora import parse
 from agora_lab.agents import Answer, Messages
 from agora_lab.episodes import Cell, Episode, Move
 from agora_lab.label.cases import Case, from_trajectory
 
 # Few texts, so that steps repeat and two prompts can come out the same.
-WORDS = st.sampled_from(["", "look", "open door", "a key\nand a lamp", "日本", "café \ud800", "go"])
-
-
-STEPS = st.tuples(
-    WORDS,
-    WORDS,
-    st.integers(1, 50),
-    st.booleans(),
-    st.booleans(),
-    st.sampled_from(["", "", "", "opaque"]),
-)
-SAID = st.tuples(st.integers(0, 9), WORDS, st.booleans())
-
-
-def trajectory(
-    steps: list[tuple[str, str, int, bool, bool, str]], said: list[tuple[int, str, bool]], task: str
-) -> Trajectory:
-    return Trajectory(
-        task=task,
-        preamble=f"Act.\n{task}",
-        preamble_tokens=3,
-        steps=tuple(
-            Step(
-                number=number,
-                action=action,
-                observation=observation,
-                tokens=tokens,
-                calls=(Call("look", "{}"),) if calls else (),
-                removable=removable,
-                fixed=fixed,
-            )
-            for number, (action, observation, tokens, calls, removable, fixed) in enumerate(
-                steps, 1
-            )
-        ),
-        utterances=tuple(
-            Utterance(after=min(after, len(steps)), text=text, tokens=1, by_user=by_user)
-            for after, text, by_user in sorted(said)
-        ),
-    )
-
-
-def trajectories(*, least: int = 0) -> st.SearchStrategy[Trajectory]:
-    return st.builds(
-        trajectory,
-        st.lists(STEPS, min_size=least, max_size=9),
-        st.lists(SAID, max_size=3),
-        WORDS,
-    )
-
-
-def case_of(whole: Trajectory, *, name: str = "a", world: str = "") -> Case | None:
-    return from_trajectory(whole, name=name, source="log", task="t", system="Tools.", world=world)
+WORDS = st.sampled_from(["look", "open door", "a key\nand a lamp", "日本", "café", "go"])
 
 
 def cases() -> st.SearchStrategy[Case]:
-    return trajectories(least=1).map(_case)
+    """Return conversations in which the user speaks between steps now and then."""
+    step = st.tuples(WORDS, WORDS, st.sampled_from(["", "", "Hurry!"]))
+    return st.lists(step, min_size=1, max_size=9).map(_case)
 
 
-def _case(whole: Trajectory) -> Case:
-    made = case_of(whole)
-    assert made is not None
-    return made
+def _case(steps: list[tuple[str, str, str]]) -> Case:
+    chat: list[dict[str, object]] = [
+        {"role": "system", "content": "Act."},
+        {"role": "user", "content": "Find it."},
+    ]
+    for number, (arguments, result, words) in enumerate(steps):
+        call = {"id": f"c{number}", "type": "function"}
+        function = {"name": "do", "arguments": arguments}
+        chat.append({"role": "assistant", "tool_calls": [{**call, "function": function}]})
+        chat.append({"role": "tool", "tool_call_id": f"c{number}", "content": result})
+        if words:
+            chat.append({"role": "user", "content": words})
+    case = from_trajectory(parse(chat), name="a", source="log", task="t", system="Tools.")
+    assert case is not None
+    return case
 
 
-def plain_case(
-    actions: Sequence[str], observations: Sequence[str], *, name: str = "a", task: str = "find it"
-) -> Case:
-    steps = tuple(
-        Step(number=number, action=action, observation=observation, tokens=5)
-        for number, (action, observation) in enumerate(
-            zip(actions, observations, strict=True), start=1
-        )
-    )
-    whole = Trajectory(task=task, preamble=f"Act.\n{task}", preamble_tokens=3, steps=steps)
-    made = case_of(whole, name=name)
-    assert made is not None
-    return made
+def plain_case(actions: Sequence[str], observations: Sequence[str], *, task: str = "t") -> Case:
+    """Return a conversation of an agent that acts by text."""
+    chat = [{"role": "system", "content": "Act."}, {"role": "user", "content": "find it"}]
+    for action, observation in zip(actions, observations, strict=True):
+        chat.append({"role": "assistant", "content": action})
+        chat.append({"role": "user", "content": observation})
+    whole = parse(chat, format="openai", observations="user")
+    case = from_trajectory(whole, name="a", source="log", task=task)
+    assert case is not None
+    return case
 
 
 def episode(observations: Sequence[str], *, task: str = "t", environment: str = "x") -> Episode:
@@ -104,7 +62,7 @@ def episode(observations: Sequence[str], *, task: str = "t", environment: str = 
         )
         for observation in observations
     )
-    cell = Cell(environment=environment, backbone="reader", method="none")
+    cell = Cell(environment=environment, backbone="scripted", method="none")
     return Episode(cell=cell, task=task, system="s", opening="o", moves=moves, ended="steps")
 
 
@@ -113,9 +71,6 @@ class Echo:
 
     def answer(self, messages: Messages) -> Answer:
         return Answer(text=str(messages[-1]["content"]))
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def echo(environment: str) -> Echo:

@@ -1,11 +1,10 @@
 from itertools import pairwise
 
 from hypothesis import given, settings
-from lab.tests.label.making import cases, episode, trajectories
+from lab.tests.label.making import cases, episode
 
-from agora.core.trajectory import Step, Trajectory, Utterance
+from agora import parse
 from agora_lab.label.cases import Case, from_episode, from_trajectory, joined
-from agora_lab.labels import data_hash
 
 EXAMPLES = """Instructions for readers.
 Example 1
@@ -25,43 +24,24 @@ def test_a_case_reads_back_as_it_was_written(case: Case) -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(trajectories())
-def test_every_step_lies_where_the_case_says_and_nothing_else_is_lost(whole: Trajectory) -> None:
-    case = from_trajectory(whole, name="a", source="log", task="t")
-
-    if case is None:
-        assert not whole.steps
-        return
-    for step, (start, end) in zip(whole.steps, case.steps, strict=True):
-        texts = [message["content"] for message in case.messages[start:end]]
-        assert texts == [step.action, step.observation]
-    inside = {n for start, end in case.steps for n in range(start, end)}
-    outside = [m["content"] for n, m in enumerate(case.messages) if n not in inside]
-    assert outside[-len(whole.utterances) - 1 :] == [
-        whole.task,
-        *(said.text for said in whole.utterances),
-    ]
-    assert case.data == data_hash(whole)
-
-
-@settings(max_examples=50, deadline=None)
 @given(cases())
-def test_no_two_neighbours_of_a_prompt_have_one_role(case: Case) -> None:
-    for anchor in range(1, len(case.steps) + 1):
-        for candidate in range(anchor):
-            roles = [message["role"] for message in case.prompt(anchor, candidate)]
-            assert all(a != b for a, b in pairwise(roles))
+def test_every_step_lies_where_the_case_says(case: Case) -> None:
+    for (action, observation), (start, end) in zip(case.steps, case.spans, strict=True):
+        texts = [message["content"] for message in case.messages[start:end]]
+        assert texts == [action, observation]
 
 
 @settings(max_examples=50, deadline=None)
 @given(cases())
 def test_leaving_out_a_step_takes_its_messages_and_no_others(case: Case) -> None:
-    for anchor in range(1, len(case.steps) + 1):
+    for anchor in range(1, len(case.spans) + 1):
+        stop = case.spans[anchor - 1][0]
         for candidate in range(1, anchor):
-            start, end = case.steps[candidate - 1]
-            stop = case.steps[anchor - 1][0]
+            start, end = case.spans[candidate - 1]
             rest = [m for n, m in enumerate(case.messages[:stop]) if not start <= n < end]
-            assert case.prompt(anchor, candidate) == joined(rest)
+            prompt = case.prompt(anchor, candidate)
+            assert prompt == joined(rest)
+            assert all(a["role"] != b["role"] for a, b in pairwise(prompt))
 
 
 def test_a_played_episode_is_shown_with_its_examples_as_messages() -> None:
@@ -78,27 +58,24 @@ def test_a_played_episode_is_shown_with_its_examples_as_messages() -> None:
         "look",
         "dust",
     ]
-    assert case.actions == ("look", "look")
-
-
-def test_an_episode_without_moves_is_no_case() -> None:
+    assert case.steps == (("look", "dust"), ("look", "a key"))
     assert from_episode(episode([])) is None
 
 
 def test_calls_become_text_and_reasoning_is_left_out() -> None:
-    step = Step(
-        number=1, action='find {"id": 7}', observation="found", tokens=1, thought="I must find 7."
-    )
-    said = Utterance(after=1, text="Thanks!", tokens=1, by_user=True)
-    whole = Trajectory(
-        task="Find it.",
-        preamble="Be kind.\nFind it.",
-        preamble_tokens=1,
-        steps=(step, Step(number=2, action="stop", observation="", tokens=1)),
-        utterances=(said,),
-    )
+    function = {"name": "find", "arguments": '{"id": 7}'}
+    call = {"id": "c1", "type": "function", "function": function}
+    chat = [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Find it."},
+        {"role": "assistant", "reasoning_content": "I must find 7.", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "found"},
+        {"role": "user", "content": "Thanks!"},
+        {"role": "assistant", "tool_calls": [{**call, "id": "c2"}]},
+        {"role": "tool", "tool_call_id": "c2", "content": "again"},
+    ]
 
-    case = from_trajectory(whole, name="a", source="log", task="t", system="Tools: find")
+    case = from_trajectory(parse(chat), name="a", source="log", task="t", system="Tools: find")
 
     assert case is not None
     assert case.prompt(2) == [

@@ -3,20 +3,18 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from lab.harness.labelling import toy_plan
 from lab.tests.label.making import cases, plain_case
 
 from agora_lab.label.cases import Case
-from agora_lab.label.plan import PlanError, PlanSettings, Shard, read_plan, write_plan
+from agora_lab.label.plan import PlanError, PlanSettings, Shard, chosen_pairs, read_plan, write_plan
 
 PAPER = PlanSettings(backbone="openai:m")
 
 
 def shard_of(steps: int) -> Shard:
     case = plain_case([f"go {n}" for n in range(steps)], [f"room {n}" for n in range(steps)])
-    anchors = {a: tuple(case.candidates(a, k_recent=2)) for a in range(4, steps + 1)}
-    return Shard(case=case, anchors=anchors)
+    return Shard(case, chosen_pairs(case, PAPER))
 
 
 def test_every_pair_has_its_own_samples_of_both_prompts_as_in_the_paper() -> None:
@@ -24,18 +22,9 @@ def test_every_pair_has_its_own_samples_of_both_prompts_as_in_the_paper() -> Non
 
     asks = list(shard.asks(PAPER))
 
-    assert shard.anchors == {4: (1,), 5: (1, 2), 6: (1, 2, 3)}
-    assert len(asks) == 2 * shard.pairs
+    assert shard.pairs == ((4, 1), (5, 1), (5, 2), (6, 1), (6, 2), (6, 3))
+    assert len(asks) == 2 * len(shard.pairs)
     assert len({ask.seed for ask in asks}) == len(asks)
-
-
-def test_the_whole_prompt_can_be_shared_by_the_pairs_of_an_action() -> None:
-    shared = PlanSettings(backbone="openai:m", shared=True)
-
-    asks = list(shard_of(6).asks(shared))
-
-    assert sum(ask.whole for ask in asks) == 3
-    assert sum(not ask.whole for ask in asks) == 6
 
 
 def test_each_prompt_without_a_step_extends_the_one_before_or_begins_with_an_earlier_step() -> None:
@@ -57,7 +46,6 @@ def test_each_prompt_without_a_step_extends_the_one_before_or_begins_with_an_ear
         {"max_tokens": 9},
         {"stop": ("\n",)},
         {"seed": 1},
-        {"kind": "likelihood"},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -71,29 +59,28 @@ def test_whatever_changes_an_answer_changes_its_key(change: dict[str, object]) -
 
 
 def test_limits_of_a_plan_change_no_key() -> None:
-    limited = PlanSettings(backbone="openai:m", anchors=1, candidates=1, longest=100)
+    limited = PlanSettings(backbone="openai:m", pairs=1, longest=100)
     shard = shard_of(5)
 
     assert [ask.key for ask in shard.asks(limited)] == [ask.key for ask in shard.asks(PAPER)]
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(cases(), min_size=1, max_size=3))
+@given(cases())
 def test_a_plan_reads_back_as_it_was_written(
-    tmp_path_factory: pytest.TempPathFactory, some: list[Case]
+    tmp_path_factory: pytest.TempPathFactory, case: Case
 ) -> None:
     folder = tmp_path_factory.mktemp("plan")
     sure = plain_case(["go"] * 5, ["room"] * 5)
 
-    written = write_plan(folder, [*some, sure, sure], PAPER)
+    written = write_plan(folder, [case, sure, sure], PAPER)
 
     plan = read_plan(folder)
     assert plan == written
     shards = list(plan.shards())
     assert shards[-1].case == sure
-    assert len(shards) + plan.summary.passed_over == len(some) + 2
-    assert len({shard.name for shard in shards}) == len(shards) == plan.summary.trajectories
-    assert sum(shard.pairs for shard in shards) == plan.summary.pairs
+    assert len(shards) + plan.summary.passed_over == 3
+    assert sum(len(shard.pairs) for shard in shards) == plan.summary.pairs
     assert sum(len(list(shard.asks(PAPER))) for shard in shards) == plan.summary.asks
 
 
@@ -109,10 +96,11 @@ def test_an_estimate_counts_what_a_cache_spares(tmp_path: Path) -> None:
     assert summary.new_tokens < summary.prompt_tokens / 5
 
 
-def test_an_anchor_whose_prompt_is_too_long_is_left_out(tmp_path: Path) -> None:
-    short = toy_plan(tmp_path / "short", 45, longest=150).summary
+def test_a_plan_keeps_to_its_limits(tmp_path: Path) -> None:
+    every = toy_plan(tmp_path / "all", 45).summary
 
-    assert 0 < short.anchors < toy_plan(tmp_path / "all", 45).summary.anchors
+    assert 0 < toy_plan(tmp_path / "short", 45, longest=150).summary.pairs < every.pairs
+    assert toy_plan(tmp_path / "few", 45, pairs=7).summary.pairs == 7 * every.trajectories
 
 
 @pytest.mark.parametrize(
@@ -120,8 +108,7 @@ def test_an_anchor_whose_prompt_is_too_long_is_left_out(tmp_path: Path) -> None:
     [
         ({"samples": 5}, "even"),
         ({"samples": 0}, "even"),
-        ({"anchors": 0}, "anchors must be at least 1"),
-        ({"kind": "guess"}, "kind must be"),
+        ({"pairs": 0}, "pairs must be at least 1"),
     ],
 )
 def test_settings_that_make_no_sense_are_named(settings: dict[str, object], problem: str) -> None:
@@ -135,7 +122,7 @@ def test_a_plan_is_not_written_over_and_one_of_another_schema_not_read(tmp_path:
     with pytest.raises(PlanError, match="already exists"):
         toy_plan(tmp_path, 45)
     file = tmp_path / "plan.json"
-    file.write_text(file.read_text().replace('"schema": 2', '"schema": 1'))
+    file.write_text(file.read_text().replace('"schema": 3', '"schema": 1'))
     with pytest.raises(PlanError, match="make it again"):
         read_plan(tmp_path)
     with pytest.raises(PlanError, match="no readable"):

@@ -57,7 +57,7 @@ def test_a_shard_that_is_answered_again_asks_only_what_is_missing(
 
 
 def test_a_wider_plan_reuses_the_answers_of_a_narrow_one(tmp_path: Path, server: str) -> None:
-    narrow = toy_plan(tmp_path / "narrow", 6, steps=6, candidates=1)
+    narrow = toy_plan(tmp_path / "narrow", 6, steps=6, pairs=3)
     wide = toy_plan(tmp_path / "wide", 6, steps=6)
 
     for plan in (narrow, wide):
@@ -128,12 +128,12 @@ def test_a_node_that_does_not_share_the_folder_is_told(tmp_path: Path) -> None:
 DRIVER = "from agora_lab.cli.label import label; label()"
 
 
-def driver(plan: Path, answers: Path, address: str) -> "subprocess.Popen[str]":
-    """Start `agora label run` in a process of its own, on the cluster at RAY_ADDRESS."""
-    arguments = ["run", str(plan), "--out", str(answers), "--concurrency", "4"]
+def driver(folder: Path, address: str) -> "subprocess.Popen[str]":
+    """Resume `agora label` in a process of its own, on the cluster at RAY_ADDRESS."""
+    arguments = ["--out", str(folder), "--concurrency", "4"]
     environment = {**os.environ, "OPENAI_BASE_URL": f"{address}/v1"}
     return subprocess.Popen(
-        [sys.executable, "-c", DRIVER, *arguments, "--json", "-"],
+        [sys.executable, "-c", DRIVER, *arguments],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -160,11 +160,11 @@ def test_a_killed_node_and_a_killed_driver_cost_only_what_was_in_flight(
     cluster: Cluster, tmp_path: Path, pairs: int, steps: int, latency_ms: float
 ) -> None:
     plan = toy_plan(tmp_path / "plan", pairs, steps=steps)
-    answers = tmp_path / "answers"
+    answers = tmp_path / "plan" / "answers"
     planned = plan.summary.asks
     [node] = cluster.worker_nodes
     with steady(latency_ms) as address:
-        process = driver(tmp_path / "plan", answers, address)
+        process = driver(tmp_path / "plan", address)
         try:
             until(lambda: count(answers) > planned // 4, "a quarter of the answers")
             cluster.remove_node(node, allow_graceful=False)
@@ -174,7 +174,7 @@ def test_a_killed_node_and_a_killed_driver_cost_only_what_was_in_flight(
             kept = count(answers)
             assert kept < planned
 
-            process = driver(tmp_path / "plan", answers, address)
+            process = driver(tmp_path / "plan", address)
             _, told = process.communicate(timeout=400)
             assert process.returncode == 0, told
             counts = tally(address)

@@ -102,19 +102,8 @@ def test_an_action_that_led_to_nothing_is_not_repeated() -> None:
     assert len(set(seen)) == len(seen)
 
 
-def test_it_reads_what_a_marker_says_about_elided_steps() -> None:
-    chat = messages(())
-    chat[-1]["content"] += "\n[steps 1-2 elided]\n1 countertop 1 -> apple 1 knife 1\n2 cabinet 1"
-    chat += messages((("go to shelf 1", "On the shelf 1, you see nothing."),))[2:]
-    told = [*chat]
-    told[1] = {**chat[1], "content": chat[1]["content"] + " -> mug 2"}
-
-    assert READER.act(prompt_text(told)) == "go to cabinet 1"
-    assert "countertop" not in READER.act(prompt_text(chat))
-
-
 def test_it_acts_on_what_a_compressor_leaves() -> None:
-    compressor = Compressor(schedule="every_call", budget=Budget(keep_ratio=0.25))
+    compressor = Compressor(edits="every_call", budget=Budget(keep_ratio=0.25))
     compression = compressor.compress(messages(EPISODE), format="openai", observations="user")
 
     assert len(compression.messages) < len(messages(EPISODE))

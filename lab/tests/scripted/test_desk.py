@@ -15,8 +15,8 @@ from agora_lab.envs.desk import WORLD, Desk
 from agora_lab.envs.desk.script import Script
 from agora_lab.episodes import Cell, Episode
 from agora_lab.evaluate.play import Player
-from agora_lab.label.hindsight import stands_in
 from agora_lab.methods import MethodSettings, method
+from agora_lab.names import stands_in
 
 SHORT = "validation-001"
 RULES = {"role": "system", "content": "Today is 2026-05-04."}
@@ -194,7 +194,7 @@ def test_no_method_takes_away_what_the_customer_said(name: str, options: dict[st
 def test_a_record_gives_back_the_calls_that_were_made() -> None:
     episode, _ = played()
 
-    again = Episode.from_json(episode.to_json())
+    again = Episode.from_dict(json.loads(json.dumps(episode.to_dict())))
 
     assert again == episode
     roles = [message["role"] for message in again.conversation(len(again.moves))]

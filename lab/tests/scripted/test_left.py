@@ -42,7 +42,7 @@ def played() -> Episode:
 def compressed(share: float) -> Compression:
     """Return the conversation up to its end, with so much of it kept."""
     compressor = Compressor(
-        schedule="every_call",
+        edits="every_call",
         min_tokens=0,
         scorer=load_scorer(),
         budget=Budget(keep_ratio=0.0, min_ratio=share),

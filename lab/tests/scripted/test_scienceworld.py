@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora_lab.agents.base import prompt_text
-from agora_lab.agents.scripted.scienceworld import CLAIMED, READER, scene
+from agora_lab.agents.scripted.scienceworld import CLAIMED, READER
 from agora_lab.agents.scripted.scienceworld.scene import LOOK, Thing, things
 
 Message = dict[str, Any]
@@ -114,28 +114,6 @@ def lined(steps: int, *lines: str) -> tuple[str, str]:
 
 
 DONE = ("1 go to kitchen", "2 look around", "3 go to outside", "4 look around -> egg")
-
-
-def test_where_every_step_has_its_line_it_knows_where_it_is() -> None:
-    held = ("inventory", "In your inventory, you see:\n\ta crocodile egg")
-    focused = ("focus on crocodile egg", EPISODE[6][1])
-    at = lined(5, *DONE, "5 pick up crocodile egg")
-
-    assert act(at, focused, held, ("look around", OUTSIDE)) == "go to kitchen"
-    assert act(lined(4, *DONE)) == LOOK  # What there is to see stood in the answer.
-
-
-def test_where_a_step_has_no_line_it_may_be_anywhere() -> None:
-    connected = "2 connect battery anode to red wire terminal 1"
-    whole = scene.read(prompt_text(chat(lined(2, "1 go to kitchen", connected))))
-    holed = scene.read(prompt_text(chat(lined(3, connected, "3 wait"))))
-
-    failed = scene.read(prompt_text(chat(lined(2, "1 go to kitchen", "2 go to cellar -> error"))))
-
-    assert whole.room == failed.room == "kitchen"
-    assert not holed.room
-    assert whole.gap
-    assert whole.links == holed.links != []
 
 
 @pytest.mark.parametrize("mask", ["[old observation left out]", "[step 5 elided] key 7"])

@@ -1,4 +1,4 @@
-"""A replay's report in words and tables, for the terminal."""
+"""A replay's report for the terminal: what was read, the bill, and three lines to pass on."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,10 +15,16 @@ _PLAIN_WIDTH = 100
 """Columns where the output is no terminal."""
 _SHOWN = 3
 """How many reasons and examples of each kind are shown; all are on the page and in the JSON."""
+_MOMENTS = {
+    "free": "when the cache was gone anyway",
+    "warm": "by edits that paid for the rewritten cache",
+    "window": "when the window was full",
+    "every call": "at every call",
+}
 
 
 def show(report: dict[str, Any], *, to_stderr: bool) -> None:
-    """Print the report's summary: what was read, the verdict, the bill, what went wrong."""
+    """Print what was read, the bill, what went wrong, and last the verdict in three lines."""
     console = Console(stderr=to_stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = _PLAIN_WIDTH
@@ -26,36 +32,57 @@ def show(report: dict[str, Any], *, to_stderr: bool) -> None:
     console.print(
         f"{_many(report['trajectories'], 'trajectory', 'trajectories')}, "
         f"{_many(report['steps'], 'step')}, {_many(report['calls'], 'call')} "
-        f"in {_many(read['files'], 'file')} ({_size(read['bytes'])})"
+        f"in {_many(read['files'], 'file')} ({_size(read['bytes'])})\n"
     )
-    if report["trajectories"]:
-        first = next(iter(report["totals"]))
-        console.print(f"\n{verdict(report, first)}\n", style="bold")
-        console.print(_bill(report, first))
-        console.print()
-        for text in _facts(report, first):
-            console.print(printable(text))
-        for text in _warnings(report, first):
-            console.print(printable(text), style="yellow")
-        if len(report["totals"]) > 1:
-            console.print()
-            console.print(_by_sheet(report))
     for text, style in _problems(report):
         console.print(printable(text), style=style, soft_wrap=True)
+    if not report["trajectories"]:
+        return
+    first = next(iter(report["totals"]))
+    console.print(_bill(report, first))
+    console.print()
+    for text in _facts(report, first):
+        console.print(printable(text), style="dim")
+    for text in _warnings(report, first):
+        console.print(printable(text), style="yellow")
+    if len(report["totals"]) > 1:
+        console.print()
+        console.print(_by_sheet(report))
+    console.print()
+    for text in verdict(report, first):
+        console.print(text, style="bold")
 
 
-def verdict(report: dict[str, Any], key: str) -> str:
-    """Return in a sentence what AGORA would have changed, whatever the sign."""
-    totals = report["totals"][key]
-    was, now = totals[Policy.AS_IT_WAS]["cost"], totals[Policy.AGORA]["cost"]
-    unit = report["units"][key]
-    if not totals[Policy.AGORA]["edits"]:
-        return str(report["idle"])
+def verdict(report: dict[str, Any], key: str) -> Iterator[str]:
+    """Yield the saving, where it comes from, and what it costs, each in a sentence."""
+    totals, unit = report["totals"][key], report["units"][key]
+    agora = totals[Policy.AGORA]
+    was, now = totals[Policy.AS_IT_WAS]["cost"], agora["cost"]
+    if not agora["edits"]:
+        yield str(report["idle"])
+        return
     word, more = ("saved", "of") if now <= was else ("cost", "more than")
-    return (
-        f"AGORA would have {word} {amount(abs(was - now), unit)} {more} {amount(was, unit)} "
-        f"({_share(abs(was - now), was)})."
+    yield (
+        f"AGORA would have {word} {amount(abs(was - now), unit)} {more} {amount(was, unit)} of "
+        f"input ({_share(abs(was - now), was)}), with {_many(agora['edits'], 'edit')} in "
+        f"{_many(agora['calls'], 'call')}."
     )
+    parts = [
+        f"{amount(dollars, 'dollars')} {_MOMENTS[why]}"
+        for why, dollars in sorted(agora["saved"].items(), key=lambda pair: -pair[1])
+        if dollars >= 0.00005
+    ]
+    idle = [name for name, model in report["models"].items() if not model["edits"]]
+    still = f" No edit pays at {', '.join(idle[:_SHOWN])}." if idle and key == OWN else ""
+    if parts:
+        yield f"Saved {', '.join(parts)}.{still}"
+    if agora["needing"]:
+        asks = f"{agora['extra_calls']:,} of {agora['needing']:,} actions"
+        price = amount(agora["extra_dollars"], "dollars")
+        yield (
+            f"The price is memory: {asks} that use an earlier path or ID would no longer see it. "
+            f"If each asks again, that is {price} of further calls."
+        )
 
 
 def amount(value: float, unit: Unit) -> str:
@@ -81,10 +108,7 @@ def _table(*columns: str) -> Table:
 
 def _bill(report: dict[str, Any], key: str) -> Table:
     unit, totals = report["units"][key], report["totals"][key]
-    table = _table(
-        *("", "input cost", "change", "tokens sent", "cached", "edits", "append-only"),
-        "names still in prompt",
-    )
+    table = _table("", "input cost", "change", "million tokens", "cached", "edits", "names kept")
     for policy in Policy:
         row = totals[policy]
         if row["offered"]:
@@ -92,10 +116,9 @@ def _bill(report: dict[str, Any], key: str) -> Table:
                 str(policy),
                 amount(row["cost"], unit),
                 "" if policy is Policy.AS_IT_WAS else _change(totals, policy),
-                f"{row['tokens']:,}",
+                f"{row['tokens'] / 1e6:,.1f}",
                 _share(row["read"], row["tokens"]),
                 f"{row['edits']:,}",
-                f"{row['append_only_share']:.1%}",
                 "-" if row["met_share"] is None else f"{row['met_share']:.1%}",
                 style="green" if policy is Policy.AGORA else None,
             )
@@ -107,7 +130,7 @@ def _by_sheet(report: dict[str, Any]) -> Table:
     table = _table("by price sheet", *policies)
     for key, totals in report["totals"].items():
         sheet = report["sheets"].get(key)
-        name = f"{key} ({sheet['read']:g}/{sheet['write']:g})" if sheet else "own model"
+        name = f"{key} (read {sheet['read']:g}, write {sheet['write']:g})" if sheet else "own model"
         table.add_row(
             name, *(_change(totals, one) if totals[one]["offered"] else "-" for one in policies)
         )
@@ -118,41 +141,27 @@ def _facts(report: dict[str, Any], key: str) -> Iterator[str]:
     """Yield what the figures rest on."""
     unit, totals, compared = report["units"][key], report["totals"][key], report["compared"]
     yield (
-        f"AGORA is cheaper on {compared['cheaper']:,}, the same on {compared['same']:,} and more "
-        f"expensive on {compared['costlier']:,}; at worst {compared['worst']:.3f}× the original "
-        "cost."
+        f"AGORA is cheaper on {_many(compared['cheaper'], 'trajectory', 'trajectories')}, "
+        f"the same on {compared['same']:,}, dearer on {compared['costlier']:,}; at worst "
+        f"{compared['worst']:.3f} times the original cost."
     )
     if any(totals[policy]["needing"] for policy in Policy):
-        yield (
-            "Names still in prompt: of the actions that use a path or ID from an earlier step, the "
-            "share whose prompt still has all of them."
-        )
-    offered = totals[Policy.CLEARING]["offered"]
-    if 0 < offered < report["trajectories"]:
-        yield (
-            f"{Policy.CLEARING} exists for {offered:,} of {report['trajectories']:,} trajectories."
-        )
+        yield "Names kept: actions whose paths and IDs from earlier steps are still in the prompt."
     for part in report["not_shown"]:
         count = part["trajectories"]
-        spread = "" if count == 1 else f" ({part['least']:,} to {part['most']:,})"
         yield (
-            f"Not in the log: {part['what']}, about {part['tokens']:,} tokens{spread} of every "
-            f"call in {_many(count, 'trajectory', 'trajectories')}. Inferred from usage; in every "
-            "bill."
+            f"Not in the log: {part['what']}, about {part['tokens']:,} tokens of every call in "
+            f"{_many(count, 'trajectory', 'trajectories')}. Inferred from usage; in every bill."
         )
     billed = report["billed"]
     if billed["calls"]:
         yield (
-            f"Billed by the provider for {_many(billed['calls'], 'call')} with usage in the log: "
-            f"{amount(billed['cost'], unit)}, {_share(billed['read'], billed['prompt'])} cached. "
-            f"Simulated: {amount(billed['simulated_cost'], unit)} ({billed['error']:+.1%}), "
-            f"{_share(billed['simulated_read'], billed['prompt'])} cached."
+            f"The provider billed {amount(billed['cost'], unit)} for "
+            f"{_many(billed['calls'], 'call')} with usage; the simulation says "
+            f"{amount(billed['simulated_cost'], unit)} ({billed['error']:+.1%})."
         )
     if report["lost"]:
-        yield (
-            f"The provider's cache expired {_many(report['lost'], 'time')}; every row includes "
-            "that."
-        )
+        yield f"The provider's cache expired {_many(report['lost'], 'time')}, in every row."
     if key != OWN:
         yield f"Prices: {key}. Input only."
         return
@@ -185,27 +194,26 @@ def _problems(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield lines about what could not be read or replayed, each with its style."""
     read = report["input"]
     if read["bad"]:
-        yield f"\n{_many(read['bad'], 'record')} could not be read:", "yellow"
+        yield f"{_many(read['bad'], 'record')} could not be read:", "yellow"
         for bad in read["bad_examples"][:_SHOWN]:
             yield f"  {bad['where']} {bad['problem']}", ""
-        if read["bad"] > _SHOWN:
-            yield "  …", ""
     for what, group in (
         ("could not be replayed", "failed"),
-        ("would be refused by a provider as they are, so AGORA leaves them alone", "left_alone"),
+        ("would be refused by a provider as recorded, so AGORA leaves them alone", "left_alone"),
         ("had been shortened before, so they are billed as they were", "shortened"),
     ):
         reasons = report[group]["reasons"]
         if reasons:
             count = _many(report[group]["count"], "trajectory", "trajectories")
-            yield f"\n{count} {what}:", "yellow"
+            yield f"{count} {what}:", "yellow"
         for reason in reasons[:_SHOWN]:
             example = reason["examples"][0]
             yield f"  {reason['count']:,} × {reason['reason']} ({example})", ""
-        if len(reasons) > _SHOWN:
-            yield "  …", ""
-    for reason, count in list(read["skipped"].items())[:_SHOWN]:
+    skipped = list(read["skipped"].items())[:_SHOWN]
+    for reason, count in skipped:
         yield f"Skipped {count:,}: {reason}", "dim"
+    if skipped or read["bad"]:
+        yield "", ""
 
 
 def _change(totals: dict[str, Any], policy: Policy) -> str:

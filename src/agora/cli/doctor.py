@@ -21,11 +21,6 @@ _STYLES = {"ok": "green", "note": "yellow", "problem": "red"}
 @click.argument("agent", required=False, type=click.Choice(tuple(AGENTS)), metavar="[AGENT]")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.option(
-    "--settings",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Take settings from this file instead of ./agora.toml or ~/.config/agora/agora.toml.",
-)
-@click.option(
     "--live",
     is_flag=True,
     help="Instead, hold a made-up conversation with your provider. Costs money.",
@@ -42,7 +37,6 @@ def doctor(
     agent: str | None,
     *,
     as_json: bool,
-    settings: Path | None,
     live: bool,
     model: str | None,
     max_cents: float,
@@ -63,7 +57,7 @@ def doctor(
     findings = (
         ask(os.environ, model, max_cents)
         if live
-        else examine(os.environ, Path.home(), Path.cwd(), settings, agent=agent)
+        else examine(os.environ, Path.home(), Path.cwd(), agent=agent)
     )
     console = Console(highlight=False, soft_wrap=True)
     seen = []

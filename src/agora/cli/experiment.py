@@ -1,4 +1,4 @@
-"""The `agora experiment` command: what the log says of an experiment."""
+"""The `agora experiment` command: the result of an experiment from its log."""
 
 from itertools import chain
 from typing import TextIO
@@ -26,7 +26,7 @@ from agora.experiment.report import IDLE_SECONDS, lines, read_lines, reports
 )
 @json_option("the reports")
 def experiment(logs: tuple[TextIO, ...], *, idle_minutes: float, json_out: str | None) -> None:
-    """Show both arms of an experiment, with intervals that hold however often you look.
+    """Show both arms of an experiment, with intervals that hold at every look.
 
     LOG files have the lines that filters or proxies with mode = "experiment"
     wrote to standard error, in any order; - is standard input. A file of your

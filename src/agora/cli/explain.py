@@ -36,8 +36,8 @@ def explain(
 ) -> None:
     """Show what happens to every step in SOURCE, and why.
 
-    Each step is a row: its size, its score, whether it is kept, in the floor
-    (always kept) or elided, and for elided steps the line that replaces them.
+    Each step is a row: its size, its action before, what is left of it after the
+    edit, and what decided it. --html shows the whole prompt before and after.
     Nothing is written except what --html and --json ask for.
     """
     read = read_source(source, format=format, log_index=log_index)

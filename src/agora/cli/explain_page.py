@@ -3,17 +3,20 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from agora.adapters.lifetimes import asked_ttl
 from agora.cli.options import Setup
 from agora.cli.picture import budget_of, in_short, why_unchanged
 from agora.cli.source import Source
 from agora.compressor import Compressor
 from agora.core.compression import Compression, Decision, FallbackLevel
+from agora.core.schedule import states
 from agora.core.trajectory import Trajectory
+from agora.formats import format_named
+from agora.formats.cache_ttl import asked_ttl
 from agora.pages import write_page
 
 MOST_OF_A_TEXT = 20_000
@@ -47,7 +50,7 @@ def account(compression: Compression, source: Source, setup: Setup) -> Json:
         "by_rule": compression.fallback_level is FallbackLevel.PARTIAL,
         "before": compression.tokens_before,
         "after": compression.tokens_after,
-        "epoch": compression.epoch,
+        "epoch": compression.last_edit,
         "epochs": [],
         "steps": [],
         "said": [],
@@ -60,7 +63,7 @@ def account(compression: Compression, source: Source, setup: Setup) -> Json:
                 **_sizes(compression, trajectory),
                 "unseen": 0 if log is None else log.unseen_tokens,
             },
-            "budget": budget_of(setup.compressor.budget, trajectory, compression.epoch),
+            "budget": budget_of(setup.compressor.budget, trajectory, compression.last_edit),
             "epochs": _epochs(compression, trajectory, source, setup, setup.compressor_of(log)),
             "steps": [
                 [
@@ -68,7 +71,6 @@ def account(compression: Compression, source: Source, setup: Setup) -> Json:
                     decision.outcome,
                     _reason(decision),
                     decision.tokens,
-                    None if decision.score is None else round(decision.score, 3),
                     in_short(step)[:_SHOWN_OF_AN_ACTION],
                     decision.text,
                     decision.kind,
@@ -109,16 +111,14 @@ def _epochs(
     compressor: Compressor,
 ) -> list[int]:
     """Return after how many steps each edit so far was made; the last is the one in force."""
-    if not compression.epoch:
+    if not compression.last_edit:
         return []
-    schedule = compressor.schedule_for(
-        setup.model or source.request.model, asked_ttl(source.request)
-    )
-    history = schedule.edit(compressor.sizes(trajectory, pins=setup.pins)).history
-    if history is None:
-        # Each call is an edit of its own, so only the newest says something.
-        return [compression.epoch]
-    return [change.epoch for change in history if change.epoch]
+    policy = compressor.policy(setup.model or source.request.model, asked_ttl(source.request))
+    pinned = frozenset(setup.pins) | compressor.kept(trajectory, plans=False).keys()
+    edits = [s.edit for s in states(trajectory, policy, pinned=pinned) if s.is_new and s.edit]
+    if edits[-1].why == "every call":
+        return [compression.last_edit]
+    return [edit.steps for edit in edits]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +156,9 @@ def _pairs(compression: Compression, source: Source) -> Iterator[_Row]:
     yield from _beside(request.system, "system")
     yield from _beside(request.tools, "tools")
     messages = request.messages
-    owners, spans = compression.owners, compression.spans
+    owners = compression.owners
     if isinstance(messages, str):
-        yield from _blocks(messages, compression, owners, spans)
+        yield _Row(0, "text", messages, str(compression.messages))
         return
     if not isinstance(messages, list):
         yield _Row(0, "", _json(messages), _json(messages))
@@ -171,8 +171,8 @@ def _pairs(compression: Compression, source: Source) -> Iterator[_Row]:
         yield _Row(
             step=abs(owners[position]) if position < len(owners) else 0,
             who=_who(message),
-            before=readable(message),
-            after=None if after is None else readable(after),
+            before=readable(message, request.format),
+            after=None if after is None else readable(after, request.format),
         )
 
 
@@ -182,42 +182,6 @@ def _beside(value: object, who: str) -> Iterator[_Row]:
         yield _Row(0, who, text, text)
 
 
-def _blocks(
-    text: str,
-    compression: Compression,
-    owners: Sequence[int],
-    spans: Sequence[tuple[int, int]],
-) -> Iterator[_Row]:
-    """Yield the blocks of a prompt that is one text; a marker goes with the block before it."""
-    if not spans:
-        yield _Row(0, "text", text, text)
-        return
-    elided = {d.number: d for d in compression.decisions if d.outcome == "elided"}
-    left = str(compression.messages)
-    at = 0
-    rows: list[_Row] = []
-    holder = 0
-    for owner, (start, end), observed in zip(owners, spans, compression.observed, strict=True):
-        block = text[start:end]
-        who = f"step {owner}" if owner else "pending" if rows else "preamble"
-        decision = elided.get(owner)
-        if decision is not None and decision.kind != "note":
-            rows.append(_Row(owner, who, block, None))
-            continue
-        # What stays is there to the letter; what stands before it is a marker.
-        stays = block if decision is None else text[start:observed]
-        found = left.index(stays, at)
-        if found > at:
-            rows[holder] = replace(rows[holder], after=f"{rows[holder].after}{left[at:found]}")
-        at = found + len(stays)
-        if decision is not None:
-            at = left.index("]", at) + 1
-            at += len(f" {decision.text}") if decision.text else 0
-        holder = len(rows)
-        rows.append(_Row(owner, who, block, left[found:at]))
-    yield from rows
-
-
 def _who(message: object) -> str:
     if not isinstance(message, dict):
         return ""
@@ -225,55 +189,20 @@ def _who(message: object) -> str:
     return who if isinstance(who, str) else ""
 
 
-def readable(message: object) -> str:
-    """Return what a message says, for people: its text, its calls, and the rest as JSON.
+def readable(message: object, format: str) -> str:
+    """Return a message as text for people: its text and its calls, or its JSON.
 
-    >>> readable({"role": "tool", "tool_call_id": "c1", "content": "ok"})
-    'ok'
     >>> call = {"id": "c1", "function": {"name": "look", "arguments": '{"at": "door"}'}}
-    >>> readable({"role": "assistant", "content": None, "tool_calls": [call]})
+    >>> readable({"role": "assistant", "content": None, "tool_calls": [call]}, "openai")
     'look {"at": "door"}'
     """
     if not isinstance(message, dict):
         return message if isinstance(message, str) else _json(message)
-    parts: list[str] = []
-    for key in ("reasoning_content", "content", "output"):
-        parts += _texts(message.get(key))
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
-        parts.append(_call(function) if isinstance(function, dict) else _json(call))
-    if message.get("type") == "function_call":
-        parts.append(_call(message))
-    return "\n".join(parts) if parts else _json(message)
-
-
-def _texts(content: object) -> Iterator[str]:
-    if isinstance(content, str):
-        yield content
-    elif isinstance(content, list):
-        for part in content:
-            yield _part(part)
-    elif content is not None:
-        yield _json(content)
-
-
-def _part(part: object) -> str:
-    if not isinstance(part, dict):
-        return _json(part)
-    for key in ("text", "thinking"):
-        if isinstance(part.get(key), str):
-            return str(part[key])
-    if part.get("type") == "tool_use":
-        return _call({"name": part.get("name"), "arguments": part.get("input")})
-    if part.get("type") == "tool_result":
-        return "\n".join(_texts(part.get("content")))
-    return _json(part)
-
-
-def _call(function: Mapping[str, Any]) -> str:
-    arguments = function.get("arguments")
-    return f"{function.get('name')} {arguments if isinstance(arguments, str) else _json(arguments)}"
+    text = ""
+    # A message of another shape than its format's is shown as it is.
+    with suppress(KeyError, TypeError, AttributeError, ValueError):
+        text = format_named(format).text_of(message)
+    return text if text or message.get("content") == "" else _json(message)
 
 
 def _json(value: object) -> str:

@@ -40,7 +40,7 @@ def write_json(json_out: str | None, value: Any, *, indent: int | None = None) -
 
 
 def account_of(compression: Compression, name: str) -> dict[str, Any]:
-    """Return what was decided of a prompt, and why, without the prompt."""
+    """Return the decisions on a prompt and their reasons, without the prompt."""
     return {
         "source": name,
         "format": compression.format,
@@ -51,7 +51,7 @@ def account_of(compression: Compression, name: str) -> dict[str, Any]:
         "fallback_level": int(compression.fallback_level),
         "tokens_before": compression.tokens_before,
         "tokens_after": compression.tokens_after,
-        "epoch": compression.epoch,
+        "epoch": compression.last_edit,
         "steps": [decision._asdict() for decision in compression.decisions],
     }
 

@@ -1,4 +1,4 @@
-"""The `agora` group: which commands there are, each loaded when it is asked for."""
+"""The `agora` group, which loads each command on demand."""
 
 import importlib
 import logging
@@ -30,14 +30,13 @@ _INTERRUPTED = 130
 _LAB = {
     "lab": "Play episodes and compare methods on real environments.",
     "label": "Label which past steps were needed, for training a scorer.",
-    "scorer": "Compare scorers on your own labels.",
     "train": "Train your own scorer on labels.",
 }
-"""Commands of the distribution `agora-lab`, known here so that their absence can be explained."""
+"""Commands of the distribution `agora-lab`, for a message if it is not installed."""
 WORDS = {**_COMMANDS, **_LAB}
-"""What each command does, whether it is installed or not."""
+"""The summary of each command, installed or not."""
 GROUP = "agora.commands"
-"""Entry points of this group are commands: other distributions add theirs by it."""
+"""The group of entry points by which other distributions add commands."""
 
 
 class _LazyGroup(click.Group):
@@ -73,9 +72,9 @@ class _LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command that was asked for; Ctrl-C ends it with the code that shells expect.
+        """Run the command. Ctrl-C ends it with the exit code that shells expect.
 
-        A file that cannot be read or written is the caller's to put right, not an error of ours.
+        Report a file that cannot be read or written as a message, not as a traceback.
         """
         try:
             return super().invoke(ctx)
@@ -100,7 +99,7 @@ class _LazyGroup(click.Group):
 
 
 def _added() -> dict[str, EntryPoint]:
-    """Return the commands that other distributions bring, by name; ours come first."""
+    """Return the commands of other distributions by name, without those that exist here."""
     found = {point.name: point for point in entry_points(group=GROUP)}
     return {name: point for name, point in found.items() if name not in _COMMANDS}
 
@@ -117,5 +116,5 @@ def agora() -> None:
     SOURCE is a file, or - for standard input: chat messages or a whole request
     body as JSON, or a role-marker transcript. The format is detected.
     """
-    # What the library would log, the commands say themselves.
+    # The commands report what the library logs.
     logging.getLogger("agora").addHandler(logging.NullHandler())

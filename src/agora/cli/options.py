@@ -3,23 +3,22 @@
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 from click.shell_completion import CompletionItem
 
-from agora.adapters import FORMATS
 from agora.cli.source import Source
 from agora.compressor import Compressor
 from agora.core.action_lines import printable
+from agora.core.budget import Budget
 from agora.core.compression import Compression, FallbackLevel, Reason
 from agora.core.prices import FAMILIES, UNKNOWN, sheet_for, shipped_sheets
 from agora.core.request import Observations
-from agora.core.schedule import CEILING, MIN_TOKENS
 from agora.core.scorer import NAMES
+from agora.core.settings import EDITS, ToolKind
 from agora.errors import AgoraError, BundleError
-from agora.paper import PaperCompressor
-from agora.scorers.cross_encoder import CrossEncoderScorer
+from agora.formats import FORMATS
 from agora.scorers.load import DEFAULT, load_scorer
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ Command = Callable[..., None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """A compressor with what is said of one prompt."""
+    """A compressor, and what the command line says of one prompt."""
 
     compressor: Compressor
     pins: tuple[int, ...] = ()
@@ -39,44 +38,15 @@ class Setup:
     given: Mapping[str, Any] = field(default_factory=dict)
     """The options that were set, by name."""
 
-    def paper(self, source: Source) -> Compression:
-        """Return the compression by the paper's method."""
-        for name in self.given:
-            if name not in _PAPER_OPTIONS:
-                option = next(iter(self.given["tools"])) if name == "tools" else name
-                flag = option.removesuffix("s").replace("_", "-")
-                raise click.UsageError(f"--paper does not take --{flag}")
-        if "scorer" not in self.given:
-            raise click.UsageError("--paper needs --scorer with the folder of a trained scorer")
-        scorer = self.compressor.scorer
-        if not isinstance(scorer, CrossEncoderScorer):
-            name = printable(str(self.given["scorer"]))
-            click.echo(
-                f"{name} is not the paper's kind of scorer: only a cross-encoder gives the"
-                " probability that the threshold 0.9 is meant for.",
-                err=True,
-            )
-        settings = {name: self.given[name] for name in ("k_recent",) if name in self.given}
-        if "keep_ratio" in self.given:
-            settings["rho"] = self.given["keep_ratio"]
-        compressor = PaperCompressor(scorer, strict=self.compressor.strict, **settings)
-        request = source.request
-        try:
-            return compressor.compress(
-                request.messages,
-                format=request.format,
-                system=request.system,
-                tools=request.tools,
-                observations=self.observations or request.observations,
-            )
-        except AgoraError as error:
-            raise click.ClickException(f"{source.name}: {error}") from error
-
     def compress(self, source: Source) -> Compression:
-        """Return the compression of what was read; raises only if the compressor is strict."""
+        """Return the compression of the source's request.
+
+        Raises:
+            click.ClickException: A setting does not fit the request, such as a pin.
+        """
         request = source.request
         if request.server_side:
-            # What is not here cannot be seen, so nothing here can be judged.
+            # The earlier messages are not here, so nothing can be judged.
             return Compression(
                 messages=request.messages,
                 reason=Reason.SERVER_SIDE_HISTORY,
@@ -88,8 +58,9 @@ class Setup:
         log = self.logged(source)
         for note in () if log is None else log.notes():
             click.echo(printable(note), err=True)
+        compressor = self.compressor_of(log)
         try:
-            compression = self.compressor_of(log).compress(
+            compression = compressor.compress(
                 request.messages,
                 model=self.model or request.model,
                 format=request.format,
@@ -98,16 +69,17 @@ class Setup:
                 thinking=request.thinking,
                 pins=self.pins,
                 observations=self.observations or request.observations,
+                state=None if log is None else log.state(compressor),
                 sized=None if log is None else log.sized,
             )
         except AgoraError as error:
             raise click.ClickException(f"{source.name}: {error}") from error
-        self._say_unknown_pins(compression)
-        self._say_prices(source)
+        self._check_pins(compression)
+        self._warn_of_prices(source)
         return compression
 
     def logged(self, source: Source) -> "Logged | None":
-        """Return what the log tells of a trajectory besides its messages, if it is from one."""
+        """Return a log's facts about a trajectory, or None if it is from no log."""
         if source.recording is None or self.compressor.budget.unit != "tokens":
             return None
         from agora.cli.logged import logged
@@ -124,27 +96,24 @@ class Setup:
         """Return the compressor, at the prices that the log's calls were made at."""
         return self.compressor if log is None else log.priced(self.compressor)
 
-    def _say_prices(self, source: Source) -> None:
-        """Say whose prices counted, where the model has no sheet of its own."""
+    def _warn_of_prices(self, source: Source) -> None:
         model = self.model or source.request.model
-        if not isinstance(model, str) or not model or self.compressor.schedule != "by_price":
+        if not isinstance(model, str) or not model or self.compressor.edits != "by_price":
             return
         sheet = sheet_for(model)
-        shown = printable(model)
-        if sheet.name in FAMILIES:
-            said = f"No price sheet for {shown}: priced as the family {sheet.name}."
-        elif sheet.name == UNKNOWN:
-            said = f"No price sheet for {shown} or its family: a placeholder price is used."
-        else:
-            return
-        click.echo(f"{said} Name another model with --model.", err=True)
+        if sheet.name in (*FAMILIES, UNKNOWN):
+            priced = "at a placeholder" if sheet.name == UNKNOWN else f"as the family {sheet.name}"
+            name = printable(model)
+            click.echo(
+                f"No price sheet for {name}: priced {priced}. Name another with --model.", err=True
+            )
 
-    def _say_unknown_pins(self, compression: Compression) -> None:
+    def _check_pins(self, compression: Compression) -> None:
         steps = len(compression.decisions)
         beyond = [pin for pin in self.pins if pin > steps]
         if compression.trajectory is not None and beyond:
             which = ", ".join(f"--pin {pin}" for pin in beyond)
-            click.echo(f"{which}: no such step; the conversation has {steps:,}", err=True)
+            raise click.UsageError(f"{which}: there is no such step; the steps are 1 to {steps:,}")
 
 
 def source_options(formats: Sequence[str] = FORMATS) -> Callable[[Command], Command]:
@@ -179,11 +148,10 @@ def compressor_options(command: Command) -> Command:
     """Add the compressor's options to a command, which gets them as one `setup`."""
 
     @functools.wraps(command)
-    def with_setup(**given: Any) -> None:
-        chosen = {name: given.pop(name) for name in _NAMES}
-        # 0 is a value, though it equals False.
-        options = {n: v for n, v in chosen.items() if v is not False and v not in (None, (), {})}
-        command(setup=replace(_setup(**chosen), given=options), **given)
+    def with_setup(**options: Any) -> None:
+        chosen = {name: options.pop(name) for name in _NAMES}
+        given = {name: value for name, value in chosen.items() if value not in (None, ())}
+        command(setup=replace(_setup(**chosen), given=given), **options)
 
     described: Command = with_setup
     for option in reversed(_OPTIONS):
@@ -193,71 +161,43 @@ def compressor_options(command: Command) -> Command:
 
 def scorer_option(**changed: Any) -> Callable[[Command], Command]:
     """Return the option `--scorer`: every name and every bundle's folder, as a checked text."""
-    said: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "metavar": "NAME|FOLDER",
         "callback": _known_scorers,
         "default": DEFAULT,
         "show_default": True,
         "help": f"Scorer of the steps: {', '.join(NAMES)}, or the folder of a trained one.",
     }
-    return click.option("--scorer", *changed.pop("names", ()), **(said | changed))
+    return click.option("--scorer", *changed.pop("names", ()), **(attributes | changed))
 
 
-def min_tokens_option() -> Callable[[Command], Command]:
-    """Return the option `--min-tokens`."""
+def tool_option(command: Command) -> Command:
+    """Add `--tool NAME=KIND` to a command, which gets all of them as one mapping `tools`."""
     return click.option(
-        "--min-tokens",
-        type=click.IntRange(min=0),
-        metavar="TOKENS",
-        help=f"Leave smaller prompts alone (schedule by_price).  [default: {MIN_TOKENS}]",
-    )
+        "--tool",
+        "tools",
+        multiple=True,
+        metavar="NAME=KIND",
+        callback=_tool_kinds,
+        help="Say what a tool does. NAME=keep: its steps always stay; NAME=changes: they always"
+        " leave a line; NAME=reads: they may be left out. May be repeated.",
+    )(command)
 
 
-def ceiling_option() -> Callable[[Command], Command]:
-    """Return the option `--ceiling`."""
-    return click.option(
-        "--ceiling",
-        type=click.FloatRange(min=1),
-        metavar="RATIO",
-        help="Highest input bill at any call, as a ratio to never editing; inf for no limit "
-        f"(schedule by_price).  [default: {CEILING}]",
-    )
-
-
-def tool_options(command: Command) -> Command:
-    """Add what can be said of tools to a command, which gets it as one `tools`.
-
-    Those are settings of a compressor by their names, without the ones that were not given.
-    """
-
-    @functools.wraps(command)
-    def with_tools(**given: Any) -> None:
-        asked = {name: given.pop(name) for name in _TOOL_OPTIONS}
-        for name in asked["changing_tools"]:
-            if name in asked["reading_tools"]:
-                raise click.UsageError(
-                    f"--changing-tool and --reading-tool both name {printable(name)};"
-                    " a tool changes something or only reads"
-                )
-        command(tools={name: names for name, names in asked.items() if names}, **given)
-
-    described: Command = with_tools
-    for name, said in reversed(_TOOL_OPTIONS.items()):
-        flag = f"--{name.removesuffix('s').replace('_', '-')}"
-        described = click.option(flag, name, multiple=True, metavar="NAME", help=said)(described)
-    return described
-
-
-_TOOL_OPTIONS = {
-    "keep_tools": "Always keep the steps of this tool; may be repeated.",
-    "changing_tools": "This tool changes something: its steps always leave a line; may be"
-    " repeated.",
-    "reading_tools": "This tool only reads: its steps may be left out; may be repeated.",
-}
+def _tool_kinds(ctx: click.Context, param: click.Parameter, given: Any) -> dict[str, ToolKind]:
+    kinds: dict[str, ToolKind] = {}
+    for text in given:
+        name, mark, kind = text.rpartition("=")
+        if not mark or not name or kind not in get_args(ToolKind):
+            needed = f"NAME=KIND with one of {', '.join(get_args(ToolKind))}"
+            raise click.BadParameter(f"{printable(text)!r} is not {needed}", ctx, param)
+        if kinds.setdefault(name, kind) != kind:
+            raise click.BadParameter(f"{printable(name)} has two kinds", ctx, param)
+    return kinds
 
 
 def _known_scorers(ctx: click.Context, param: click.Parameter, given: Any) -> Any:
-    """Return what was given if there is a scorer of each name, or in each folder."""
+    """Return the names if there is a scorer of each, or in each folder."""
     for name in given if isinstance(given, tuple) else (given,) if given else ():
         try:
             load_scorer(name)
@@ -281,10 +221,10 @@ def complete_model(
 
 _OPTIONS = (
     click.option(
-        "--schedule",
-        type=click.Choice(("by_price", "every_call", "never")),
-        help="When to edit: when it pays at the model's prices, at every call, or never."
-        "  [default: by_price]",
+        "--edits",
+        type=click.Choice(EDITS),
+        help="When to edit: when it pays at the model's prices, only when the cache is gone anyway"
+        " (free), at every call, or never.  [default: by_price]",
     ),
     click.option(
         "--model",
@@ -296,19 +236,7 @@ _OPTIONS = (
         "--keep-ratio",
         type=click.FloatRange(0, 1),
         metavar="SHARE",
-        help="Share of the prompt to keep, unless the floor is larger.  [default: 0.25]",
-    ),
-    click.option(
-        "--limit",
-        type=click.IntRange(min=0),
-        metavar="TOKENS",
-        help="Tokens of the prompt to keep, instead of a share.",
-    ),
-    click.option(
-        "--k-recent",
-        type=click.IntRange(min=0),
-        metavar="N",
-        help="Always keep this many of the newest steps.  [default: 2]",
+        help="Share of the prompt to keep, unless the protected steps take more.  [default: 0.25]",
     ),
     scorer_option(
         default=None,
@@ -316,9 +244,6 @@ _OPTIONS = (
         help=f"Scorer of the steps: {', '.join(NAMES)}, or the folder of a trained one."
         f"  [default: {DEFAULT}]",
     ),
-    min_tokens_option(),
-    ceiling_option(),
-    tool_options,
     click.option(
         "--pin",
         "pins",
@@ -330,64 +255,28 @@ _OPTIONS = (
     click.option(
         "--observations",
         type=click.Choice(("user", "none")),
-        help="Treat user messages after the first as observations, or none of them. By default"
-        " known frames are recognised.",
+        help="Read user messages after the first as observations, or none of them. By default"
+        " known templates are recognised.",
     ),
-    click.option("--strict", is_flag=True, help="Fail instead of returning the input unchanged."),
 )
-_NAMES = (
-    "schedule",
-    "model",
-    "keep_ratio",
-    "limit",
-    "k_recent",
-    "scorer",
-    "min_tokens",
-    "ceiling",
-    "tools",
-    "pins",
-    "observations",
-    "strict",
-)
-_PAPER_OPTIONS = ("keep_ratio", "k_recent", "scorer", "observations", "strict")
-"""The options that the paper's method has."""
+_NAMES = ("edits", "model", "keep_ratio", "scorer", "pins", "observations")
 
 
 def _setup(
     *,
-    schedule: str | None,
+    edits: str | None,
     model: str | None,
     keep_ratio: float | None,
-    limit: int | None,
-    k_recent: int | None,
     scorer: str | None,
-    min_tokens: int | None,
-    ceiling: float | None,
-    tools: Mapping[str, tuple[str, ...]],
     pins: tuple[int, ...],
     observations: Observations | None,
-    strict: bool,
 ) -> Setup:
-    base = Compressor()
-    changes: dict[str, Any] = {"strict": strict, **tools}
+    changes: dict[str, Any] = {}
     if scorer is not None:
         changes["scorer"] = load_scorer(scorer)
-    if keep_ratio is not None or limit is not None:
-        try:
-            changes["budget"] = replace(base.budget, keep_ratio=keep_ratio, limit=limit)
-        except AgoraError as error:
-            raise click.UsageError(str(error)) from error
-    if k_recent is not None:
-        changes["k_recent"] = k_recent
-    if min_tokens is not None:
-        changes["min_tokens"] = min_tokens
-    if ceiling is not None:
-        changes["ceiling"] = ceiling
-    if schedule is not None:
-        changes["schedule"] = schedule
-    return Setup(
-        compressor=replace(base, **changes),
-        pins=pins,
-        observations=observations,
-        model=model,
-    )
+    if keep_ratio is not None:
+        changes["budget"] = Budget(keep_ratio=keep_ratio)
+    if edits is not None:
+        changes["edits"] = edits
+    compressor = Compressor(**changes)
+    return Setup(compressor=compressor, pins=pins, observations=observations, model=model)

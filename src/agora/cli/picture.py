@@ -14,8 +14,6 @@ from agora.core.compression import Compression, Decision, FallbackLevel, Reason
 from agora.core.trajectory import Call, Step, Trajectory
 
 _STYLES = {"protected": "cyan", "kept": "green", "elided": "yellow"}
-_BAR = 2
-"""Columns of the largest step's bar."""
 _SHOWN_OF_A_TEXT = 400
 """How many characters of an action are looked at: more than a row can hold."""
 _UNCHANGED = {
@@ -23,12 +21,15 @@ _UNCHANGED = {
     Reason.NOTHING_TO_ELIDE: "every step belongs to the floor.",
     Reason.NOTHING_GAINED: "with its markers the edited prompt would not be shorter.",
     Reason.NOT_WORTH_IT_YET: "so far an edit would cost more than it saves."
-    " See what one would do: --schedule every_call",
+    " See what one would do: --edits every_call",
     Reason.ILLEGAL_INPUT: "the provider would refuse these messages as they are.",
     Reason.GUARD: "the edited messages would have broken a rule. Please report this.",
     Reason.UNREADABLE: "no format fits.",
     Reason.FAILED: "something went wrong.",
     Reason.SHADOW: "an edit is due, and in shadow mode none is made.",
+    Reason.OWN_SUMMARY: "the agent has its own conversation summarised.",
+    Reason.REFUSED_BEFORE: "the provider refused an edit of this conversation.",
+    Reason.LATE: "there was no time for an edit.",
     Reason.SERVER_SIDE_HISTORY: "the provider holds earlier messages itself.",
 }
 
@@ -79,14 +80,14 @@ def _totals(compression: Compression, budget: Budget) -> str:
 def _fixed(
     compression: Compression, trajectory: Trajectory, budget: Budget, unseen_tokens: int
 ) -> str:
-    """Return what of the prompt is never shortened, and the budget."""
+    """Describe the fixed parts of the prompt and the budget."""
     said = sum(utterance.tokens for utterance in trajectory.utterances)
     sizes = {"preamble": trajectory.preamble_tokens, "said between steps": said}
     sizes["pending"] = trajectory.pending_tokens
     fixed = ", ".join(f"{part} {size:,}" for part, size in sizes.items() if size)
     hidden = f" ({unseen_tokens:,} of it not in the log)" if unseen_tokens else ""
     share = "" if budget.keep_ratio is None else f" ({budget.keep_ratio:.0%})"
-    allowed = budget_of(budget, trajectory, compression.epoch)
+    allowed = budget_of(budget, trajectory, compression.last_edit)
     return f"fixed: {fixed or 0}{hidden}; budget {allowed:,}{share}"
 
 
@@ -95,40 +96,39 @@ def _steps(
 ) -> Table:
     table = Table(box=None, pad_edge=False, expand=True, header_style="dim")
     table.add_column("step", justify="right")
-    table.add_column("", width=_BAR, no_wrap=True)
     table.add_column(unit, justify="right")
-    table.add_column("score", justify="right")
-    table.add_column("")
-    table.add_column("why: action, and what stays of it", no_wrap=True, ratio=1)
+    table.add_column("before", no_wrap=True, ratio=1)
+    table.add_column("after", no_wrap=True, ratio=1)
+    table.add_column("why", no_wrap=True)
     decisions = compression.decisions
-    widest = max(1, *(decision.tokens for decision in decisions))
     hidden = range(0)
     if most_rows is not None and len(decisions) > most_rows:
         hidden = range(-(-most_rows // 2), len(decisions) - most_rows // 2)
     for at, (decision, step) in enumerate(zip(decisions, trajectory.steps, strict=False)):
         if at in hidden:
             if at == hidden.start:
-                left_out = f"{len(hidden):,} more steps (--all shows them)"
-                table.add_row("...", "", "", "", "", left_out, style="dim italic")
+                count = f"{len(hidden):,} more steps"
+                table.add_row("...", "", count, "--all shows them", style="dim italic")
             continue
         style = _STYLES[decision.outcome]
-        action = Text.assemble((f"{_why(decision)}: ", "dim"), _one_line(in_short(step)))
-        if decision.text:
-            action.append(f"\n-> {_one_line(decision.text)}", "dim")
         table.add_row(
             f"{decision.number}",
-            Text("#" * max(1, round(_BAR * decision.tokens / widest)), style),
             f"{decision.tokens:,}",
-            "-" if decision.score is None else f"{decision.score:.2f}",
-            Text(decision.outcome, style),
-            action,
+            _one_line(in_short(step)),
+            Text(_after(decision), style),
+            Text(decision.reason.replace("_", " "), "dim"),
         )
     return table
 
 
-def _why(decision: Decision) -> str:
-    reason = decision.reason.replace("_", " ")
-    return f"one line: {reason}" if decision.kind == "line" else reason
+def _after(decision: Decision) -> str:
+    """Return the rest of a step in the edited prompt."""
+    if decision.kind == "whole":
+        return "whole"
+    text = _one_line(decision.text)
+    if decision.kind == "note":
+        return f"its call, and: {text}" if text else "its call"
+    return f"a line: {text}" if text else "its number"
 
 
 def _remarks(compression: Compression, budget: Budget) -> Iterator[str]:
@@ -151,7 +151,7 @@ def _remarks(compression: Compression, budget: Budget) -> Iterator[str]:
         yield f"The scorer failed, so newer steps came first: {compression.detail}"
     protected = sum(one.tokens for one in compression.decisions if one.outcome == "protected")
     stays = trajectory.fixed_tokens - trajectory.pending_tokens + protected
-    if stays > budget_of(budget, trajectory, compression.epoch):
+    if stays > budget_of(budget, trajectory, compression.last_edit):
         yield (
             f"Above the budget: what always stays (fixed and protected) takes {stays:,}, "
             "so nothing else had room"
@@ -202,7 +202,7 @@ def _one_line(text: str) -> str:
 
 
 def budget_of(budget: Budget, trajectory: Trajectory, epoch: int) -> int:
-    """Return what may stay of the prompt as it was at the epoch, as the compressor reckons it."""
+    """Return the compressor's budget for the prompt at its last edit."""
     seen = epoch or len(trajectory.steps)
     said = sum(u.tokens for u in trajectory.utterances if u.after <= seen)
     taken = sum(step.tokens for step in trajectory.steps[:seen])

@@ -135,7 +135,7 @@ def dated(sheet: PriceSheet, today: date) -> str:
 
 
 def _age_days(sheet: PriceSheet, today: date) -> int | None:
-    """Return how many days ago a sheet was compared with its source, None if it does not say."""
+    """Return the days since a sheet was compared with its source, or None without a date."""
     try:
         return (today - date.fromisoformat(sheet.date)).days
     except ValueError:

@@ -12,17 +12,14 @@ from typing import Any
 import click
 
 from agora.cli.figures import json_option, write_json
-from agora.cli.options import complete_model, min_tokens_option, scorer_option
-from agora.compressor import Compressor
+from agora.cli.options import complete_model
 from agora.core.prices import UNKNOWN, PriceSheet, load_sheets, sheet_for, shipped_sheets
 from agora.core.request import Observations
-from agora.core.schedule import MIN_TOKENS
 from agora.errors import AgoraError
 from agora.logs import KINDS, NAMES, Recording, Tally, log_files, read_logs
 from agora.replay.page import page
 from agora.replay.report import Report
 from agora.replay.run import Pricing, run
-from agora.scorers.load import load_scorer
 
 REPRESENTATIVE = (
     "claude-sonnet-5",
@@ -64,8 +61,6 @@ _ALONE_BYTES = 1 << 20
     metavar="TOML",
     help="Your own price sheets, searched first; a single one is used for everything.",
 )
-@scorer_option()
-@min_tokens_option()
 @click.option(
     "--observations",
     type=click.Choice(("user", "none")),
@@ -87,13 +82,11 @@ def replay(
     json_out: str | None,
     model: str | None,
     prices: Path | None,
-    scorer: str,
-    min_tokens: int | None,
     observations: Observations | None,
     limit: int | None,
     workers: int | None,
 ) -> None:
-    """Show what AGORA would have elided and saved on your own logs.
+    """Estimate from your own logs what AGORA would have saved.
 
     PATH is a log file or a folder of them: sessions of Claude Code, Codex and
     mini-SWE-agent; requests as JSON Lines (OpenAI, Anthropic, Gemini, Bedrock);
@@ -105,14 +98,12 @@ def replay(
     if workers is None:
         workers = 1 if size <= _ALONE_BYTES else _cores()
     tally = Tally()
-    least = MIN_TOKENS if min_tokens is None else min_tokens
-    report = Report(pricing, min_tokens=least, names=_names(paths))
+    report = Report(pricing, names=_names(paths))
     recordings = islice(_with_overrides(read_logs(paths, tally), model, observations), limit)
-    compressor = Compressor(scorer=load_scorer(scorer), min_tokens=least)
     try:
         with _progress() as progress:
             bar = progress.add_task("replaying", total=size, done=0)
-            for outcome in run(recordings, pricing, compressor=compressor, workers=workers):
+            for outcome in run(recordings, pricing, workers=workers):
                 report.add(outcome)
                 progress.update(bar, completed=tally.bytes_read, done=report.trajectories)
     except KeyboardInterrupt:
@@ -165,7 +156,7 @@ def _nothing(paths: tuple[Path, ...]) -> str:
 
 
 def _names(paths: tuple[Path, ...]) -> dict[str, str]:
-    """Return what each path is called before `#4`: nothing if it is the only one."""
+    """Return the name of each path before `#4`, or no name if there is only one."""
     if len(paths) == 1:
         return {}
     names = [path.name for path in paths]

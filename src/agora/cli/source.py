@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 
-from agora.adapters import BodyFields, format_named, read_request
-from agora.adapters.rules.shape import kind_of
 from agora.core.action_lines import printable
 from agora.core.request import Request
 from agora.errors import AgoraError
+from agora.formats import BodyFields, format_named, read_request
+from agora.formats.base import kind_of
 from agora.logs import Recording, Tally, detect_kind, read_one
 
 _KEYS_SHOWN = 8

@@ -12,7 +12,8 @@ from typing import Any
 
 import click
 
-from agora.cli.options import ceiling_option, tool_options
+from agora.cli.options import tool_option
+from agora.core.settings import ToolKind
 from agora.errors import AgoraError, nearest
 from agora.service import Settings
 from agora.wrapping.agents import AGENTS, Agent, agent_for
@@ -34,8 +35,7 @@ _NOT_RUNNABLE = 126
     help="Take settings from this file instead of ./agora.toml or ~/.config/agora/agora.toml.",
 )
 @click.option("--shadow", is_flag=True, help="Change nothing; only count what would be saved.")
-@ceiling_option()
-@tool_options
+@tool_option
 @click.option(
     "--as",
     "known_as",
@@ -62,8 +62,7 @@ def wrap(
     *,
     settings: Path | None,
     shadow: bool,
-    ceiling: float | None,
-    tools: Mapping[str, tuple[str, ...]],
+    tools: Mapping[str, ToolKind],
     known_as: str | None,
     log: Path | None,
     account: Path | None,
@@ -90,9 +89,7 @@ def wrap(
         arguments = arguments[1:]
     kind = AGENTS[known_as] if known_as else agent_for(agent)
     program = _program(agent, kind, known_as)
-    options: dict[str, Any] = {**tools}
-    if ceiling is not None:
-        options["ceiling"] = ceiling
+    options: dict[str, Any] = {"tools": dict(tools)} if tools else {}
     try:
         path = settings or find(Path.cwd(), Path.home(), os.environ)
         loaded = settings_for(path, shadow=shadow, compression=options)

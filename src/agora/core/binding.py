@@ -1,4 +1,4 @@
-"""Which models bind thinking to the prefix: they check each block against all that precedes it."""
+"""Which models bind reasoning to the prefix: they check it against all that precedes it."""
 
 import tomllib
 from collections.abc import Mapping
@@ -10,15 +10,13 @@ from typing import Literal
 from agora.core.model_names import bare_name, belongs
 
 FailedCheck = Literal["error", "drop", "record"]
-FIRST_BOUND = (5, 1)
-"""The first version of Claude that binds; one that is not listed binds from here on."""
 _MOST_VERSION_DIGITS = 2
 """A longer number in a name is a date."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """What a model does with thinking that stands behind other messages than it was made behind."""
+    """What a model does with reasoning once the messages before it have changed."""
 
     model: str
     """The name it is found by; empty for a model that is not listed."""
@@ -29,38 +27,60 @@ class Binding:
     source: str = ""
 
 
-_UNLISTED = Binding(
-    model="", failed_check="error", source="not listed: newer Claude models are taken to bind"
-)
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """The models of one maker that are not listed."""
+
+    first_version: tuple[int, int]
+    """The first version that binds."""
+    without_version: bool
+    """True if a model whose name has no version is taken to bind."""
+    binding: Binding
+
+
+_FAMILIES = {
+    "claude": _Family(
+        (5, 1),
+        True,
+        Binding(model="", failed_check="error", source="newer Claude models are taken to bind"),
+    ),
+    "gpt": _Family(
+        (6, 0),
+        False,
+        Binding(model="", failed_check="drop", source="newer GPT models are taken to bind"),
+    ),
+}
 
 
 @lru_cache(maxsize=1_024)
 def binding_of(model: str | None) -> Binding | None:
-    """Return how a model binds thinking, or None if it does not.
+    """Return how a model binds reasoning, or None if it does not.
 
-    A Claude model that is not listed binds if its version is newer than those known not to, or if
-    its name tells no version.
+    A Claude or GPT model that is not listed binds if its version is newer than those known not to.
+    So does a Claude model whose name has no version.
 
     >>> binding_of("us.anthropic.claude-opus-5-5-20261001-v1:0").failed_check
     'drop'
-    >>> binding_of("claude-opus-6").failed_check
-    'error'
-    >>> binding_of("claude-sonnet-4-5-20250929") is None and binding_of("gpt-5") is None
+    >>> binding_of("claude-opus-6").failed_check, binding_of("gpt-6.1-sol").failed_check
+    ('error', 'drop')
+    >>> binding_of("claude-sonnet-4-5-20250929") is None and binding_of("gpt-5.6") is None
     True
     """
     name = bare_name(model or "")
-    known = shipped_bindings()
-    found = [one for one in known if belongs(name, one)]
-    if found:
-        return known[max(found, key=len)]
-    if not name.startswith("claude"):
+    listed = shipped_bindings()
+    matches = [family for family in listed if belongs(name, family)]
+    if matches:
+        return listed[max(matches, key=len)]
+    family = _FAMILIES.get(name.partition("-")[0])
+    if family is None:
         return None
     version = _version(name)
-    return _UNLISTED if version is None or version >= FIRST_BOUND else None
+    is_bound = family.without_version if version is None else version >= family.first_version
+    return family.binding if is_bound else None
 
 
 def binds(model: str | None) -> bool:
-    """Tell whether an edit costs this model the thinking behind it.
+    """Return True if an edit costs this model the reasoning behind it.
 
     >>> binds("claude-fable-5-1"), binds("claude-mythos-5-1"), binds(None)
     (True, False, False)
@@ -77,7 +97,7 @@ def shipped_bindings() -> Mapping[str, Binding]:
 
 
 def _version(name: str) -> tuple[int, int] | None:
-    """Return major and minor of a Claude model's name, whichever way round it is written.
+    """Return major and minor of a model's name, whichever way round it is written.
 
     >>> _version("claude-opus-4-5-20251101"), _version("claude-3-7-sonnet"), _version("claude-opus")
     ((4, 5), (3, 7), None)

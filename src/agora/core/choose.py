@@ -46,7 +46,7 @@ class Choices:
     """What a marker costs without its lines."""
 
     def decide(self, budget: int) -> tuple[Decision, ...]:
-        """Return what happens to each step if the past may cost `budget`."""
+        """Return the decision on each step if the past may cost `budget` tokens."""
         fixed = sum(s.tokens for s in self.past.steps if s.number in self.protected)
         forms = {form.number: form for form in self._fit(budget - self.past.fixed_tokens - fixed)}
         return tuple(

@@ -1,11 +1,13 @@
 """The result of compressing: the messages, and why each step was kept or elided."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Any, Literal, NamedTuple
 
 from agora.core.forms import Form
+from agora.core.request import Request
+from agora.core.schedule import State
 from agora.core.trajectory import Trajectory
 from agora.errors import RecallError
 
@@ -32,6 +34,12 @@ class Reason(StrEnum):
     """Something went wrong; `detail` has the error."""
     SHADOW = "shadow"
     """An edit was decided on and, in shadow mode, not made."""
+    OWN_SUMMARY = "own_summary"
+    """The agent has its own conversation summarised: that needs all of it."""
+    REFUSED_BEFORE = "refused_before"
+    """A provider refused an edit of this conversation."""
+    LATE = "late"
+    """There was no time for an edit, and none is in force."""
     SERVER_SIDE_HISTORY = "server_side_history"
     """The provider keeps part of the messages itself."""
     THINKING_REMOVED = "thinking_removed"
@@ -107,15 +115,12 @@ class Compression:
     """In shadow mode what would be left, though nothing was elided."""
     decisions: tuple[Decision, ...] = ()
     format: str = ""
-    epoch: int = 0
+    last_edit: int = 0
     """How many steps the selection looked at; those after it are kept as they are."""
     detail: str = ""
     """The details behind the reason, in words."""
     rule: str = ""
     """The code of the first rule that illegal input breaks, such as A7."""
-    edited_at: int = 0
-    """How many of the caller's messages there were at the last edit, on a model that binds thinking
-    to the prefix; 0 if no call was edited so far."""
     positions: tuple[int, ...] = ()
     """The position of each of `messages` among the caller's own, in message formats."""
     trajectory: Trajectory | None = None
@@ -129,6 +134,14 @@ class Compression:
     """What was taken out of the model's own thinking, where it is bound to the prefix."""
     unit: Literal["tokens", "characters"] = "tokens"
     """What sizes are counted in: characters by the paper's method."""
+    state: State | None = None
+    """The schedule's state after this call, for the next call's `compress`."""
+    digest: bytes = b""
+    """What a session knows the call by."""
+    request: Request | None = field(default=None, compare=False)
+    """In a session: the request with the caller's own messages."""
+    parse: Callable[[], Trajectory] | None = field(default=None, compare=False)
+    """In a session that had not to parse the conversation: parses it."""
 
     @property
     def changed(self) -> bool:
@@ -180,9 +193,10 @@ class Compression:
             RecallError: no step has that number.
 
         """
-        if self.trajectory is None:
+        trajectory = self.parse() if self.parse is not None else self.trajectory
+        if trajectory is None:
             raise RecallError(number, 0)
-        return self.trajectory.recall(number)
+        return trajectory.recall(number)
 
 
 def all_kept(trajectory: Trajectory, reason: Reason) -> tuple[Decision, ...]:

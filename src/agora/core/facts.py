@@ -390,7 +390,7 @@ def chosen_facts(
     most: Sequence[int],
     said: Collection[str] = (),
 ) -> list[str]:
-    """Return what a line says of a result with at most so many facts, for each number in `most`.
+    """Return the facts of a result for a line, at most `n` of them for each `n` in `most`.
 
     Facts whose name is in `known`, or in `said` on the same line, are left out. Of a record with a
     word in `topics`, one that the user mentioned, the fact of the greatest weight counts twice. A

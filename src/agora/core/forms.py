@@ -164,7 +164,7 @@ def _note(step: Step, texts: Sequence[str], counter: TokenCounter) -> Form:
 def _result_texts(
     result: Result, known: Collection[str], said: frozenset[str], topics: frozenset[str]
 ) -> list[str]:
-    """Return what is said of a result, for each of the counts of facts."""
+    """Return the text about a result for each count of facts."""
     outcome = outcome_of(result)
     head = [outcome.status] if outcome.status else []
     if outcome.reason:

@@ -48,7 +48,7 @@ class Past:
         return self.fixed_tokens + sum(step.tokens for step in self.steps)
 
     def least_tokens(self, protected: Collection[int]) -> int:
-        """Return what it costs when only the protected steps are kept."""
+        """Return its tokens if only the protected steps are kept."""
         return self.fixed_tokens + sum(
             s.tokens if s.number in protected else s.residue_tokens for s in self.steps
         )

@@ -70,6 +70,8 @@ class PriceSheet:
     """Tokens by which a match grows; 0 if only a prefix that ended a request can match."""
     ttl_seconds: float = 300
     """Idle time after which the cache is assumed to be gone; 0 if there is no cache."""
+    ttl_assumed: bool = False
+    """True if the provider states no such time: then a silence proves nothing."""
     breakpoints: int = 0
     """How many places of a prompt the caller may mark; 0 if the provider caches automatically."""
     lookback: int = 0
@@ -218,7 +220,7 @@ class PriceSheet:
     def dollars(
         self, *, uncached: float = 0, read: float = 0, written: float = 0, output: float = 0
     ) -> float:
-        """Return what one call costs, from its tokens by how they were billed.
+        """Return the dollars of one call from its tokens by class of billing.
 
         One call: the sum of several would be taken for one large prompt, of a higher tier.
         """
@@ -323,6 +325,7 @@ _FIELDS: Mapping[str, type[Any]] = {
     "minimum_prefix": int,
     "block": int,
     "ttl_seconds": float,
+    "ttl_assumed": bool,
     "breakpoints": int,
     "lookback": int,
     "common_prefix": bool,

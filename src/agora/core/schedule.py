@@ -1,499 +1,350 @@
-"""When to edit: the epoch, found by rent or buy from sizes alone.
+"""When to edit: one fold over the calls of a conversation, from sizes, prices and time alone.
 
-Between edits a prompt only grows at its end, and each call pays *rent*: what an
-edit would remove, at the price of a cached read. An edit *buys* the shorter
-prompt: all that follows the first change is written again. `RentOrBuy` edits at
-the first call at which
+`advance` is asked once a call, live as in replay. The `edit` of the state it returns is what the
+call is sent with. Nothing else in this package decides when to edit. Where the past is unknown,
+`fold` runs the same function over the calls that the messages imply.
 
-1. the rent since the last edit has reached the price of buying, and
-2. the bill so far with this edit is at most `ceiling` times the bill of never editing; an edit
-   may leave less than the budget for that, down to the floor and the least share.
+There are three kinds of edit.
 
-The first condition alone is the ski-rental rule: while the price of buying stays
-the same it pays at most twice the avoidable part of the best schedule that knows
-the future. The second holds at every call, so wherever the trajectory ends the
-bill is at most `ceiling` times that of sending everything, unless the window
-forced an edit. docs/concepts/bill.md has the proofs and what they assume.
+- *Window*: the prompt would not fit. It comes first and asks no price.
+- *Free*: the cache is gone for certain, after a silence or because the request begins differently.
+  Then the whole prompt is written anyway, and shortening it costs nothing but memory.
+- *Warm*: all that follows the first change is written again. Until then each call pays rent: the
+  price of reading what an edit would remove. The edit is due when the rent has reached its price
+  and the price of forgetting. This is the ski-rental rule.
 
-Where the model binds thinking to the prefix an edit costs the reasoning of the loop it falls into.
-There an edit that is due waits a few calls for the user to speak again, for as long as waiting
-costs less than that reasoning is worth. Waiting is what never editing would do: it breaks no bound.
+At no call the bill with edits exceeds `max_cost_ratio` times the bill without, unless the window
+forced an edit. That assumes:
 
-One call is made per step, so the sizes of the steps say what every earlier call
-looked like, and no state is kept between calls.
+- A cache holds the last call's prompt for its lifetime. Where `usage` says that it did not, the
+  bill so far follows `usage`, and only the call at hand is assumed.
+- Without any edit every call would have found the cache as the edited calls found it.
+- An edit leaves at most its room, unless `Call.removes` says what it really removed.
+- A beginning that changed does not change back while its cache lives.
+- No call is repeated because of an edit. The price of forgetting stands for that.
 """
 
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Generator, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field, replace
-from itertools import accumulate, chain, count, islice, repeat
-from operator import add, mul, sub
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 from agora.core.budget import Budget
+from agora.core.calls import Billed, Call, calls_of, implied
 from agora.core.prices import PriceSheet
 from agora.core.trajectory import Trajectory
 
-MARKER_TOKENS = 16
-"""The assumed cost of the bare marker of a run of elided steps, next to the floor."""
 WINDOW_SHARE = 0.5
 """The largest share of the window that an edit leaves filled; if full, every call would edit."""
-CEILING = 1.05
-"""The most that the bill may be, as a ratio to never editing, wherever a trajectory ends; chosen by
-evidence, see docs/decisions."""
-MIN_TOKENS = 4_096
-"""Prompts below this are left alone when edits go by price; see docs/decisions."""
+FREE_TOKENS = 10_000
+"""A free edit needs so many tokens that it may remove; below, it forgets more than it saves."""
+FREE_SHARE = 0.1
+"""The share of what an edit may remove that a free edit leaves."""
+CLOCK_MARGIN_SECONDS = 60.0
+"""Providers keep a cache somewhat longer than they say."""
+LEAST_BREAK_EVEN = 0.05
+"""The least share of the next call's price that an edit must save: so many calls it may cause."""
 PATIENCE_CALLS = 4
-"""How many calls an edit that is due waits at most for the user to speak again."""
+"""How many calls an edit that is due waits at most for the user's next words."""
 RETHOUGHT_SHARE = 0.1
-"""How much of the reasoning that an edit takes away is taken to be thought again, at the price of
-output. An assumption: nobody has measured it."""
-FORESIGHT_STEPS = 1_000
-"""How far `steps_until_due` looks."""
+"""How much of the thinking that an edit takes out is thought again: assumed, not measured."""
+FORESIGHT_CALLS = 100
+"""How far `why_not` looks ahead."""
+MAX_COST_RATIO = 1.05
+"""The most the bill may be at any call, as a ratio to never editing; `math.inf` for no limit."""
+MIN_TOKENS = 4_096
+"""Smaller prompts are left alone when edits go by price."""
+FORGETTING = 1.0
+"""The price of forgetting: input tokens for each token that a warm edit newly removes."""
+
+EditsMode = Literal["by_price", "free", "every_call", "never"]
+"""When they pay; only at free moments and for the window; at every call; never."""
+EditReason = Literal["free", "warm", "window", "every call"]
+
+
+class Edit(NamedTuple):
+    """A place in the conversation before which older steps are shortened."""
+
+    steps: int
+    """How many steps came before it."""
+    room: int | None = None
+    """How many tokens may stay of those steps and all before them; None: what the budget says."""
+    why: EditReason = "warm"
+
+
+class State(NamedTuple):
+    """All that the schedule remembers of a conversation, as of its last call.
+
+    Costs are tokens of uncached input times the sheet's dollars per million.
+    """
+
+    edit: Edit | None = None
+    """What the last call is sent with; None for the caller's own messages."""
+    is_new: bool = False
+    """True if that edit was made at the last call."""
+    removed: int = 0
+    """How many tokens the edit takes off the prompt."""
+    calls: int = 0
+    steps: int = 0
+    prompt: int = 0
+    """The last call's whole prompt without any edit."""
+    beginning: int = 0
+    rent: float = 0.0
+    """What the calls since the last edit paid for tokens that an edit would have removed."""
+    paid: float = 0.0
+    """The bill of all calls but the last."""
+    whole: float = 0.0
+    """What those calls would have cost without any edit."""
+    last_paid: float = 0.0
+    """What the last call should cost."""
+    last_whole: float = 0.0
+    """What it should cost without any edit."""
+    cached: int = 0
+    """How much of the last call's prompt the cache should have held."""
+    output: float = 0.0
+    """What all answers cost."""
+    scale: float = 1.0
+    """The provider's tokens for one of ours, by the last usage."""
+    waited: int = 0
+    """How many calls a due edit has waited for the user's next words, at what cost."""
+    spent: float = 0.0
+    shortfall: int = 0
+    """How much less the last edit removed than its room implied."""
+
+    def row(self) -> list[Any]:
+        """Return the state as a JSON row of at most 300 bytes."""
+        edit, *numbers = self
+        rounded = (round(n, 2) if isinstance(n, float) else int(n) for n in numbers)
+        return [_VERSION, edit and list(edit), *rounded]
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> "State | None":
+        """Return the state of a row, or None for a row of another version."""
+        if len(row) != len(cls._fields) + 1 or row[0] != _VERSION:
+            return None
+        _, edit, is_new, *numbers = row
+        return cls(Edit(*edit) if edit else None, bool(is_new), *numbers)
+
+
+_VERSION = 1
+_SURVIVED = 0.9  # A call that reads less of what the cache should hold has lost it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
-    """The sizes of a trajectory, in tokens: everything a schedule may look at."""
-
-    preamble: int
-    """Everything before the first step."""
-    steps: tuple[int, ...]
-    said: tuple[int, ...]
-    """Utterances after each step and before the next: never elided."""
-    residues: tuple[int, ...]
-    """What is left of each step when it is elided; all of it if it may not be."""
-    asked: tuple[int, ...] = ()
-    """How many user messages came after each step; each led to another call."""
-    pending: int = 0
-    """An assistant block that is still waiting for its observation."""
-    unmarked: int = 0
-    """What of the preamble a cache of marked places does not find again after an edit."""
-    thinking: tuple[int, ...] = ()
-    """What the thinking of each step costs that an edit after it would take out; empty where
-    thinking is not bound to the prefix."""
-
-    @classmethod
-    def of(cls, trajectory: Trajectory, *, pinned: Set[int] = frozenset()) -> "Sizes":
-        """Return the sizes of a trajectory; steps whose numbers are `pinned` stay whole."""
-        said = [0] * (len(trajectory.steps) + 1)
-        asked = said[:]
-        for utterance in trajectory.utterances:
-            said[utterance.after] += utterance.tokens
-            asked[utterance.after] += utterance.by_user
-        return cls(
-            preamble=trajectory.preamble_tokens + said[0],
-            steps=tuple(step.tokens for step in trajectory.steps),
-            said=tuple(said[1:]),
-            residues=tuple(
-                step.tokens if step.fixed or step.number in pinned else step.residue_tokens
-                for step in (
-                    (step.without_thinking() for step in trajectory.steps)
-                    if trajectory.bound
-                    else trajectory.steps
-                )
-            ),
-            asked=tuple(asked[1:]),
-            pending=trajectory.pending_tokens,
-            unmarked=trajectory.unmarked_tokens,
-            thinking=tuple(step.thinking_tokens for step in trajectory.steps)
-            if trajectory.bound
-            else (),
-        )
-
-    @property
-    def total(self) -> int:
-        """The whole prompt, but for what is said after its newest step and what is pending."""
-        return self.preamble + sum(self.steps) + sum(self.said[:-1])
-
-    def upto(self, steps: int) -> "Sizes":
-        """Return the sizes of the first `steps` steps."""
-        return replace(
-            self,
-            steps=self.steps[:steps],
-            said=self.said[:steps],
-            residues=self.residues[:steps],
-            asked=self.asked[:steps],
-            pending=0,
-            thinking=self.thinking[:steps],
-        )
-
-    def grown(self, steps: int) -> "Sizes":
-        """Return these sizes with so many further steps, each of average size."""
-        count = max(1, len(self.steps))
-        return replace(
-            self,
-            steps=self.steps + (sum(self.steps) // count,) * steps,
-            said=self.said + (sum(self.said) // count,) * steps,
-            residues=self.residues + (sum(self.residues) // count,) * steps,
-            asked=self.asked + (0,) * (steps + len(self.steps) - len(self.asked)),
-            pending=0,
-            thinking=(),
-        )
-
-
-class Change(NamedTuple):
-    """A call from which a different edit is sent."""
-
-    call: int
-    """The call, by its number of steps."""
-    epoch: int
-    """0 if nothing is edited any more."""
-    room: int
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """The edit that a call is sent with: everything a compressor asks of a schedule."""
-
-    epoch: int
-    """How many steps came before it: 0 when there was none yet, all of them when it is due now."""
-    room: int | None = None
-    """How many tokens it may leave of those steps and all before them; None: what the budget says.
-    """
-    sees_newest: bool = False
-    """Whether it looks at what was said after its last step. Right only if every call is its own
-    edit: one that must stay the same while more is said must not look there."""
-    why: str = ""
-    """Why nothing is edited, in words, if the schedule knows without looking ahead."""
-    history: tuple[Change, ...] | None = None
-    """Every change of the epoch so far, oldest first, if edits last longer than one call.
-
-    More steps only add to it. None: each call stands alone and has to be asked about.
-    """
-
-    def by_call(self, calls: int) -> tuple[Change, ...]:
-        """Return what the call after 0, 1, 2 … `calls` steps was sent with, by the history.
-
-        >>> [change.epoch for change in Edit(2, history=(Change(2, 2, 900),)).by_call(3)]
-        [0, 0, 2, 2]
-        """
-        sent: list[Change] = []
-        last = _UNEDITED
-        for change in self.history or ():
-            sent.extend(repeat(last, change.call - len(sent)))
-            last = change
-        sent.extend(repeat(last, calls + 1 - len(sent)))
-        return tuple(sent)
-
-
-_UNEDITED = Change(0, 0, 0)
-
-
-class Schedule(Protocol):
-    """Decides which edit a call is sent with."""
-
-    def edit(self, sizes: Sizes) -> Edit:
-        """Return the edit that the call after all these steps is sent with."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class EveryCall:
-    """Edits at every call, as the paper does. Right if nothing is cached."""
-
-    min_tokens: int = 0
-    """A prompt below this is left alone, in the unit of the sizes."""
-
-    def edit(self, sizes: Sizes) -> Edit:
-        """Return an edit after all steps, or none while the prompt is small."""
-        if self.min_tokens and sizes.total < self.min_tokens:
-            why = f"a prompt below {self.min_tokens:,} tokens is left alone"
-            return Edit(0, sees_newest=True, why=why)
-        return Edit(len(sizes.steps), sees_newest=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Never:
-    """Never edits."""
-
-    def edit(self, sizes: Sizes) -> Edit:  # noqa: ARG002 - the protocol's argument
-        """Return no edit."""
-        return Edit(0)
-
-
-def steps_until_due(schedule: Schedule, sizes: Sizes) -> int | None:
-    """Return about how many more steps of average size it takes until an edit is due.
-
-    0 when one is due now, None when none will be within `FORESIGHT_STEPS`, or
-    when the schedule keeps no history and so cannot be asked about the future.
-    """
-    now = len(sizes.steps)
-    if schedule.edit(sizes).epoch == now:
-        return 0
-    for change in schedule.edit(sizes.grown(FORESIGHT_STEPS)).history or ():
-        if change.epoch > now:
-            return change.epoch - now
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class RentOrBuy:
-    """Edits when the rent has paid for it, and never lets the bill exceed `ceiling`.
-
-    If reading costs as much as writing, buying is free and every call is an edit.
-    """
+class Policy:
+    """The prices and settings that decisions depend on."""
 
     sheet: PriceSheet
+    """One that lists lifetimes stands for a request that names none: then the longest counts."""
     budget: Budget = field(default_factory=Budget)
-    """Its ratio or limit, in the unit of the sizes."""
     k_recent: int = 2
-    ceiling: float = CEILING
-    """The most the bill may be, as a ratio to never editing; `math.inf` for rent or buy alone."""
-    min_tokens: int = 0
-    """A prompt below this is left alone unless the window forces an edit, in the unit of the sizes.
+    max_cost_ratio: float = MAX_COST_RATIO
+    min_tokens: int = MIN_TOKENS
+    forgetting: float = FORGETTING
+    edits: EditsMode = "by_price"
+    unit: float = field(init=False, repr=False, compare=False)
+    """Dollars per million tokens of uncached input."""
+    read: float = field(init=False, repr=False, compare=False)
+    write: float = field(init=False, repr=False, compare=False)
+    mode: EditsMode = field(init=False, repr=False, compare=False)
+    """`every_call` also where writing costs no more than reading, so that edits cost nothing."""
+    silence: float = field(init=False, repr=False, compare=False)
+    """Seconds after which the cache is gone."""
+    cliff: float = field(init=False, repr=False, compare=False)
+    """The largest prompt at the sheet's own prices."""
 
-    Only what is sent has a price; what an agent forgets and does again has none. On a small prompt
-    there is little to save and as much to forget.
-    """
-    marker_tokens: int = MARKER_TOKENS
+    def __post_init__(self) -> None:
+        sheet, read, write = self.sheet, self.sheet.expected_read, self.sheet.write
+        seconds = max([sheet.ttl_seconds, *(life.seconds for life in sheet.lifetimes)])
+        is_known = write > read and seconds > 0 and not sheet.ttl_assumed
+        for name, value in {
+            "unit": sheet.input or 1.0,
+            "read": read,
+            "write": write,
+            "mode": "every_call" if self.edits == "by_price" and write <= read else self.edits,
+            "silence": seconds + CLOCK_MARGIN_SECONDS if is_known else math.inf,
+            "cliff": sheet.cliff or math.inf,
+        }.items():
+            object.__setattr__(self, name, value)
 
-    def edit(self, sizes: Sizes) -> Edit:
-        """Return the edit that the call after all these steps is sent with."""
-        history = tuple(self._changes(sizes))
-        if not history:
-            return Edit(0, history=())
-        _, epoch, room = history[-1]
-        return Edit(epoch, room, history=history)
-
-    @property
-    def min_ratio(self) -> float:
-        """The share of what lies outside the floor that an edit leaves in any case.
-
-        No more than read / write of the budget's: up to there an edit saves on its own call
-        what writing that share costs, and its price does not grow with the trajectory. Above,
-        it outgrows the ceiling, and no edit is due for a hundred steps and more.
-        """
-        return min(self.budget.min_ratio, self.sheet.expected_read / self.sheet.write)
-
-    def _changes(self, sizes: Sizes) -> Iterator[Change]:
-        """Yield every call at which the epoch changed, oldest first.
-
-        All costs are in tokens at the price of uncached input. What is said after a
-        call's newest step, and its pending block, come after the decision, so that a
-        further message of the user does not move an epoch; only the window sees them.
-
-        Each regime is one plain loop: 10,000 steps must take no more than 5 ms.
-        """
-        ledger = _Ledger.of(sizes, self)
-        if self.sheet.write <= self.sheet.read:
-            yield from self._while_edits_are_free(ledger)
-        elif sizes.preamble >= self.sheet.minimum_prefix:
-            block = max(1, self.sheet.block)
-            found = sizes.preamble - (sizes.unmarked if self.sheet.breakpoints else 0)
-            if found < self.sheet.minimum_prefix:
-                found = 0
-            yield from self._while_cached(ledger, _Opening(found // block * block))
+    def cost(self, scale: float, prompt: float, cached: float) -> float:
+        """Return the cost of a prompt with `cached` tokens in the cache."""
+        minimum = self.sheet.minimum_prefix
+        if prompt < minimum:
+            cost = prompt
+        elif cached < minimum or cached <= 0:
+            cost = self.write * prompt
         else:
-            opening = yield from self._while_too_short_to_cache(ledger)
-            yield from self._while_cached(ledger, opening)
-
-    def _while_edits_are_free(self, ledger: "_Ledger") -> Iterator[Change]:
-        """Yield an edit at every call: writing costs no more than reading."""
-        ratio, limit, spare, roomiest, window = self._terms()
-        least = self.min_tokens
-        forced = bisect_right(ledger.peaks, window) + 1
-        for call, total, old, _, _ in ledger.calls:
-            if total < least and call < forced:
-                continue
-            target = max(ratio * total + limit, total - spare * old)
-            yield Change(call, call, int(max(total - old, min(target, roomiest))))
-
-    def _while_too_short_to_cache(self, ledger: "_Ledger") -> Generator[Change, None, "_Opening"]:
-        """Yield the edits before the prompt reaches the minimum prefix, and return how it opens.
-
-        Nothing is cached until then: an edit costs nothing, and neither does undoing it at the
-        first call that is cached, which is written whole in any case.
-        """
-        ratio, limit, spare, roomiest, _ = self._terms()
-        least = self.min_tokens
-        warm = bisect_left(ledger.peaks, self.sheet.minimum_prefix) + 1
-        gap = saved = 0.0
-        for call, total, old, _, _ in islice(ledger.calls, warm - 1):
-            target = max(ratio * total + limit, total - spare * old)
-            target = max(total - old, min(target, roomiest))
-            if total - gap > target and total >= least:
-                gap = total - target
-                yield Change(call, call, int(target))
-            saved += gap
-        if gap and warm <= len(ledger.steps):
-            yield Change(warm, 0, 0)
-        return _Opening(
-            hit=0,
-            saved=saved,
-            full=(1 - self.sheet.expected_read) * ledger.earlier[warm - 1],
-            largest=list(accumulate(ledger.steps, max)),
-        )
-
-    def _while_cached(self, ledger: "_Ledger", opening: "_Opening") -> Iterator[Change]:
-        """Yield the edits that the rent has paid for, or that the window forces."""
-        ratio, limit, spare, roomiest, window = self._terms()
-        read, write, minimum = (
-            self.sheet.expected_read,
-            self.sheet.write,
-            self.sheet.minimum_prefix,
-        )
-        least, slack, premium = self.min_tokens, self.ceiling - 1, write - read
-        flat = math.inf if self.sheet.cliff is None else self.sheet.cliff
-        peaks, earlier, done = ledger.peaks, ledger.earlier, ledger.done
-        hit, saved, full, largest = opening
-        gap = 0.0  # what the last edit removed
-        rent = 0.0  # since the last edit
-        waited, spent = 0, 0.0  # calls that a due edit has waited, and what that cost
-        epoch = 0
-        # Peaks never fall: what was said after a step comes before the next one.
-        forced = bisect_right(peaks, window) + 1
-        for call, total, old, newest, rate in ledger.calls:
-            target = ratio * total + limit
-            if target < total - spare * old:
-                target = total - spare * old
-            if target > roomiest:
-                target = max(total - old, roomiest)
-            excess = total - gap - target
-            if excess <= 0:
-                continue
-            rent += rate * excess
-            price = premium * (target - newest - hit)
-            cliff = 0.0
-            if total - gap > flat:
-                price *= self.sheet.tier(target).input
-                cliff = self._tier_cost(total - gap, newest) - self._tier_cost(target, newest)
-                rent += cliff
-            if rent < price and call < forced:
-                continue
-            extra = price - read * excess - cliff
-            if call < forced:
-                if total < least:
-                    continue
-                bill = write * total + read * earlier[call - 1] + full
-                kept = saved + read * gap * (done[call] - done[epoch])
-                over = extra - slack * bill - kept
-                if over > 0:
-                    # The ceiling affords less than the budget: each token left is written again.
-                    target -= over / write
-                    if target < total - spare * old:
-                        continue
-                    extra -= over
-                # A fill leaves less room unused than its largest step takes.
-                if largest and max(total - old, target - largest[call - 1]) < minimum:
-                    continue
-                if ledger.reasoning and waited < PATIENCE_CALLS:
-                    spent += rate * excess
-                    if spent < ledger.reasoning[call - 1]:
-                        waited += 1
-                        continue
-            saved += read * gap * (done[call] - done[epoch]) - extra
-            gap = total - target
-            rent = 0.0
-            waited, spent = 0, 0.0
-            epoch = call
-            forced = bisect_right(peaks, window + gap, call) + 1
-            yield Change(call, call, int(target))
-
-    def _tier_cost(self, prompt: float, newest: int) -> float:
-        """Return what a call costs beyond the sheet's own prices because its prompt is so large."""
-        tokens = self.sheet.expected_read * (prompt - newest) + self.sheet.write * newest
-        return (self.sheet.tier(prompt).input - 1) * tokens
-
-    def _terms(self) -> "_Terms":
-        window = math.inf if self.sheet.window is None else self.sheet.window
-        return _Terms(
-            ratio=self.budget.keep_ratio or 0.0,
-            limit=self.budget.limit or 0,
-            spare=1 - self.min_ratio,
-            roomiest=window * WINDOW_SHARE,
-            window=window,
-        )
+            cost = self.write * prompt - (self.write - self.read) * cached
+        if prompt * scale > self.cliff:
+            cost *= self.sheet.tier(prompt * scale).input
+        return cost * self.unit * scale
 
 
-class _Terms(NamedTuple):
-    """What an edit may leave."""
+def advance(state: State | None, call: Call, policy: Policy) -> State:
+    """Return the state after a call, from the state before it; None at the first call."""
+    if state is None or call.steps < state.steps:
+        state = State()
+    sheet, budget, mode = policy.sheet, policy.budget, policy.mode
+    (
+        steps, prompt, outside, opening, tail, pending, thinking, answer, beginning, idle, usage,
+        removes,
+    ) = call  # fmt: skip
+    (
+        edit, _, removed, calls, _, before, began, rent, paid, whole, last_paid, last_whole, _,
+        output, scale, waited, spent, shortfall,
+    ) = state  # fmt: skip
+    changed = 0 != beginning != began != 0
+    if usage is not None and not changed:  # Another model's usage has other prices.
+        last_paid, last_whole, scale = _billed(state, usage, policy)
+        answer = max(answer, round(usage.output / scale))
+    paid, whole = paid + last_paid, whole + last_whole
+    output += answer * sheet.output * scale
 
-    ratio: float
-    limit: int
-    spare: float
-    """The share of what lies outside the floor that an edit may remove."""
-    roomiest: float
-    window: float
+    # What the call costs with the edit in force, and without any.
+    gone = changed or (idle is not None and idle > policy.silence)
+    total = prompt + tail
+    before = total if steps and not calls else before  # It may have begun elsewhere.
+    sent, held = total - removed, before - removed
+    cached, kept = (0, 0) if gone else (held, opening)
+    stay = policy.cost(scale, sent, cached)
+    full = policy.cost(scale, total, 0 if gone else before) if removed else stay
+    calls += 1
+
+    # What an edit now would leave, and how many tokens more than the last one it would remove.
+    window = (sheet.window or math.inf) / scale
+    why: EditReason | None = None
+    room = gain = 0.0
+    free = gone and outside - removed >= FREE_TOKENS
+    if mode == "every_call":
+        why = "every call" if policy.edits == "every_call" or prompt >= policy.min_tokens else None
+    elif mode != "never" and outside > removed:
+        # Up to read / write a warm edit saves on its own call what writing that share costs.
+        share = FREE_SHARE if free else min(budget.min_ratio, policy.read / policy.write)
+        least = prompt - (1 - share) * outside
+        room = max((budget.keep_ratio or 0.0) * prompt + (budget.limit or 0), least)
+        if room > WINDOW_SHARE * window:
+            room = max(prompt - outside, WINDOW_SHARE * window)
+        gain = prompt - room - removed - shortfall
+    if gain > 0:
+        token = policy.unit * scale
+        saved = stay - policy.cost(scale, sent - gain, cached - gain)
+        growth = (total - opening) / calls
+        next_call = (policy.read * sent + policy.write * growth) * token + output / calls
+        rethought = RETHOUGHT_SHARE * thinking * sheet.output * scale
+        offer, slack = rent + stay - rethought, policy.max_cost_ratio * (whole + full) - paid
+        rent += saved
+        if sent + pending > window:
+            why = "window"
+        elif (
+            prompt < policy.min_tokens or policy.read * gain * token < LEAST_BREAK_EVEN * next_call
+        ):
+            pass
+        elif gone:
+            why = "free" if free and saved >= rethought else None
+        elif mode == "by_price" and rent >= policy.forgetting * gain * token + rethought:
+            most = prompt - least - removed - shortfall
+            deeper = _warm(policy, scale, (sent, kept), offer, slack, gain, most)
+            if deeper and waited < PATIENCE_CALLS and spent + saved < rethought:
+                waited, spent = waited + 1, spent + saved
+            elif deeper:
+                why, room = "warm", room + gain - deeper
+        if why and removes is not None:
+            # The edit is written: what it really removes decides.
+            gain, shortfall = removes - removed, max(0, int(prompt - room) - removes)
+            if gain <= 0 or (
+                why == "warm" and not _warm(policy, scale, (sent, kept), offer, slack, gain, gain)
+            ):
+                why = None
+
+    if why:
+        edit = Edit(steps, None if why == "every call" else int(room), why)
+        implied = 0 if why == "every call" else prompt - int(room) - shortfall
+        removed, held = implied if removes is None else removes, opening
+        stay, rent, waited, spent = policy.cost(scale, total - removed, kept), 0.0, 0, 0.0
+    return State(
+        edit, why is not None, removed, calls, steps, total, beginning or began, rent, paid, whole,
+        stay, full, held, output, scale, waited, spent, shortfall,
+    )  # fmt: skip
 
 
-class _Opening(NamedTuple):
-    """The account when the prompt begins to be cached."""
+def _warm(
+    policy: Policy,
+    scale: float,
+    sizes: tuple[float, float],
+    offer: float,
+    slack: float,
+    gain: float,
+    most: float,
+) -> float:
+    """Return how many tokens a warm edit has to remove to be due, 0 if it is not.
 
-    hit: int
-    """How much of the preamble an edit leaves cached."""
-    saved: float = 0.0
-    """The bill of never editing less this one; from then on as of the last edit."""
-    full: float = 0.0
-    """What never editing pays beyond reading each call's predecessor."""
-    largest: Sequence[int] = ()
-    """The largest step up to each call, where an edit could fall below the minimum prefix."""
-
-
-class _Ledger(NamedTuple):
-    """The calls that the sizes tell of, one after each step, and their sums."""
-
-    calls: Iterator[tuple[int, int, int, int, float]]
-    """Per call: its number, the prompt, what an edit could remove of it, the newest step, and what
-    its further calls pay for a token that is read. Goes on where the regime before it stopped."""
-    steps: Sequence[int]
-    peaks: Sequence[int]
-    """The prompt of each call with all that was said before the next step."""
-    earlier: Sequence[int]
-    """What all calls before the one after n steps sent together."""
-    done: Sequence[int]
-    """How many calls came before the one after n steps."""
-    reasoning: Sequence[float] = ()
-    """What the reasoning is worth that an edit at each call would take from the loop it is in."""
-
-    @classmethod
-    def of(cls, sizes: Sizes, schedule: RentOrBuy) -> "_Ledger":
-        read, marker = schedule.sheet.expected_read, schedule.marker_tokens
-        steps, said = sizes.steps, sizes.said
-        new = list(map(add, steps, chain((0,), said))) if any(said) else steps
-        totals = list(accumulate(new, initial=sizes.preamble))
-        sent: Iterable[int] = totals
-        rates: Iterable[float] = repeat(read)
-        done: Sequence[int] = range(len(totals) + 1)
-        if any(sizes.asked):
-            weights = [1, *(1 + asked for asked in sizes.asked)]
-            rates = map(mul, weights, repeat(read))
-            done = list(accumulate(weights, initial=0))
-            sent = map(mul, totals, weights)
-        earlier = list(accumulate(sent))
-        del totals[0]
-        peaks = list(map(add, totals, said)) if any(said) else totals[:]
-        peaks[-1:] = [peak + sizes.pending for peak in peaks[-1:]]
-        lost = map(sub, steps, sizes.residues) if any(sizes.residues) else steps
-        # The newest step holds the current observation and stays, even with k_recent 0.
-        gone = chain(repeat(-marker, schedule.k_recent - 1), accumulate(lost, initial=-marker))
-        calls = zip(count(1), totals, gone, steps, rates, strict=False)
-        return cls(calls, steps, peaks, earlier, done, _reasoning(sizes, schedule.sheet))
-
-
-def _reasoning(sizes: Sizes, sheet: PriceSheet) -> Sequence[float]:
-    """Return what an edit at each call takes of the thinking since the user last spoke, as a price.
-
-    In tokens at the price of uncached input. What was thought before the user spoke again is done
-    with: providers themselves leave most of it out.
+    `sizes`: the prompt as it stands and what stays cached; `offer`: the rent and what the call
+    costs without the edit; `slack`: what the ceiling affords.
     """
-    if not any(sizes.thinking):
-        return ()
-    price = RETHOUGHT_SHARE * sheet.output / sheet.input if sheet.input else 0.0
-    worth: list[float] = []
-    loop = 0
-    for thinking, spoke in zip(sizes.thinking, chain((0,), sizes.asked, repeat(0)), strict=False):
-        loop = thinking if spoke else loop + thinking
-        worth.append(price * loop)
-    return worth
+    sent, kept = sizes
+    token = policy.unit * scale
+    price = policy.cost(scale, sent - gain, kept)
+    if offer < price + policy.forgetting * gain * token:
+        return 0.0
+    if price > slack:
+        # The ceiling affords less than the budget: each token left is written again.
+        gain += (price - slack) / (policy.write * token) + 1
+        if gain > most or policy.cost(scale, sent - gain, kept) > slack:
+            return 0.0
+    return gain if sent - gain >= 2 * policy.sheet.minimum_prefix else 0.0
 
 
-def why_not(edit: Edit, schedule: Schedule, sizes: Sizes) -> str:
-    """Return why there is no edit yet."""
-    if edit.history is None:
-        return edit.why
-    steps = steps_until_due(schedule, sizes)
-    if steps is None:
-        return "at these prices an edit would not pay"
-    return f"an edit pays in about {steps} {'step' if steps == 1 else 'steps'}"
+def _billed(state: State, usage: Billed, policy: Policy) -> tuple[float, float, float]:
+    """Return the last call's cost by usage, its cost without edits, and the token scale."""
+    sheet, sent = policy.sheet, state.prompt - state.removed
+    tokens = usage.uncached + usage.read + usage.written
+    if tokens <= 0 or sent <= 0:
+        return state.last_paid, state.last_whole, state.scale
+    scale = tokens / sent
+    paid = usage.uncached + sheet.read * usage.read + sheet.write * usage.written
+    paid *= policy.unit * sheet.tier(tokens).input
+    if state.is_new:
+        return paid, state.last_whole * scale / state.scale, scale
+    read = usage.read / scale
+    lives = read >= _SURVIVED * sheet.hit * state.cached
+    whole = policy.cost(scale, state.prompt, read + state.removed * lives)
+    return paid, paid + whole - policy.cost(scale, sent, read), scale
+
+
+def states(
+    trajectory: Trajectory, policy: Policy, *, pinned: Set[int] = frozenset()
+) -> Iterator[State]:
+    """Yield the state after each call of a trajectory whose past is unknown.
+
+    One call is assumed after each step and after each of the user's later messages, no pauses,
+    and that each edit removed what its room implies.
+    """
+    state = None
+    for call in calls_of(trajectory, policy.sheet, policy.k_recent, pinned=pinned):
+        yield (state := advance(state, call, policy))
+
+
+def fold(trajectory: Trajectory, policy: Policy, *, pinned: Set[int] = frozenset()) -> State:
+    """Return the state after a trajectory whose past is unknown."""
+    return list(states(trajectory, policy, pinned=pinned))[-1]
+
+
+def call_of(trajectory: Trajectory, policy: Policy, *, pinned: Set[int] = frozenset()) -> Call:
+    """Return the newest call of a trajectory, as far as its sizes tell."""
+    moments = implied(trajectory)[-2:]
+    return calls_of(trajectory, policy.sheet, policy.k_recent, pinned=pinned, moments=moments)[-1]
+
+
+def why_not(state: State, call: Call, policy: Policy) -> str:
+    """Return in words why a call is sent without an edit, looking some calls ahead."""
+    if policy.mode == "never":
+        return "edits are switched off"
+    prompt, outside, steps = call.prompt + call.tail, call.outside, max(1, call.steps)
+    for ahead in range(1, FORESIGHT_CALLS + 1):
+        prompt += (call.prompt - call.opening) // steps
+        outside += call.outside // steps
+        state = advance(state, Call(steps + ahead, prompt, outside, call.opening), policy)
+        if state.is_new:
+            return f"an edit is due in about {ahead} {'call' if ahead == 1 else 'calls'}"
+    return f"no edit is due within {FORESIGHT_CALLS} calls"

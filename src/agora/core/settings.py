@@ -1,21 +1,20 @@
 """Checks of a compressor's settings."""
 
-from collections.abc import Collection, Iterable
-from typing import Any
+import math
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Literal
 
-from agora.core.actions import Tools
 from agora.core.budget import Budget
 from agora.core.prices import PriceSheet
 from agora.errors import SettingError
 
-SCHEDULES = ("by_price", "every_call", "never")
+EDITS = ("by_price", "free", "every_call", "never")
 
 
-def check_schedule(schedule: Any) -> None:
-    """Refuse what is neither the name of a schedule nor one."""
-    if schedule not in SCHEDULES and not callable(getattr(schedule, "edit", None)):
-        needed = "by_price, every_call or never, or an object with an edit method"
-        raise SettingError("schedule", repr(schedule), needed, SCHEDULES)
+def check_edits(edits: Any) -> None:
+    """Refuse an unknown mode of edits."""
+    if edits not in EDITS:
+        raise SettingError("edits", repr(edits), "by_price, free, every_call or never", EDITS)
 
 
 def check_count(setting: str, value: object) -> None:
@@ -24,12 +23,19 @@ def check_count(setting: str, value: object) -> None:
         raise SettingError(setting, repr(value), "a whole number, 0 or more")
 
 
-def tool_names(setting: str, value: Any) -> tuple[str, ...]:
-    """Return names of tools; refuse anything else, a single name too."""
-    listed = isinstance(value, Collection) and not isinstance(value, str)
-    if not listed or not all(isinstance(name, str) for name in value):
-        raise SettingError(setting, repr(value), 'names of tools, such as ("read_policy",)')
-    return tuple(value)
+ToolKind = Literal["keep", "changes", "reads"]
+TOOL_KINDS = ("keep", "changes", "reads")
+
+
+def tool_kinds(tools: Any) -> Mapping[str, ToolKind]:
+    """Return a copy of a mapping of tools; refuse anything else."""
+    needed = 'names of tools with keep, changes or reads, such as {"read_policy": "keep"}'
+    if not isinstance(tools, Mapping) or not all(isinstance(name, str) for name in tools):
+        raise SettingError("tools", repr(tools), needed)
+    for name, kind in tools.items():
+        if kind not in TOOL_KINDS:
+            raise SettingError(f"tools[{name!r}]", repr(kind), "keep, changes or reads", TOOL_KINDS)
+    return dict(tools)
 
 
 def step_numbers(pins: Any) -> frozenset[int]:
@@ -48,19 +54,19 @@ def step_numbers(pins: Any) -> frozenset[int]:
 
 def check_settings(settings: Any, scorers: Collection[str]) -> None:
     """Raise `SettingError` for a setting of a compressor that is out of range or misspelt."""
-    check_schedule(settings.schedule)
+    check_edits(settings.edits)
     if not callable(getattr(settings.scorer, "score", None)):
         needed = "an object with a score method; agora.load_scorer(name) returns one"
         raise SettingError("scorer", repr(settings.scorer), needed, tuple(scorers))
     if not isinstance(settings.budget, Budget):
         needed = "a Budget, such as Budget(keep_ratio=0.25) or Budget(limit=6_000)"
         raise SettingError("budget", repr(settings.budget), needed)
+    check_share("forgetting", settings.forgetting, most=math.inf)
     check_count("k_recent", settings.k_recent)
     check_count("min_tokens", settings.min_tokens)
-    if not isinstance(settings.ceiling, int | float) or not settings.ceiling >= 1:
+    if not isinstance(settings.max_cost_ratio, int | float) or not settings.max_cost_ratio >= 1:
         needed = "a ratio to never editing, 1 or more, such as 1.05"
-        raise SettingError("ceiling", repr(settings.ceiling), needed)
-    check_apart(Tools(settings.reading_tools, settings.changing_tools))
+        raise SettingError("max_cost_ratio", repr(settings.max_cost_ratio), needed)
     if settings.sheet is not None and not isinstance(settings.sheet, PriceSheet):
         needed = "a PriceSheet; agora.core.prices.sheet_for(model) returns one"
         raise SettingError("sheet", repr(settings.sheet), needed)
@@ -68,18 +74,8 @@ def check_settings(settings: Any, scorers: Collection[str]) -> None:
         raise SettingError("counter", repr(settings.counter), "an object with a count method")
 
 
-def check_apart(tools: Tools) -> None:
-    """Refuse a tool that is given both as changing something and as only reading."""
-    both = [name for name in tools.changing if name in tools.reading]
-    if both:
-        needed = (
-            f"without {both[0]!r}, which is in reading_tools too: a tool changes something or"
-            " only reads"
-        )
-        raise SettingError("changing_tools", repr(tools.changing), needed)
-
-
-def check_share(setting: str, value: object) -> None:
-    """Refuse what is no share."""
-    if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise SettingError(setting, repr(value), "a number from 0 to 1")
+def check_share(setting: str, value: object, *, most: float = 1) -> None:
+    """Refuse what is no number from 0 on."""
+    if not isinstance(value, int | float) or not 0 <= value <= most:
+        needed = "a number, 0 or more" if most > 1 else "a number from 0 to 1"
+        raise SettingError(setting, repr(value), needed)

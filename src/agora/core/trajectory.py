@@ -68,7 +68,7 @@ class Step(NamedTuple):
 
     @property
     def residue_tokens(self) -> int:
-        """What is left in any case when it is elided: the calls of one that cannot be removed."""
+        """Tokens that remain after an edit: the calls, if the format does not let them go."""
         return 0 if self.removable else self.action_tokens
 
     def without_thinking(self) -> "Step":
@@ -150,7 +150,7 @@ class Trajectory:
         return "\n".join(part for part in parts if part)
 
     def said_before(self, step: int) -> tuple[Utterance, ...]:
-        """Return what was said before the step of that number."""
+        """Return the texts before the step of that number."""
         return tuple(u for u in self.utterances if u.after < step)
 
     def anchor(self, epoch: int, *, newest: bool) -> Anchor:

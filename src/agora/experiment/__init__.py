@@ -1,6 +1,6 @@
-"""A fair experiment on one's own traffic: some conversations with AGORA, as many with everything.
+"""A controlled experiment on real traffic: one arm is edited, an equal arm is sent whole.
 
-The service draws the arm of a conversation and writes it into its log lines; `report` reads them.
+The service draws the arm of a conversation and logs it with each call; `report` reads the log.
 Nothing is stored, and nothing stops by itself: guard rails are alerts over the service's metrics.
 Standard library only.
 """

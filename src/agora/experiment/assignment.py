@@ -1,12 +1,12 @@
-"""Which arm a conversation is in: read off a keyed hash, so that nothing has to be remembered.
+"""Assign conversations to arms by a keyed hash, without stored state.
 
-A conversation's number is drawn by hash, uniformly in [0, 1). The lowest numbers get AGORA, the
-highest are compared with them and get everything, and those between wait: they get everything too
-and are not counted. Both arms always have the same share, so that a conversation that is counted
+The hash gives each conversation a number, uniform in [0, 1). The lowest numbers get AGORA. The
+highest are the control arm, which is sent whole. Numbers between them wait: those conversations
+are sent whole too and are not counted. Both arms have the same share, so a counted conversation
 had the same chance of either.
 
-Raising the share moves conversations out of the waiting ones only: none ever goes from one arm to
-the other. Lowering it sends those beyond it back to wait.
+Raising the share only takes conversations from the waiting ones: none changes from one arm to the
+other. Lowering it sends the outermost back to wait.
 """
 
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from functools import lru_cache
 from hashlib import blake2b
 
 ANONYMOUS = "anonymous"
-"""Whose conversations are that come without a key."""
+"""The owner of conversations that come without a key."""
 _DIGEST_BYTES = 12
 _STEPS = 1 << 64
 
 
 class Arm(StrEnum):
-    """What becomes of a conversation."""
+    """How a conversation is treated."""
 
     AGORA = "agora"
     EVERYTHING = "everything"
@@ -30,7 +30,7 @@ class Arm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What decides over arms: the experiment's name and a secret that all replicas share.
+    """The experiment's name and a secret that all replicas share: they decide the arms.
 
     >>> draw = Draw("first", b"secret")
     >>> draw.id_of("t-1", b"fix the tests")
@@ -41,20 +41,22 @@ class Draw:
     secret: bytes
 
     def id_of(self, tenant: str, conversation: bytes) -> str:
-        """Return what a conversation is called in this experiment: tells nothing of what it says.
+        """Return the conversation's ID in this experiment, which reveals nothing about its content.
 
-        `conversation` is what all its calls have in common and others do not.
+        Args:
+            tenant: The owner of the conversation.
+            conversation: Bytes that all its calls share and other conversations do not have.
         """
-        said = b"%d\0%b%b" % (len(tenant.encode()), tenant.encode(), conversation)
-        return blake2b(said, key=self._key(), digest_size=_DIGEST_BYTES).hexdigest()
+        text = b"%d\0%b%b" % (len(tenant.encode()), tenant.encode(), conversation)
+        return blake2b(text, key=self._key(), digest_size=_DIGEST_BYTES).hexdigest()
 
     def _key(self) -> bytes:
-        # Another name draws anew: what one experiment found must not decide over the next.
+        # A new name draws anew, so the result of one experiment does not bias the next.
         return blake2b(self.name.encode(), key=blake2b(self.secret).digest()).digest()
 
 
 def arm_of(conversation_id: str, share: float) -> Arm:
-    """Return the arm of a conversation by its id, each arm with a share of all.
+    """Return the arm of a conversation by its ID. Each arm has this share of all conversations.
 
     >>> [arm_of(first + "0" * 23, 0.25).value for first in "048c"]
     ['agora', 'waiting', 'waiting', 'everything']
@@ -67,15 +69,15 @@ def arm_of(conversation_id: str, share: float) -> Arm:
 
 
 def owner(kind: bytes, value: bytes, secret: bytes) -> str:
-    """Return whose a conversation is, in a name that tells nothing of the key it came with.
+    """Return a pseudonym for the owner of a conversation that does not reveal the API key.
 
-    Without `secret` nobody can try out whether a key they know is behind a name.
+    Only with `secret` can anyone test whether a pseudonym belongs to a key.
     """
-    # 48 bits tell a million tenants apart, and give nothing to start from without the secret.
+    # 48 bits distinguish a million tenants and cannot be searched without the secret.
     return "t-" + blake2b(kind + b"\0" + value, key=_fitting(secret), digest_size=6).hexdigest()
 
 
 @lru_cache(maxsize=4)
 def _fitting(secret: bytes) -> bytes:
-    # A key of BLAKE2 has at most 64 bytes; what is longer is hashed, as HMAC does.
+    # A key of BLAKE2 has at most 64 bytes; longer ones are hashed, as in HMAC.
     return secret if len(secret) <= 64 else blake2b(secret).digest()

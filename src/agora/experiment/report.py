@@ -1,9 +1,9 @@
-"""What an experiment found, read from the log lines of `agora.calls`, of one process or of several.
+"""The result of an experiment, from the log lines `agora.calls` of one or several processes.
 
-A line of a call has the experiment's name, the arm, the name of the conversation and what the call
-cost. A conversation is counted when it is over and can be compared: it was in one arm all along,
-and its prompt became long enough to be shortened. A line with nothing but a conversation and an
-outcome, from a log of one's own, says how that conversation ended.
+A line has the experiment's name, the arm, the conversation's ID and the cost of the call. A
+conversation counts when it is over and comparable: it was in one arm from beginning to end, and
+its prompt became long enough to be shortened. A line with only a conversation and an outcome,
+from the user's own log, says how that conversation ended.
 """
 
 import json
@@ -21,7 +21,7 @@ from agora.experiment.sequences import Comparison, Interval
 ALPHA = 0.05
 ARMS = (Arm.AGORA, Arm.EVERYTHING)
 IDLE_SECONDS = 1_800.0
-"""A conversation without a call for so long is over; calls that come later are not counted."""
+"""A conversation without a call for this time is over. Later calls are not counted."""
 FIGURES = {
     "dollars": "dollars",
     "typical_dollars": "dollars, typical",
@@ -29,20 +29,20 @@ FIGURES = {
     "errors": "share of failed calls",
     "outcome": "outcome",
 }
-"""What arms are compared in, for each conversation, and how it is called in the report. A few huge
-conversations do not drown the typical one, the geometric mean: it shows after far fewer of them."""
+"""The figures that are compared, with their titles. The typical figure is the geometric mean: a few
+huge conversations do not dominate it, so an effect shows after far fewer conversations."""
 _RATIOS = ("dollars", "calls")
-"""Figures whose effect is a ratio; that of the others is a difference."""
+"""Figures whose effect is a ratio. The effect on the others is a difference."""
 METHOD = (
-    "Design-based confidence sequences with a normal mixture: each interval holds at 95 % however "
-    "often one looks."
+    "Design-based confidence sequences with a normal mixture: each interval holds at 95% at "
+    "every look."
 )
 WIDTH = 80
 _TOO_SHORT = "too_short"
-"""The reason of a prompt that is not shortened in either arm."""
+"""The reason code of a prompt that neither arm shortens."""
 _SCALES = {"errors": 0.01}
-"""Of figures whose range is known, so that one that is always 0 says something too: any scale that
-is fixed beforehand is right, and this is that of one call in a hundred failing."""
+"""Variances that are fixed beforehand, so that a figure that is always 0 counts too. Any fixed
+value is valid. This one is the variance if one call in a hundred fails."""
 
 
 @dataclass(slots=True)
@@ -53,14 +53,14 @@ class Conversation:
     calls: int = 0
     dollars: float = 0.0
     errors: Counter[str] = field(default_factory=Counter)
-    """Failed calls, by the log's word for what went wrong or by status."""
+    """Failed calls, by the log's error code or by status."""
     long: bool = False
-    """Whether its prompt was ever long enough to be shortened: until then both arms are alike."""
+    """True if its prompt was ever long enough to be shortened. Until then both arms are alike."""
     ended: float = 0.0
-    """When its last call was over, in seconds since 1970."""
+    """End of its last call, in seconds since 1970."""
 
     def add(self, when: float, row: Mapping[str, Any]) -> None:
-        """Add what a line says of a call."""
+        """Add the call of a log line."""
         status, error = row.get("status", 0), row.get("error", "")
         self.arms.add(row["arm"])
         self.calls += 1
@@ -71,7 +71,7 @@ class Conversation:
         self.ended = when
 
     def figures(self, outcome: float | None) -> dict[str, float]:
-        """Return its value in each figure that it has one in."""
+        """Return the conversation's figures, without those that are not known."""
         errors = self.errors.total() / self.calls
         values = {"dollars": self.dollars, "calls": self.calls, "errors": errors}
         if self.dollars > 0:
@@ -80,9 +80,9 @@ class Conversation:
 
 
 def read_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Yield the lines that are about a conversation; whatever else a log has is passed over."""
+    """Yield the log's lines about conversations."""
     for line in lines:
-        # A collector may have put something of its own before the line.
+        # A log collector may have added a prefix.
         start = line.find("{")
         if start < 0 or '"conversation"' not in line:
             continue
@@ -97,7 +97,7 @@ def read_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
 def reports(
     rows: Iterable[Mapping[str, Any]], idle_seconds: float = IDLE_SECONDS
 ) -> list[dict[str, Any]]:
-    """Return how the arms compare in each experiment that the rows are about, by its name."""
+    """Return a report for each experiment in the rows, sorted by name."""
     calls: list[tuple[float, Mapping[str, Any]]] = []
     outcomes: dict[str, float] = {}
     for row in rows:
@@ -107,41 +107,51 @@ def reports(
         if "arm" in row and "experiment" in row and "time" in row:
             calls.append((datetime.fromisoformat(row["time"]).timestamp(), row))
     calls.sort(key=lambda call: call[0])
-    found: dict[str, dict[str, Conversation]] = {}
+    experiments: dict[str, dict[str, Conversation]] = {}
     for when, row in calls:
-        talks = found.setdefault(row["experiment"], {})
-        known = talks.setdefault(row["conversation"], Conversation(ended=when))
-        if when <= known.ended + idle_seconds:
-            known.add(when, row)
+        conversations = experiments.setdefault(row["experiment"], {})
+        conversation = conversations.setdefault(row["conversation"], Conversation(ended=when))
+        if when <= conversation.ended + idle_seconds:
+            conversation.add(when, row)
     over = calls[-1][0] - idle_seconds if calls else 0.0
-    return [_report(name, talks, outcomes, over) for name, talks in sorted(found.items())]
+    return [_report(name, group, outcomes, over) for name, group in sorted(experiments.items())]
 
 
 def _report(
-    name: str, talks: Mapping[str, Conversation], outcomes: Mapping[str, float], over: float
+    name: str,
+    conversations: Mapping[str, Conversation],
+    outcomes: Mapping[str, float],
+    over: float,
 ) -> dict[str, Any]:
     pairs = {figure: Comparison(scale=_SCALES.get(figure, 0.0)) for figure in FIGURES}
     values: dict[str, dict[str, list[float]]] = {arm: {} for arm in ARMS}
     errors: dict[str, Counter[str]] = {arm: Counter() for arm in ARMS}
     counts = dict.fromkeys(ARMS, 0)
-    compared = [(key, one) for key, one in talks.items() if len(one.arms) == 1 and one.long]
-    for key, talk in sorted(compared, key=lambda each: each[1].ended):
-        [arm] = talk.arms
-        if arm not in ARMS or talk.ended >= over:
+    comparable = [
+        (key, conversation)
+        for key, conversation in conversations.items()
+        if len(conversation.arms) == 1 and conversation.long
+    ]
+    for key, conversation in sorted(comparable, key=lambda pair: pair[1].ended):
+        [arm] = conversation.arms
+        if arm not in ARMS or conversation.ended >= over:
             continue
         counts[Arm(arm)] += 1
-        errors[arm].update(talk.errors)
-        for figure, value in talk.figures(outcomes.get(key)).items():
+        errors[arm].update(conversation.errors)
+        for figure, value in conversation.figures(outcomes.get(key)).items():
             values[arm].setdefault(figure, []).append(value)
             pairs[figure].observe(value, treated=arm == Arm.AGORA)
     return {
         "experiment": name,
         "conversations": counts,
-        "open": sum(talk.ended >= over and talk.arms <= set(ARMS) for talk in talks.values()),
+        "open": sum(
+            conversation.ended >= over and conversation.arms <= set(ARMS)
+            for conversation in conversations.values()
+        ),
         "figures": [
             _figure(figure, pair, {arm: values[arm].get(figure, []) for arm in ARMS})
             for figure, pair in pairs.items()
-            if any(figure in each for each in values.values())
+            if any(figure in by_figure for by_figure in values.values())
         ],
         "errors": {arm: dict(errors[arm]) for arm in ARMS},
         "method": METHOD,
@@ -149,8 +159,8 @@ def _report(
 
 
 def _figure(name: str, pair: Comparison, values: Mapping[str, list[float]]) -> dict[str, Any]:
-    """Return one figure of both arms: its means, and the effect as a ratio or a difference."""
-    means = {arm: sum(each) / len(each) if each else None for arm, each in values.items()}
+    """Return a figure's means in both arms, and the effect as a ratio or a difference."""
+    means = {arm: sum(column) / len(column) if column else None for arm, column in values.items()}
     effect = pair.ratio(ALPHA) if name in _RATIOS else pair.difference(ALPHA)
     if name == "typical_dollars":
         # Means and differences of logarithms are geometric means and ratios.
@@ -167,26 +177,26 @@ def _ends(interval: Interval | None) -> dict[str, float | None] | None:
     if interval is None:
         return None
     ends = {"estimate": interval.estimate, "low": interval.low, "high": interval.high}
-    # JSON has no infinity: an end that is not known is none.
+    # JSON has no infinity.
     return {name: end if math.isfinite(end) else None for name, end in ends.items()}
 
 
-def lines(found: Mapping[str, Any]) -> Iterator[str]:
+def lines(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield a report as lines of at most `WIDTH` columns."""
-    counts = found["conversations"]
+    counts = report["conversations"]
     yield (
-        f"{found['experiment']}: {counts[Arm.AGORA]:,} conversations with AGORA, "
-        f"{counts[Arm.EVERYTHING]:,} with everything, {found['open']:,} still open"
+        f"{report['experiment']}: {counts[Arm.AGORA]:,} conversations with AGORA, "
+        f"{counts[Arm.EVERYTHING]:,} with everything, {report['open']:,} still open"
     )
-    yield f"  {'a conversation':<22}{'AGORA':>10}{'everything':>12}  effect, 95 % at any time"
-    for row in found["figures"]:
+    yield f"  {'a conversation':<22}{'AGORA':>10}{'everything':>12}  effect, 95% at any time"
+    for row in report["figures"]:
         ours, theirs = _number(row[Arm.AGORA]), _number(row[Arm.EVERYTHING])
         yield f"  {FIGURES[row['figure']]:<22}{ours:>10}{theirs:>12}  {_effect(row)}"
     for arm in ARMS:
-        if kinds := found["errors"][arm]:
-            each = ", ".join(f"{kind} {count:,}" for kind, count in sorted(kinds.items()))
-            yield from wrap(f"  errors, {arm}: {each}", WIDTH, subsequent_indent="    ")
-    yield from wrap(found["method"], WIDTH)
+        if kinds := report["errors"][arm]:
+            counted = ", ".join(f"{kind} {count:,}" for kind, count in sorted(kinds.items()))
+            yield from wrap(f"  errors, {arm}: {counted}", WIDTH, subsequent_indent="    ")
+    yield from wrap(report["method"], WIDTH)
 
 
 def _effect(row: Mapping[str, Any]) -> str:
@@ -195,12 +205,12 @@ def _effect(row: Mapping[str, Any]) -> str:
         return "not known yet"
     percent = "ratio" in row
 
-    def say(value: float | None) -> str:
+    def shown(value: float | None) -> str:
         if value is None:
             return "?"
         return f"{(value - 1) * 100:+.3g}%" if percent else f"{value:+.3g}"
 
-    return f"{say(ends['estimate'])} ({say(ends['low'])} to {say(ends['high'])})"
+    return f"{shown(ends['estimate'])} ({shown(ends['low'])} to {shown(ends['high'])})"
 
 
 def _number(value: float | None) -> str:

@@ -1,29 +1,20 @@
-"""LiteLLM: the one hook that runs on every asynchronous path, of the SDK and of the proxy.
+"""LiteLLM: the hook that runs on every asynchronous path, of the SDK and of the proxy.
 
 `async_pre_call_hook` runs in the proxy alone, before a deployment is chosen. The deployment hook
 runs for `acompletion`, `aresponses` and `anthropic_messages`, and so for the proxy's routes.
-Synchronous `litellm.completion` runs no hook at all: call the callback's own `completion`.
+Synchronous `litellm.completion` runs no hook: call the logger's own `completion`.
 """
 
 import asyncio
-import logging
+from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any
 
-from agora.adapters import read_request
-from agora.adapters.thoughts import REMOVED, is_thinking, without_thinking
 from agora.compressor import Compressor
 from agora.core.compression import Compression
-from agora.core.request import Request
 from agora.errors import MissingExtraError
-from agora.integrations.compress_chat import (
-    FailOpen,
-    Kept,
-    compress_chat,
-    is_bound,
-    logged,
-    with_text,
-)
-from agora.integrations.wire import ASIDE, thoughts_aside
+from agora.formats import read_request
+from agora.integrations.base import Shortener
 
 try:
     import litellm
@@ -32,6 +23,7 @@ except ImportError as error:
     raise MissingExtraError(__name__, "litellm") from error
 
 _METADATA = ("litellm_metadata", "metadata")
+_MOST_WAITING = 1_024
 _FORMATS = {
     "completion": "openai",
     "acompletion": "openai",
@@ -44,123 +36,103 @@ _FORMATS = {
 class AgoraLogger(CustomLogger):
     """A callback for `litellm.callbacks = [AgoraLogger()]`, or for a proxy's `callbacks`.
 
-    What was saved stands in the request's metadata as `compression_savings`, where LiteLLM's spend
-    logs and its dashboard count it.
+    `agora.savings(logger)` returns the dollars and tokens that it saved. Each request's metadata
+    has its tokens as `compression_savings`, for LiteLLM's spend logs and dashboard.
     """
 
     def __init__(self, compressor: Compressor | None = None) -> None:
         super().__init__()
-        self._compressor = compressor or Compressor()
-        self._open = FailOpen(logging.getLogger(__name__))
+        self._shortener = Shortener(compressor)
+        self.agora_ledger = self._shortener.ledger
+        self._waiting: OrderedDict[str, tuple[Compression, str | None]] = OrderedDict()
+        """Calls without an answer, by LiteLLM's id."""
 
     async def async_pre_call_deployment_hook(
         self, kwargs: dict[str, Any], call_type: Any
     ) -> dict[str, Any] | None:
-        """Return the request with compressed messages, or None to leave it as it is."""
+        """Return the request with shorter messages, or None to leave it as it is."""
         kind = str(getattr(call_type, "value", call_type))
-        return await asyncio.to_thread(self._edited, kwargs, kind)
+        return await asyncio.to_thread(self._shortened, kwargs, kind)
+
+    async def async_log_success_event(
+        self,
+        kwargs: dict[str, Any],
+        response_obj: Any,
+        start_time: Any,  # noqa: ARG002
+        end_time: Any,  # noqa: ARG002
+    ) -> None:
+        """Count the call by the usage in its answer."""
+        self._answered(str(kwargs.get("litellm_call_id")), response_obj)
 
     def completion(self, **request: Any) -> Any:
-        """Return `litellm.completion`, which runs no hook, of the compressed messages."""
-        return litellm.completion(**(self._edited(request, "completion") or request))
+        """Return the answer of `litellm.completion`, which runs no hook, to shorter messages."""
+        call = f"own {id(request)}"
+        request = {**request, "litellm_call_id": call}
+        answer = litellm.completion(**(self._shortened(request, "completion") or request))
+        if request.get("stream"):
+            return self._counted(answer, call)
+        self._answered(call, answer)
+        return answer
+
+    def _counted(self, stream: Any, call: str) -> Iterator[Any]:
+        last = None
+        for piece in stream:
+            last = piece if getattr(piece, "usage", None) else last
+            yield piece
+        self._answered(call, last)
+
+    def _answered(self, call: str, response: Any) -> None:
+        waiting = self._waiting.pop(call, None)
+        if waiting is None:
+            return
+        fields = response if isinstance(response, dict) else {}
+        usage: Any = fields.get("usage") or getattr(response, "usage", None)
+        counts = usage.model_dump() if hasattr(usage, "model_dump") else usage
+        answer = response.model_dump() if hasattr(response, "model_dump") else fields
+        self._shortener.answered(waiting[0], counts, waiting[1], answer=answer or None)
+
+    def _shortened(self, kwargs: dict[str, Any], kind: str) -> dict[str, Any] | None:
+        return self._shortener.attempt(lambda: self._edited(kwargs, kind), None)
 
     def _edited(self, kwargs: dict[str, Any], kind: str) -> dict[str, Any] | None:
-        return self._open(
-            lambda: edited(self._compressor, kwargs, kind),
-            None,
-            lambda: _without_thinking(self._compressor, kwargs, kind),
+        """Return a copy of the call's arguments with fewer steps, or None to leave them."""
+        call = str(kwargs.get("litellm_call_id"))
+        if kind not in _FORMATS or call in self._waiting:
+            return None  # A call may pass two wrappers on its way: it is edited once.
+        request = read_request(kwargs, format=_FORMATS[kind])
+        if request.server_side or not isinstance(request.messages, list):
+            return None
+        if request.format == "responses" and request.is_bound:
+            # LiteLLM writes them as Anthropic's messages, with thinking that an edit would break.
+            return None
+        compression = self._shortener.shorten(
+            request.messages,
+            model=request.model,
+            format=request.format,
+            system=request.system,
+            tools=request.tools,
+            thinking=request.thinking,
         )
+        self._waiting[call] = compression, request.model
+        if len(self._waiting) > _MOST_WAITING:
+            self._waiting.popitem(last=False)
+        if not compression.changed:
+            return None
+        return {**request.with_messages(compression.messages), **_noted(kwargs, compression)}
 
 
-def edited(compressor: Compressor, kwargs: dict[str, Any], kind: str) -> dict[str, Any] | None:
-    """Return a copy of the call's arguments with fewer steps, or None when nothing is elided."""
-    dicts = [kwargs[name] for name in _METADATA if isinstance(kwargs.get(name), dict)]
-    noted: dict[str, Any] = dicts[0] if dicts else {}
-    done = noted.get("compression_savings") or {}
-    if kind not in _FORMATS or (done and done.get("call") == kwargs.get("litellm_call_id")):
-        return None  # One call may pass two wrappers on its way: it is edited once.
-    request = read_request(kwargs, format=_FORMATS[kind])
-    messages = request.messages
-    if request.server_side or not isinstance(messages, list):
-        return None
-    found = _shortened(compressor, kwargs, request, messages)
-    if found is None:
-        return None
-    shorter, compression = found
-    savings = {
+def _noted(kwargs: dict[str, Any], compression: Compression) -> dict[str, Any]:
+    """Write the tokens into the request's metadata; return it if there was none."""
+    present = [kwargs[name] for name in _METADATA if isinstance(kwargs.get(name), dict)]
+    metadata: dict[str, Any] = present[0] if present else {}
+    # In place: the proxy's logs hold this very dict.
+    metadata["compression_savings"] = {
         "tokens_before": compression.tokens_before,
         "tokens_after": compression.tokens_after,
         "tokens_saved": compression.tokens_before - compression.tokens_after,
         "source": "agora",
-        "call": kwargs.get("litellm_call_id"),
     }
-    noted["compression_savings"] = savings  # In place: the proxy's logs hold this very dict.
-    return {**request.with_messages(shorter), **({} if dicts else {_METADATA[0]: noted})}
-
-
-def _shortened(
-    compressor: Compressor, kwargs: dict[str, Any], request: Request, messages: list[Any]
-) -> tuple[list[Any], Compression] | None:
-    """Return the messages to send and the account of it, or None when they stay as they are."""
-    bound = is_bound(compressor, request.model)
-    format, system, tools = request.format, request.system, kwargs.get("tools") or ()
-    if format == "responses" and bound:
-        # LiteLLM writes them as Anthropic's messages, with thinking that an edit would invalidate.
-        return None
-    if format == "openai" and (bound or any(m.get("thinking_blocks") for m in messages)):
-        # Anthropic's thinking in chat completions: its own rules say what may go.
-        chat = [{**message, "thoughts": thoughts_aside(message)} for message in messages]
-        compressed = compress_chat(compressor, chat, model=request.model, tools=tools)
-        if compressed is None:
-            return None
-        return compressed.rebuild(messages, _edit, _bare), compressed.compression
-    compression = compressor.compress(
-        messages,
-        model=request.model,
-        format=format,
-        system=system,
-        tools=request.tools,
-        thinking=request.thinking,
-    )
-    return (compression.messages, compression) if logged(compression).changed else None
-
-
-def _edit(message: dict[str, Any], kept: Kept) -> list[dict[str, Any]]:
-    if kept.how == "after":
-        return [{"role": "user", "content": "\n\n".join(kept.texts)}]
-    return [{**message, "content": with_text(message.get("content") or "", kept)}]
-
-
-def _bare(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a chat message without signed thinking.
-
-    Its `reasoning_content` stays: that is the same text without a signature, which LiteLLM keeps
-    for the caller and does not send to Anthropic.
-    """
-    bare = {name: value for name, value in message.items() if name not in ASIDE}
-    if isinstance(bare.get("content"), list):
-        bare["content"] = [block for block in bare["content"] if not is_thinking(block)]
-    return bare
-
-
-def _without_thinking(
-    compressor: Compressor, kwargs: dict[str, Any], kind: str
-) -> dict[str, Any] | None:
-    """Return a call without signed thinking, where it is not known which of it still holds."""
-    if kind not in _FORMATS:
-        return None
-    request = read_request(kwargs, format=_FORMATS[kind])
-    messages = request.messages
-    if not isinstance(messages, list) or not is_bound(compressor, request.model):
-        return None
-    if request.format == "responses":
-        return None  # Never edited, so all of it still holds.
-    if request.format == "anthropic":
-        return request.with_messages(without_thinking(messages).messages)
-    bare = [_bare(message) for message in messages]
-    return request.with_messages(
-        [m if m.get("content") or m.get("tool_calls") else {**m, "content": REMOVED} for m in bare]
-    )
+    return {} if present else {_METADATA[0]: metadata}
 
 
 agora_logger = AgoraLogger()

@@ -1,24 +1,26 @@
-"""OpenAI Agents SDK: a filter on what each model call is sent."""
+"""OpenAI Agents SDK: a filter on the input of each model call."""
 
 import asyncio
-import logging
 from typing import Any
 
 from agora.compressor import Compressor
+from agora.core.binding import binds
+from agora.core.compression import Compression
 from agora.errors import MissingExtraError
-from agora.integrations.compress_chat import FailOpen, is_bound, logged
-from agora.integrations.wire import Message
+from agora.integrations.base import Shortener
 
 try:
-    from agents import FunctionTool
+    from agents import FunctionTool, RunHooks
     from agents.models import get_default_model
     from agents.run import CallModelData, ModelInputData
 except ImportError as error:
     raise MissingExtraError(__name__, "openai-agents") from error
 
+_MOST_WAITING = 64
 
-class AgoraFilter:
-    """A filter for `RunConfig(call_model_input_filter=AgoraFilter())`.
+
+class AgoraFilter(RunHooks[Any]):
+    """A filter for `RunConfig(call_model_input_filter=...)`; as `hooks=` it also counts dollars.
 
     The run's items and the session keep everything. Where the provider holds the conversation
     (`conversation_id`, `previous_response_id`) only new items are sent; those stay as they are. So
@@ -28,31 +30,53 @@ class AgoraFilter:
 
     def __init__(self, compressor: Compressor | None = None, *, model: str | None = None) -> None:
         """Take `model` for the prices if `RunConfig.model` is set; else it is the agent's own."""
-        self._compressor = compressor or Compressor()
+        self._shortener = Shortener(compressor)
+        self.agora_ledger = self._shortener.ledger
         self._model = model
-        self._open = FailOpen(logging.getLogger(__name__))
+        self._waiting: dict[str, tuple[Compression, str | None]] = {}
+        """Calls without an answer, by the name of their agent."""
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
-        """Return the compressed input; scoring runs in a thread."""
+        """Return the shorter input; the choice is made in a thread."""
         given = data.model_data
         name = self._model or _model_name(data.agent.model)
-        if is_bound(self._compressor, name):
+        if binds(name):
             return given
-        return await asyncio.to_thread(self._open, lambda: self._edited(data, name), given)
+        compression = await asyncio.to_thread(
+            self._shortener.attempt, lambda: self._compressed(data, name), None
+        )
+        if compression is None:
+            return given
+        self._waiting[data.agent.name] = compression, name
+        if len(self._waiting) > _MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+        if not compression.changed:
+            return given
+        return ModelInputData(input=compression.messages, instructions=given.instructions)
 
-    def _edited(self, data: CallModelData[Any], name: str | None) -> ModelInputData:
+    async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:  # noqa: ARG002
+        """Count the call by the usage in its answer."""
+        waiting = self._waiting.pop(agent.name, None)
+        if waiting:
+            usage = response.usage
+            details = usage.input_tokens_details
+            counts = {
+                "input_tokens": usage.input_tokens,
+                "input_tokens_details": details and details.model_dump(),
+                "output_tokens": usage.output_tokens,
+            }
+            compression, name = waiting
+            self._shortener.answered(compression, counts, name, answer=response.output)
+
+    def _compressed(self, data: CallModelData[Any], name: str | None) -> Compression:
         given = data.model_data
-        tools = [_tool(tool) for tool in data.agent.tools]
-        compression = self._compressor.compress(
+        return self._shortener.shorten(
             given.input,
             model=name,
             format="responses",
             system=given.instructions,
-            tools=tools or None,
+            tools=[_tool(tool) for tool in data.agent.tools] or None,
         )
-        if not logged(compression).changed:
-            return given
-        return ModelInputData(input=compression.messages, instructions=given.instructions)
 
 
 def _model_name(model: Any) -> str | None:
@@ -61,8 +85,8 @@ def _model_name(model: Any) -> str | None:
     return model if isinstance(model, str) else getattr(model, "model", None)
 
 
-def _tool(tool: Any) -> Message:
-    """Return a tool as it stands in the request; hosted ones have no schema of ours to count."""
+def _tool(tool: Any) -> dict[str, Any]:
+    """Return a tool as in the request; a hosted one has no schema here to count."""
     if not isinstance(tool, FunctionTool):
         return {"type": tool.name}
     return {

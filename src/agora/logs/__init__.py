@@ -5,9 +5,9 @@ from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
-from agora.adapters.rules.shape import kind_of
-from agora.adapters.usage import Usage
 from agora.errors import UnknownFormatError
+from agora.formats.base import kind_of
+from agora.formats.usage import Usage
 from agora.logs.kinds import KINDS, Reader, detect_kind
 from agora.logs.recording import Bad, Recording, Tally
 from agora.logs.source import NAMES, Record, log_files, read_records

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from agora.adapters.registry import formats
-from agora.adapters.rules.shape import as_object
-from agora.adapters.usage import Usage, read_usage
+from agora.formats.base import as_object
+from agora.formats.registry import formats
+from agora.formats.usage import Usage, read_usage
 from agora.logs.values import as_count
 
 _OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "candidatesTokenCount", "outputTokens")

@@ -10,8 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agora.adapters.usage import Usage
 from agora.core.request import Observations
+from agora.formats import formats
+from agora.formats.cache_ttl import MARKS
+from agora.formats.usage import Usage
 from agora.logs.recording import Recording, Tally, complete, rising
 
 MAX_OPEN = 1_000
@@ -218,7 +220,7 @@ def _digest(value: Any) -> int:
     if kind is dict:
         total = 0
         for key, item in value.items():
-            if key != "cache_control":
+            if key not in MARKS:
                 total ^= hash((key, hash(item) if type(item) is str else _digest(item)))
         return total
     if kind is list:
@@ -231,7 +233,7 @@ def _digest(value: Any) -> int:
 
 
 def _mark(message: Any) -> tuple[str, tuple[str, ...]]:
-    """Return what identifies an answer: its text and the ids of its calls."""
+    """Return the identity of an answer: its text and the ids of its calls."""
     if not isinstance(message, dict):
         return "", ()
     texts: list[str] = []
@@ -239,17 +241,10 @@ def _mark(message: Any) -> tuple[str, tuple[str, ...]]:
     content = message.get("content")
     if isinstance(content, str):
         texts.append(content)
-    for block in content if isinstance(content, list) else ():
-        if isinstance(block, dict):
-            if block.get("type") == "tool_use":
-                ids.append(str(block.get("id")))
-            else:
-                texts.append(str(block.get("text", "")))
-    calls = message.get("tool_calls")
-    if isinstance(calls, list):
-        ids += [str(call.get("id")) for call in calls if isinstance(call, dict)]
-    if "call_id" in message:
-        ids.append(str(message["call_id"]))
+    blocks = content if isinstance(content, list) else ()
+    texts += [str(block.get("text", "")) for block in blocks if isinstance(block, dict)]
+    for format in formats():
+        ids += format.call_ids(message)
     return "\n".join(texts), tuple(ids)
 
 
@@ -259,17 +254,4 @@ def _by_agent(message: Any) -> bool:
 
 def _acts(message: Any) -> bool:
     """Return True if a message of the agent calls a tool of the client."""
-    if not isinstance(message, dict):
-        return False
-    if message.get("tool_calls") or message.get("function_call"):
-        return True
-    kind = message.get("type")
-    if isinstance(kind, str) and kind.endswith("_call"):
-        # Calls that the provider answers itself carry no call_id.
-        return "call_id" in message
-    content = message.get("content", message.get("parts"))
-    return isinstance(content, list) and any(
-        isinstance(block, dict)
-        and (block.get("type") == "tool_use" or "functionCall" in block or "toolUse" in block)
-        for block in content
-    )
+    return isinstance(message, dict) and any(one.calls_tools(message) for one in formats())

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agora.adapters.rules.shape import as_list, as_object
+from agora.formats.base import as_list, as_object
 from agora.logs.values import as_json, as_text
 
 _ROLES = {

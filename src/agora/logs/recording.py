@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from agora.adapters.lifetimes import asked_ttl
-from agora.adapters.usage import Usage
 from agora.core.request import Observations, Request
+from agora.formats.cache_ttl import asked_ttl
+from agora.formats.usage import Usage
 
 _EXAMPLES = 20
 """How many bad records are kept as examples: enough to see a pattern, not to fill a screen."""

@@ -18,7 +18,7 @@ def shows_markers(messages: Any) -> bool:
     A text that merely quotes a marker, such as a page of documentation, has more text after it.
 
     >>> note = "[step 3: result removed by the context compressor] date=2024-05-20"
-    >>> shows_markers([{"role": "tool", "tool_call_id": "a", "content": note}])
+    >>> shows_markers([{"role": "tool", "content": note}])
     True
     >>> shows_markers([{"role": "user", "content": f"What does {note!r} mean?"}])
     False

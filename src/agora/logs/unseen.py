@@ -70,7 +70,7 @@ def _larger(step: Step, extra: int) -> Step:
 
 
 def inferred(counted: Sequence[int], billed: Sequence[int]) -> Unseen:
-    """Return what is unseen, from AGORA's count and the provider's of each call's prompt.
+    """Infer the unseen tokens from AGORA's and the provider's count of each call's prompt.
 
     The scale is the median growth from call to call, weighted by tokens, so that one call with a
     long hidden thought does not change it. What is unseen at the first call is the constant.

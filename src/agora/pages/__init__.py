@@ -1,4 +1,4 @@
-"""Pages of HTML that fetch nothing: what they share, and how data gets into one safely."""
+"""HTML pages that fetch nothing: their shared shell, and safe embedding of data."""
 
 import base64
 import hashlib
@@ -13,20 +13,19 @@ _SHARED = (
     ("__SHELL_STYLE__", "shell.css"),
     ("__SHELL_SCRIPT__", "shell.js"),
 )
-"""Where a page's template takes in what all pages begin with."""
+"""The place of the shared head in a template."""
 _HASHES = (("__STYLE_HASH__", "<style>", "</style>"), ("__SCRIPT_HASH__", "<script>", "</script>"))
 _UNSAFE = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
-"""Whatever could end the element that the data stands in, or be read as markup there."""
+"""Characters that could end the data's element or be read as markup in it."""
 
 
 def write_page(package: str, name: str, data: Mapping[str, Any], *, style: str = "") -> str:
     """Return the page of a template in `package`, with the data inside.
 
-    `style` is style that is made, not written: it stands where the template says `__STYLE__`.
+    `style` is generated CSS, which replaces `__STYLE__` in the template.
 
-    Logs hold anything, so the data is written without a character that means
-    something in HTML, shown as text only, and the page's policy lets no script
-    run but its own and nothing be fetched.
+    Logs are untrusted. The data is written without characters that have a meaning in HTML and shown
+    as text only. The page's policy allows its own script alone and no fetching.
     """
     template = _read(package, name)
     for place, file in _SHARED:
@@ -34,7 +33,7 @@ def write_page(package: str, name: str, data: Mapping[str, Any], *, style: str =
     template = template.replace("__STYLE__", style)
     for place, opening, closing in _HASHES:
         template = template.replace(place, _hash(template, opening, closing))
-    # Last, and once: whatever the data holds is not looked at again.
+    # Last and once, so that placeholders in the data are not replaced.
     before, _, after = template.partition(_DATA)
     return before + _inline(data) + after
 
@@ -44,12 +43,12 @@ def _read(package: str, name: str) -> str:
 
 
 def _inline(data: Mapping[str, Any]) -> str:
-    """Return JSON that can stand inside a script element."""
+    """Return JSON that is safe inside a script element."""
     return json.dumps(data, separators=(",", ":")).translate(_UNSAFE)
 
 
 def _hash(template: str, opening: str, closing: str) -> str:
-    """Return what the page's policy knows its one style or script by."""
+    """Return the hash by which the page's policy allows a style or script."""
     text = template.partition(opening)[2].partition(closing)[0]
     digest = hashlib.sha256(text.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"

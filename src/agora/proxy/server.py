@@ -1,4 +1,4 @@
-"""The proxy's path of a request, top to bottom: read, edit, send, give back, account."""
+"""The proxy's path of a request, top to bottom: read, edit, send, stream back, account."""
 
 import asyncio
 import logging
@@ -61,7 +61,9 @@ class Proxy:
             bases: Base URLs of upstreams that the first part of a path numbers, instead of the
                 settings' upstreams by family: `/0/models` is `models` below the first.
         """
-        self.service = Service(settings, account=Account.load(state) if state else None)
+        account = Account.load(state) if state else None
+        states = state.with_name(f"{state.name}.states") if state else None
+        self.service = Service(settings, account=account, states=states)
         self._upstreams = settings.upstreams
         self._bases = bases
         self._max_bytes = settings.limits.body_mb << 20
@@ -237,7 +239,7 @@ class Proxy:
         return await self._give(request, answer, b"", None, _Attempt())
 
     async def _read(self, request: web.BaseRequest) -> tuple[bytes, AsyncIterator[bytes] | None]:
-        """Return the body; of one that is too long, instead, all of it in pieces."""
+        """Return the body, or a stream of all its pieces if it is too long."""
         pieces: list[bytes] = []
         size = 0
         async for piece in request.content.iter_any():
@@ -248,7 +250,7 @@ class Proxy:
         return b"".join(pieces), None
 
     async def _own_path(self, request: web.BaseRequest) -> web.Response | None:
-        """Answer what is asked of the proxy itself."""
+        """Answer requests to the proxy itself."""
         path, method = request.path, request.method
         if method == "GET" and path == "/livez":
             return web.Response(text="ok\n")
@@ -268,7 +270,7 @@ class Proxy:
 
 
 class _Attempt:
-    """What is known so far of how a call went."""
+    """The facts so far about one call."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -280,6 +282,7 @@ class _Attempt:
         return Outcome(
             status=self.status,
             usage=self.usage.usage(),
+            answer=self.usage.words(),
             error=self.error,
             detail=self.detail,
             held_seconds=self.held_seconds,
@@ -292,7 +295,7 @@ class _TruncatedError(Exception):
 
 
 async def _next(answer: aiohttp.ClientResponse) -> bytes:
-    """Return the next piece of an answer, nothing at its end."""
+    """Return the next piece of an answer, empty at its end."""
     try:
         return await answer.content.readany()
     except _CLOSED as error:
@@ -355,7 +358,7 @@ async def serve(
 
 
 def run(main: Any) -> None:
-    """Run a coroutine on the fastest event loop there is, until it ends or Ctrl-C."""
+    """Run a coroutine on the fastest event loop available, until it ends or Ctrl-C."""
     run_loop: Callable[..., Any] = asyncio.run
     with suppress(ImportError):
         from uvloop import run as run_loop

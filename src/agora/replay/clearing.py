@@ -55,7 +55,7 @@ def is_triggered(measured: Measured) -> bool:
 
 def cleared(measured: Measured, counter: TokenCounter) -> Iterator[Prompt]:
     """Yield each call's prompt without the results that would have been cleared by then."""
-    writer = Writer(measured.trajectory, lambda _: Placeholders(), counter, measured.held.values())
+    writer = Writer(measured.trajectory, lambda _: Placeholders(), counter, measured.cuts)
     steps, scale = measured.trajectory.steps, measured.unseen.scale
     uses = [0, *accumulate(len(step.calls) for step in steps)]
     elided: Sequence[Form] = ()

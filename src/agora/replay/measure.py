@@ -1,15 +1,16 @@
 """A recorded trajectory with its calls, in the provider's token counts where the log has them."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from agora.adapters import parse
-from agora.adapters.recall import offers_recall
-from agora.core.prices import sheet_for
+from agora.core.prices import PriceSheet, sheet_for
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Trajectory
 from agora.errors import AgoraError
+from agora.formats import parse
+from agora.formats.tools import offers_recall
 from agora.logs import Recording, Usage
 from agora.logs.moments import Moment, moments_of, prompt_tokens
 from agora.logs.shortened import shows_markers
@@ -42,12 +43,22 @@ class Measured:
     """Estimated tokens in the provider's cache, for the calls before which they were not what the
     earlier calls had left there: at the first call what other sessions left, at others the part
     that was not lost."""
+    lost: Mapping[int, int] = field(default_factory=dict)
+    """The same for every call that found the cache gone, its time to live over or not."""
+    own_sheet: str = ""
+    """The price sheet of the log's model, if usage tells at which calls its cache was gone."""
     ttl: str | None = None
     """The time to live that its calls were written for, None for the usual one."""
     recall: bool = False
     """True if its tools offer recall, which markers then mention."""
     shortened: str = ""
     """Why it is taken for shortened already, or empty."""
+
+    @property
+    def cuts(self) -> list[int]:
+        """Where in the preamble a lost cache most often still held its beginning."""
+        sizes = Counter(size for size in self.lost.values() if size)
+        return [size for size, _ in sizes.most_common(2)]
 
 
 def measure(recording: Recording, counter: TokenCounter) -> Measured:
@@ -87,35 +98,46 @@ def _by_usage(known: Measured, recording: Recording) -> Measured:
         unseen = Unseen(scale=ratio(counted, billed))
     else:
         unseen = inferred(counted, billed)
+    sheet = sheet_for(recording.model or "")
+    lost, held = _losses(recording, known, sheet)
     return replace(
         known,
         trajectory=unseen.onto(known.shown, known.moments),
         usage=usage,
         unseen=unseen,
-        held={at: round(read / unseen.scale) for at, read in _held(recording, known).items()},
+        held=_in_estimated(held, unseen),
+        lost=_in_estimated(lost, unseen),
+        own_sheet=sheet.name if sheet.breakpoints and known.at_seconds else "",
         shortened=shortened,
     )
 
 
-def _held(recording: Recording, known: Measured) -> dict[int, int]:
-    """Return the cached tokens read at each call whose cache was reset for a reason not in the log.
+def _in_estimated(tokens: Mapping[int, int], unseen: Unseen) -> dict[int, int]:
+    return {at: round(read / unseen.scale) for at, read in tokens.items()}
+
+
+def _losses(
+    recording: Recording, known: Measured, sheet: PriceSheet
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Return the cached tokens read at each call whose cache was gone, and those of them in time.
 
     A cache whose breakpoints the caller marks does not forget by chance. If a call reads far less
     than the call before had sent, within the time to live, its tools or its system text had
     changed; every policy would have lost the cache there. Other caches miss by chance.
     """
     usage = recording.usage
-    held = {0: usage[0].read} if usage[0].read else {}
-    sheet = sheet_for(recording.model or "")
+    first = {0: usage[0].read} if usage[0].read else {}
+    lost, held = dict(first), dict(first)
     if not sheet.breakpoints or not known.at_seconds:
-        return held
+        return lost, held
     hour = sheet.for_ttl("1h").ttl_seconds
     for at, (before, now) in enumerate(pairwise(usage), start=1):
-        lives = hour if before.written_1h else sheet.ttl_seconds
-        in_time = known.at_seconds[at] - known.at_seconds[at - 1] <= lives
-        if in_time and now.read < _LOST * (before.read + before.written):
-            held[at] = now.read
-    return held
+        if now.read < _LOST * (before.read + before.written):
+            lost[at] = now.read
+            lives = hour if before.written_1h else sheet.ttl_seconds
+            if known.at_seconds[at] - known.at_seconds[at - 1] <= lives:
+                held[at] = now.read
+    return lost, held
 
 
 def _without_earlier(recording: Recording, counter: TokenCounter) -> Recording:

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from agora.adapters.frames import framed
-from agora.adapters.rendering import GAP
 from agora.core.forms import Form
 from agora.core.markers import Markers
 from agora.core.prefix_cache import Segment
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Step, Trajectory
+from agora.formats.render import GAP
+from agora.formats.text_agents import in_template
 from agora.logs.moments import Moment
 
 _CUTS = 2
@@ -159,12 +159,12 @@ class Writer:
         return segments
 
     def _notes(self, step: Step, rest: Form, markers: Markers) -> list[str]:
-        """Return the notes of a step, one for each of its results, as adapters write them."""
+        """Return the notes of a step, one for each of its results, as formats write them."""
         said = [place.result or "" for place in rest.places]
         said += [""] * (self._results[step.number] - len(said))
         notes = [markers.note(step.number, one) for one in said]
         if not step.calls:
-            notes[0] = framed(notes[0], step.observation)
+            notes[0] = in_template(notes[0], step.observation)
         return notes
 
     def _marker(self, text: str) -> Segment:
@@ -189,7 +189,7 @@ def held_prefix(segments: Sequence[Segment], tokens: int) -> list[Segment]:
 
 
 def _preamble(trajectory: Trajectory, held: Iterable[int]) -> list[Segment]:
-    """Return what stands before the first step, cut where a cache held only a part of it.
+    """Return the segments before the first step, cut where a cache held only a part.
 
     As clients do, at most three places are marked, the end of the system text being the last of
     them: the newest message takes the fourth. The task is marked only while it is the newest.

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from agora.adapters.spoken import ACTS_BY_TEXT
 from agora.core.prices import FAMILIES, UNKNOWN, PriceSheet
 from agora.core.schedule import MIN_TOKENS
+from agora.formats.text_agents import ACTS_BY_TEXT
 from agora.logs import Tally, Usage
 from agora.replay.run import OWN, Pricing, ReplayOutcome
 from agora.replay.simulate import Policy, PolicyBill, Replayed
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 
 def unit_of(sheet: PriceSheet) -> Unit:
-    """Return what a sheet's costs are in: seconds of prefill for hardware that is paid for."""
+    """Return the unit of a sheet's costs: seconds of prefill for one's own hardware."""
     return "seconds" if not sheet.input and sheet.prefill_seconds_per_million else "dollars"
 
 
@@ -53,14 +53,20 @@ class Totals:
     """Those of them whose prompt still had every name they need."""
     offered: int = 0
     """Trajectories whose provider has this policy; others are in the totals as they were."""
+    saved: dict[str, float] = field(default_factory=dict)
+    """Dollars saved by the edits of each kind: free, warm and window."""
+    extra_calls: int = 0
+    """Calls to expect on top, if each action that misses a name asks for it again."""
+    extra_dollars: float = 0.0
+    """The price of those calls, answers included."""
 
     @property
     def cost(self) -> float:
         """In dollars, or in seconds of prefill."""
         return self.uncached_cost + self.read_cost + self.written_cost
 
-    def add(self, bill: PolicyBill, sheet: PriceSheet) -> float:
-        """Add a trajectory, and return what it cost."""
+    def add(self, bill: PolicyBill, sheet: PriceSheet, call_dollars: float) -> float:
+        """Add a trajectory whose calls cost so much each, and return its input cost."""
         before = self.cost
         rate = sheet.input
         if unit_of(sheet) == "seconds":
@@ -78,6 +84,10 @@ class Totals:
         self.needing += bill.needing
         self.met += bill.met
         self.offered += bill.offered
+        self.extra_calls += bill.extra_calls
+        self.extra_dollars += bill.extra_calls * call_dollars
+        for why, dollars in bill.saved.items():
+            self.saved[why] = self.saved.get(why, 0.0) + dollars
         return self.cost - before
 
     def value(self) -> Json:
@@ -92,7 +102,7 @@ class Totals:
 
 
 def billed_dollars(usage: Usage, sheet: PriceSheet, ttl: str | None = None) -> float:
-    """Return what a call's input cost by the tokens that the provider reported.
+    """Return the dollars of a call's input by the provider's usage.
 
     `ttl` is the time to live that the call asked for, used if the usage does not say.
     """
@@ -240,7 +250,9 @@ class Report:
             sheet = sheets[key]
             self._sheets[sheet.name] = sheet
             totals = self.totals[key]
-            costs.append([totals[policy].add(replayed.bills[policy], sheet) for policy in Policy])
+            price = replayed.call_dollars
+            bills = replayed.bills
+            costs.append([totals[policy].add(bills[policy], sheet, price) for policy in Policy])
         first = next(iter(outcome.by_sheet.values()))
         self.trajectories += 1
         self.steps += first.steps
@@ -256,7 +268,7 @@ class Report:
             self.shortened.add(first.shortened, place)
         if first.lacks:
             self.not_shown.setdefault(first.lacks, []).append(first.unseen_tokens)
-        self._count_model(outcome.model, first.sheet)
+        self._count_model(outcome.model, first.sheet, first.bills[Policy.AGORA].edits)
         row = _row(first, costs[0])
         row["path"] = path
         row["number"] = outcome.number if outcome.path else self.trajectories - 1
@@ -317,12 +329,13 @@ class Report:
         rest = f" ({small:,} of {self.trajectories:,} stayed below {least})" if small else ""
         return f"Nothing to do: no edit would have paid off{rest}, so AGORA changes nothing."
 
-    def _count_model(self, model: str, sheet: str) -> None:
+    def _count_model(self, model: str, sheet: str, edits: int) -> None:
         name = model[:_SHOWN_OF_A_NAME] or "(not said)"
         if name not in self.models and len(self.models) >= _MOST_MODELS:
             name = "(others)"
-        counted = self.models.setdefault(name, {"trajectories": 0, "sheet": sheet})
+        counted = self.models.setdefault(name, {"trajectories": 0, "sheet": sheet, "edits": 0})
         counted["trajectories"] += 1
+        counted["edits"] += edits
 
     def _unit(self, key: str) -> Unit:
         """Return a key's unit; where models differ it is dollars, and hardware costs none."""

@@ -1,21 +1,28 @@
-"""What a recorded trajectory would have cost: one bill per policy, call by call."""
+"""What a recorded trajectory would have cost: one bill per policy, call by call.
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+AGORA's bill is a fold over the calls of the log as they were made, by the function that decides
+live: several steps a call, pauses, the time to live that was asked for. What the simulated cache
+bills for a call is the usage that the next one is decided by.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import accumulate
 
-from agora.adapters import broken_rules
-from agora.adapters.spoken import may_act_by_text
 from agora.compressor import Compressor
+from agora.core.calls import Billed, Call, calls_of
 from agora.core.compression import Decision
 from agora.core.forms import Form
 from agora.core.markers import Markers, tag_of
-from agora.core.prefix_cache import PrefixCache
+from agora.core.prefix_cache import Bill, PrefixCache
 from agora.core.prices import PriceSheet
-from agora.core.schedule import Change, Edit
+from agora.core.schedule import EditReason, State, advance
+from agora.core.schedule import Policy as SchedulePolicy
 from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Trajectory
+from agora.formats import broken_rules
+from agora.formats.text_agents import may_act_by_text
 from agora.logs import Recording, Usage
 from agora.logs.moments import Moment
 from agora.replay.clearing import cleared, clears, is_triggered
@@ -24,6 +31,8 @@ from agora.replay.measure import Measured, measure
 from agora.replay.needs import Needs
 from agora.replay.prompts import Prompt, Writer, held_prefix
 
+_ALWAYS = 1e12
+"""A time to live that never ends, in seconds."""
 _SHOWN_OF_AN_ACTION = 200
 _READ_OF_AN_ACTION = 2_000
 """How many characters of an elided step's action are kept for looking at."""
@@ -45,6 +54,9 @@ class CallBill:
     read: int
     written: int
     edited: bool
+    has_names: bool | None = None
+    """True if its prompt had every name that its action takes from an earlier step, None if that
+    takes none."""
 
     def scaled(self, factor: float) -> "CallBill":
         """Return it with each kind of token times `factor`."""
@@ -53,6 +65,7 @@ class CallBill:
             round(self.read * factor),
             round(self.written * factor),
             self.edited,
+            self.has_names,
         )
 
 
@@ -62,10 +75,8 @@ class PolicyBill:
 
     calls: tuple[CallBill, ...]
     dollars: float
-    needing: int = 0
-    """Actions that need a name from an earlier step."""
-    met: int = 0
-    """Those of them whose prompt still had every name they need."""
+    saved: Mapping[EditReason, float] = field(default_factory=dict)
+    """Dollars saved by the edits of each kind."""
     offered: bool = True
     """False if the model's provider has no such policy; the calls are then as they were."""
 
@@ -78,6 +89,21 @@ class PolicyBill:
     def edits(self) -> int:
         """How many calls were not the call before with something added."""
         return sum(call.edited for call in self.calls)
+
+    @property
+    def needing(self) -> int:
+        """How many actions need a name from an earlier step."""
+        return sum(call.has_names is not None for call in self.calls)
+
+    @property
+    def met(self) -> int:
+        """How many of them had every name that they need in their prompt."""
+        return sum(call.has_names is True for call in self.calls)
+
+    @property
+    def extra_calls(self) -> int:
+        """How many more calls to expect: each action that misses a name asks for it again."""
+        return self.needing - self.met
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +148,8 @@ class Replayed:
     """The provider's tokens for each of our estimate."""
     below_threshold: bool = False
     """True if AGORA left all of it alone because no prompt reached `min_tokens`."""
+    call_dollars: float = 0.0
+    """What a call cost on average, its answer included."""
     acts_by_text: bool = False
     """True if ten or more turns show no step: perhaps an agent that acts by text."""
 
@@ -134,7 +162,7 @@ def replay_by(
     """Return the replay by each price sheet.
 
     Sheets with several lifetimes use the one that most of the log's cache writes asked for.
-    AGORA's bill is that of `compressor` with the schedule by price, at the prices of each sheet.
+    AGORA's bill is that of `compressor`, at the prices of each sheet.
 
     Raises:
         AgoraError: There are more calls than `MOST_CALLS`.
@@ -144,7 +172,7 @@ def replay_by(
     measured = measure(recording, counter)
     needs = Needs(measured.trajectory)
     broken = broken_rules(recording.request())
-    base = replace(compressor or Compressor(), schedule="by_price", counter=counter)
+    base = replace(compressor or Compressor(), counter=counter)
     illegal = str(broken[0]) if broken else ""
     return tuple(
         _replayed(recording, measured, needs, sheet.for_ttl(measured.ttl), base, illegal)
@@ -163,14 +191,28 @@ def _replayed(
     trajectory, unseen = measured.trajectory, measured.unseen
     agora = Agora(measured, replace(base, sheet=sheet))
     left_alone = bool(illegal or measured.shortened)
-    whole = _bill(_whole_prompts(agora.writer, measured), measured, sheet, needs)
-    edited = cleared_bill = whole
+    whole = Account(measured, sheet, needs)
+    for moment in measured.moments:
+        whole.send(Prompt(agora.writer.prompt(moment, ()), (), edited=False))
+    edited, cleared_by = whole, whole
     if not left_alone:
-        edited = _bill(agora.prompts(), measured, sheet, needs)
+        edited = Account(measured, sheet, needs)
+        agora.send(edited)
         if clears(sheet) and is_triggered(measured):
-            cleared_bill = _bill(cleared(measured, EstimatedTokens()), measured, sheet, needs)
-    cleared_bill = replace(cleared_bill, offered=clears(sheet))
-    bills = {Policy.AS_IT_WAS: whole, Policy.AGORA: edited, Policy.CLEARING: cleared_bill}
+            cleared_by = Account(measured, sheet, needs)
+            for prompt in cleared(measured, EstimatedTokens()):
+                cleared_by.send(prompt)
+    bills = {
+        Policy.AS_IT_WAS: whole.bill(),
+        Policy.AGORA: edited.bill(),
+        Policy.CLEARING: replace(cleared_by.bill(), offered=clears(sheet)),
+    }
+    bills = {policy: _as_billed(bill, measured, sheet) for policy, bill in bills.items()}
+    as_it_was = bills[Policy.AS_IT_WAS]
+    if not left_alone:
+        saved = _saved(as_it_was, bills[Policy.AGORA], agora.shares, sheet)
+        bills[Policy.AGORA] = replace(bills[Policy.AGORA], saved=saved)
+    output = sheet.dollars(output=sum(usage.output for usage in measured.usage))
     return Replayed(
         id=recording.id,
         model=recording.model or "",
@@ -179,7 +221,7 @@ def _replayed(
         task=recording.task,
         steps=len(trajectory.steps),
         tokens=round(trajectory.tokens * unseen.scale),
-        bills={policy: _as_billed(bill, measured, sheet) for policy, bill in bills.items()},
+        bills=bills,
         elided=() if left_alone else _elided_by_the_end(agora),
         illegal=illegal,
         usage=measured.usage,
@@ -188,14 +230,10 @@ def _replayed(
         lacks=recording.lacks if unseen.tokens else "",
         unseen_tokens=unseen.tokens,
         tokens_scale=unseen.scale,
+        call_dollars=(as_it_was.dollars + output) / len(measured.moments),
         below_threshold=trajectory.tokens < base.min_tokens,
         acts_by_text=may_act_by_text(recording.request(), trajectory),
     )
-
-
-def _whole_prompts(writer: Writer, measured: Measured) -> Iterator[Prompt]:
-    for moment in measured.moments:
-        yield Prompt(writer.prompt(moment, ()), (), edited=False)
 
 
 def _as_billed(bill: PolicyBill, measured: Measured, sheet: PriceSheet) -> PolicyBill:
@@ -214,6 +252,21 @@ def _as_billed(bill: PolicyBill, measured: Measured, sheet: PriceSheet) -> Polic
     return replace(bill, calls=calls, dollars=_dollars(calls, sheet))
 
 
+def _saved(
+    whole: PolicyBill,
+    edited: PolicyBill,
+    shares: Iterable[Mapping[EditReason, float]],
+    sheet: PriceSheet,
+) -> Mapping[EditReason, float]:
+    """Return the dollars saved by the edits of each kind. A call that is edited is its edit's."""
+    saved: dict[EditReason, float] = defaultdict(float)
+    for before, after, share in zip(whole.calls, edited.calls, shares, strict=True):
+        less = _dollars([before], sheet) - _dollars([after], sheet)
+        for why, part in share.items():
+            saved[why] += part * less
+    return dict(saved)
+
+
 def _dollars(calls: Sequence[CallBill], sheet: PriceSheet) -> float:
     return sum(
         sheet.dollars(uncached=call.uncached, read=call.read, written=call.written)
@@ -221,66 +274,135 @@ def _dollars(calls: Sequence[CallBill], sheet: PriceSheet) -> float:
     )
 
 
-class Agora:
-    """A compressor's edits of one trajectory. One that several calls share is decided once."""
+class Account:
+    """The calls of one policy, each sent to a simulated cache.
 
-    def __init__(self, measured: Measured, compressor: Compressor) -> None:
+    Where usage tells at which calls the log's own cache was gone, that is what happens. Elsewhere
+    it is gone when its time to live is over.
+    """
+
+    def __init__(self, measured: Measured, sheet: PriceSheet, needs: Needs) -> None:
+        self.calls: list[CallBill] = []
+        self._measured = measured
+        self._needs = needs
+        self._sheet = sheet
+        self._gone = measured.held
+        own = measured.own_sheet
+        if own and sheet.name in (own, f"{own} ({measured.ttl})"):
+            self._sheet = replace(sheet, ttl_seconds=_ALWAYS)
+            self._gone = measured.lost
+        self._cache = PrefixCache(self._sheet)
+
+    def send(self, prompt: Prompt) -> Bill:
+        """Bill the prompt of the next call."""
+        place, measured = len(self.calls), self._measured
+        acts = measured.moments[place].steps + 1
+        has_names = None
+        if acts <= self._needs.steps and self._needs.of(acts):
+            has_names = not prompt.elided or self._needs.met(
+                acts, [(form.number, form.text, form.in_place) for form in prompt.elided]
+            )
+        now = measured.at_seconds[place] if measured.at_seconds else 0.0
+        if place in self._gone:
+            # What is cached now is not what the calls so far have left there.
+            self._cache = PrefixCache(self._sheet)
+            held = held_prefix(prompt.segments, self._gone[place])
+            if held and self._gone[place]:
+                self._cache.send(held, now)
+        bill = self._cache.send(prompt.segments, now)
+        self.calls.append(
+            CallBill(bill.uncached, bill.read, bill.written, prompt.edited, has_names)
+        )
+        return bill
+
+    def bill(self) -> PolicyBill:
+        """Return the bill of all calls so far."""
+        return PolicyBill(tuple(self.calls), _dollars(self.calls, self._sheet))
+
+
+class Agora:
+    """A compressor's edits of one trajectory, call by call as they were made."""
+
+    def __init__(
+        self, measured: Measured, compressor: Compressor, policy: SchedulePolicy | None = None
+    ) -> None:
         self.measured = measured
         self.trajectory = measured.trajectory
         self.compressor = compressor
-        self.writer = Writer(
-            measured.trajectory, self._markers, EstimatedTokens(), measured.held.values()
+        self.writer = Writer(measured.trajectory, self._markers, EstimatedTokens(), measured.cuts)
+        self.decisions: tuple[Decision, ...] = ()
+        """What the edit in force does with each step."""
+        self.made: list[tuple[EditReason, int]] = []
+        """Each edit, with how many tokens more than the one before it removed."""
+        self.shares: list[Mapping[EditReason, float]] = []
+        """By call: how the tokens that its prompt lacks divide among the kinds of edits."""
+        self.state: State | None = None
+        """The schedule's state after the last call that was sent."""
+        self._policy = policy or compressor.policy()
+        self._elided: tuple[Form, ...] = ()
+
+    def send(self, account: "Account") -> None:
+        """Send every call's prompt to the account; between two edits it only grows at its end."""
+        removed: Counter[EditReason] = Counter()
+        bill: Bill | None = None
+        for call, moment in zip(self._calls(), self.measured.moments, strict=True):
+            before = self.state
+            state = self._advance(call._replace(usage=self._usage(bill)), moment)
+            elided, epoch = self._elided, state.edit.steps if state.edit else 0
+            bill = account.send(
+                Prompt(self.writer.prompt(moment, elided, epoch), elided, state.is_new)
+            )
+            if state.is_new and state.edit:
+                more = state.removed - (before.removed if before else 0)
+                removed[state.edit.why] += more
+                self.made.append((state.edit.why, more))
+                self.shares.append({state.edit.why: 1.0})
+            else:
+                self.shares.append({why: n / (removed.total() or 1) for why, n in removed.items()})
+
+    def _calls(self) -> list[Call]:
+        """Return the sizes of the calls, each with the silence before it."""
+        measured, policy = self.measured, self._policy
+        calls = calls_of(
+            self.trajectory,
+            policy.sheet,
+            policy.k_recent,
+            pinned=self.compressor.kept(self.trajectory, plans=False).keys(),
+            moments=[(moment.steps, moment.said) for moment in measured.moments],
         )
-        self._schedule = compressor.schedule_for()
-        edit = self._schedule.edit(compressor.sizes(self.trajectory))
-        self._by_call: Sequence[Change] | None = None
-        """The edit in force after each number of steps; None if every call is an edit of its own,
-        as without a cache."""
-        if edit.history is not None:
-            self._by_call = edit.by_call(len(self.trajectory.steps))
-        said = [0] * (len(self.trajectory.steps) + 1)
-        for utterance in self.trajectory.utterances:
-            said[utterance.after] += 1
-        self._said = list(accumulate(said))
-        """How many utterances there were before the step that follows each number of them."""
-        self._last: tuple[Edit, tuple[Decision, ...]] = (Edit(0), ())
+        times = measured.at_seconds
+        for at in range(1, len(times)):
+            calls[at] = calls[at]._replace(idle_seconds=times[at] - times[at - 1])
+        return calls
 
-    def prompts(self) -> Iterator[Prompt]:
-        """Yield each call's prompt; between two edits it only grows at its end."""
-        epoch = 0
-        elided: Sequence[Form] = ()
-        for moment in self.measured.moments:
-            before = elided
-            edit, decisions = self.at(moment)
-            if edit.epoch != epoch or self._by_call is None:
-                epoch = edit.epoch
-                elided = _elided(decisions)
-            yield Prompt(self.writer.prompt(moment, elided, epoch), elided, elided != before)
+    def _usage(self, bill: Bill | None) -> Billed | None:
+        """Return the usage that the provider would have reported for the last call."""
+        if bill is None:
+            return None
+        scale, place = self.measured.unseen.scale, len(self.shares) - 1
+        output = self.measured.usage[place].output if self.measured.usage else 0
+        uncached, read, written = (
+            round(tokens * scale) for tokens in (bill.uncached, bill.read, bill.written)
+        )
+        return Billed(uncached, read, written, output)
 
-    def at(self, moment: Moment) -> tuple[Edit, tuple[Decision, ...]]:
-        """Return the edit that a call is sent with, and what it does with each step.
-
-        No decisions if the edited prompt would not be shorter: then the call is sent as it is.
-        """
-        if self._by_call is None:
-            now = _until(self.trajectory, moment)
-            edit = self._schedule.edit(self.compressor.sizes(now))
-            return edit, self._decided(now, edit) if edit.epoch else ()
-        change = self._by_call[moment.steps]
-        edit = Edit(change.epoch, change.room)
-        if edit.epoch == moment.steps and moment.said < self._said[moment.steps]:
-            # What was said later, before the next step, may have been too much for the window.
-            now = _until(self.trajectory, moment)
-            then = self._schedule.edit(self.compressor.sizes(now))
-            edit = Edit(then.epoch, then.room)
-        if edit.epoch and edit != self._last[0]:
-            self._last = edit, self._decided(self.trajectory, edit)
-        return edit, self._last[1] if edit.epoch else ()
-
-    def _decided(self, trajectory: Trajectory, edit: Edit) -> tuple[Decision, ...]:
-        decisions = self.compressor.decide(trajectory, edit)
-        elided = _elided(decisions)
-        return decisions if not elided or self.writer.gains(elided, edit.epoch) else ()
+    def _advance(self, call: Call, moment: Moment) -> State:
+        """Return the state after a call. An edit is written before it is taken, as it is live."""
+        state = advance(self.state, call, self._policy)
+        if state.is_new and state.edit:
+            now = self.trajectory
+            if state.edit.why == "every call":
+                now = _until(now, moment)
+            decisions = self.compressor.decide(now, state.edit)
+            elided, removes = _elided(decisions), 0
+            if elided and self.writer.gains(elided, state.edit.steps):
+                edited = self.writer.prompt(moment, elided, state.edit.steps)
+                removes = call.prompt + call.tail - sum(segment.tokens for segment in edited)
+            state = advance(self.state, call._replace(removes=removes), self._policy)
+            if state.is_new:
+                self.decisions, self._elided = (decisions, elided) if removes else ((), ())
+        self.state = state
+        return state
 
     def _markers(self, first: int) -> Markers:
         tag = tag_of(self.trajectory.task, self.trajectory.steps[0])
@@ -302,10 +424,8 @@ def _elided(decisions: Sequence[Decision]) -> tuple[Form, ...]:
 
 
 def _elided_by_the_end(agora: Agora) -> tuple[ElidedStep, ...]:
-    """Return what the last call's prompt would have left out."""
-    last, trajectory = agora.measured.moments[-1], agora.trajectory
-    shown = agora.measured.shown.steps
-    _, decisions = agora.at(last)
+    """Return the steps that the last call's prompt would have left out."""
+    trajectory, shown = agora.trajectory, agora.measured.shown.steps
     return tuple(
         ElidedStep(
             number=d.number,
@@ -316,32 +436,6 @@ def _elided_by_the_end(agora: Agora) -> tuple[ElidedStep, ...]:
             skeleton=d.text,
             score=d.score,
         )
-        for d in decisions
+        for d in agora.decisions
         if d.outcome == "elided"
     )
-
-
-def _bill(
-    prompts: Iterator[Prompt], measured: Measured, sheet: PriceSheet, needs: Needs
-) -> PolicyBill:
-    """Return what the prompts of all calls cost, each sent to a simulated cache."""
-    cache = PrefixCache(sheet)
-    calls: list[CallBill] = []
-    needing = met = 0
-    for place, (moment, prompt) in enumerate(zip(measured.moments, prompts, strict=True)):
-        acts = moment.steps + 1
-        if acts <= needs.steps and needs.of(acts):
-            needing += 1
-            met += not prompt.elided or needs.met(
-                acts, [(r.number, r.text, r.in_place) for r in prompt.elided]
-            )
-        now = measured.at_seconds[place] if measured.at_seconds else 0.0
-        if place in measured.held:
-            # What is cached now is not what the calls so far have left there.
-            cache = PrefixCache(sheet)
-            held = held_prefix(prompt.segments, measured.held[place])
-            if held:
-                cache.send(held, now)
-        bill = cache.send(prompt.segments, now)
-        calls.append(CallBill(bill.uncached, bill.read, bill.written, prompt.edited))
-    return PolicyBill(tuple(calls), _dollars(calls, sheet), needing, met)

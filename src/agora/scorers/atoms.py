@@ -1,8 +1,8 @@
-"""The one text form of a step, for training and for serving.
+"""The text form of a step, in training and in serving.
 
-After the paper's appendix B: action and observation apart, reasoning dropped,
-the observation flattened to one line of names and values. One rule for every
-text: no environment's own wording is known here.
+After the paper's appendix B: action and observation apart, reasoning dropped, the observation
+flattened to one line of names and values. One generic rule for every text, without the wording of
+any environment.
 """
 
 import json
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from agora.core.trajectory import Anchor, Step
 
 SIDE_CHARACTERS = 1_500
-"""How much of each side of a pair is read: the paper's."""
+"""Characters read of each side of a pair, as in the paper."""
 _READ_CHARACTERS = 65_536
-"""How much of a text is looked at. What a scorer reads of it is far less."""
+"""Characters of a text that are parsed; a scorer reads far fewer."""
 _MAX_DEPTH = 64
 _FENCE = "```"
 _REASONING = re.compile(r"(?:think|thoughts?|reasoning|discussion|actionpath)\s?:", re.IGNORECASE)
@@ -24,7 +24,7 @@ _ACTION = re.compile(r"action\s?(?:[0-9]{1,6})?\s?:\s?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """A step in one line for what was done and one for what came back.
+    """A step as a line for its action and a line for its observation.
 
     >>> print(Atom("open box 1", "box 1: key 7").text)
     ACTION open box 1
@@ -41,7 +41,7 @@ class Atom:
 
 
 def atom(step: Step, *, characters: int = SIDE_CHARACTERS) -> Atom:
-    r"""Return the step as scorers read it, each half no longer than `characters`.
+    r"""Return the step's atom, each half cut to `characters`.
 
     >>> step = Step(number=3, tokens=9, action="Thought: The key may be there.\nlook in box 1",
     ...     observation='{"box 1": ["key 7",\n "pen 2"]}')
@@ -56,7 +56,7 @@ def atom(step: Step, *, characters: int = SIDE_CHARACTERS) -> Atom:
 def pair_texts(
     anchor: Anchor, steps: Sequence[Step], *, characters: int = SIDE_CHARACTERS
 ) -> list[tuple[str, str]]:
-    r"""Return what a cross-encoder reads for each step: the current observation and the atom.
+    r"""Return the two texts of a cross-encoder for each step: current observation and atom.
 
     >>> step = Step(number=1, action="open box 1", observation="key 7", tokens=5)
     >>> pair_texts(Anchor("find key 7", "box 1 is open"), [step])
@@ -67,10 +67,10 @@ def pair_texts(
 
 
 def act(step: Step) -> str:
-    r"""Return what was done, without what was thought or said along with it.
+    r"""Return the action without the thought around it.
 
-    For tool calls that is the action itself. Of what an agent says it is the
-    code between the last fences, or the lines that are not marked as thought.
+    For tool calls that is the action itself. For an agent that acts by text it is the code between
+    the last fences, or the lines that are not marked as thought.
 
     >>> act(Step(number=1, action="Let me see.\n```\nls -l\n```", observation="", tokens=1))
     'ls -l'
@@ -123,7 +123,7 @@ def _calls(step: Step) -> str:
 
 
 def _fenced(said: str) -> str:
-    """Return what stands between the last two fences, without the name of a language."""
+    """Return the text between the last two fences, without the name of a language."""
     end = said.rfind(_FENCE)
     start = said.rfind(_FENCE, 0, end)
     inside = said[start + len(_FENCE) : end]

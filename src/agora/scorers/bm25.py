@@ -1,4 +1,4 @@
-"""BM25 of each step against the anchor: shared words, rare ones first."""
+"""BM25 of each step against the anchor."""
 
 import math
 import re
@@ -25,7 +25,7 @@ class BM25Scorer:
     b: float = 0.75
 
     def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
-        """Return one score per step; 0 for a step that shares nothing."""
+        """Return one score per step; 0 for a step without shared words."""
         query = {*terms(anchor.task).counts, *terms(anchor.observation).counts}
         documents = [(terms(step.action), terms(step.observation)) for step in steps]
         lengths = [action.total + seen.total for action, seen in documents]
@@ -60,7 +60,7 @@ class BM25Scorer:
 
 
 class Terms(NamedTuple):
-    """How often each word stands in a text, and how many words there are."""
+    """The counts of a text's words, and their sum."""
 
     counts: dict[str, int]
     total: int

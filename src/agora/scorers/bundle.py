@@ -1,4 +1,4 @@
-"""A bundle: a folder of data files with the hash of each, read and never run."""
+"""A bundle: a folder of data files with a hash for each. Nothing in it is executed."""
 
 import hashlib
 import json
@@ -13,33 +13,33 @@ MANIFEST = "bundle.json"
 FORMAT = "agora-bundle-1"
 _MOST_MANIFEST_BYTES = 100_000
 _MOST_BYTES = 2_000_000_000
-"""Larger than any encoder that can score a step in time. What is larger is not read."""
+"""The largest file that is read: larger than any encoder that can score a step in time."""
 _AGAIN = "train or install it again"
 CROSS_ENCODER = "cross_encoder"
 MODEL = "model.onnx"
 TOKENIZER = "tokenizer.json"
 TOKENS = 512
-"""How many subwords of a pair a cross-encoder reads: the paper's window."""
+"""Subwords of a pair that a cross-encoder reads, as in the paper."""
 _SEAL = "sha256"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """What a trained scorer consists of, and where it lies."""
+    """The files of a trained scorer and its settings."""
 
     folder: Path
     scorer: str
     """The kind of scorer that it is for."""
     files: Mapping[str, str] = field(hash=False)
-    """The SHA-256 that each file has to have, by name."""
+    """The SHA-256 of each file, by name."""
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """What the scorer was trained with and has to be served with."""
+    """Settings of the training that serving has to repeat."""
 
     def read(self, name: str) -> bytes:
-        """Return what a file holds, if it is the file that was written.
+        """Return the content of a file, checked against its hash.
 
         Raises:
-            BundleError: it is absent, or another one.
+            BundleError: The file is missing or was changed.
         """
         expected = self.files.get(name)
         if expected is None:
@@ -53,12 +53,12 @@ class Bundle:
 
 
 def read_bundle(folder: Path, *, sha256: str | None = None) -> Bundle:
-    """Return the bundle in a folder. Only its manifest is read; the files are when asked for.
+    """Return the bundle in a folder. Only its manifest is read now, files when they are used.
 
-    With `sha256` the manifest must have that hash, and so, through it, must every file.
+    With `sha256` the manifest must have that hash. It holds the hashes of all files.
 
     Raises:
-        BundleError: there is no manifest, or not one that can be read.
+        BundleError: The manifest is missing or cannot be read.
     """
     path = folder / MANIFEST
     data = _bytes(path, _MOST_MANIFEST_BYTES)
@@ -85,7 +85,7 @@ def write_bundle(
     files: Mapping[str, bytes],
     settings: Mapping[str, Any] | None = None,
 ) -> Bundle:
-    """Write the files and then the manifest, so that a half-written bundle is none."""
+    """Write the files and then the manifest, so that a half-written bundle is not one."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MANIFEST).unlink(missing_ok=True)
     for name, data in files.items():
@@ -130,8 +130,8 @@ def write_cross_encoder(
 def sealed(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings with their hash, for the manifest of a bundle.
 
-    A manifest has the hash of every file and none of itself. With one wrong
-    digit in its settings a scorer would read half of each text and never say so.
+    A manifest has the hash of every file and none of itself. Without this hash, one wrong digit in
+    the settings could make a scorer read half of each text unnoticed.
 
     >>> sorted(sealed({"tokens": 512}))
     ['sha256', 'tokens']
@@ -143,7 +143,7 @@ def unsealed(bundle: Bundle) -> dict[str, Any]:
     """Return the settings of a bundle without their hash.
 
     Raises:
-        BundleError: they are not what was sealed.
+        BundleError: The settings do not match their hash.
     """
     settings = {name: value for name, value in bundle.settings.items() if name != _SEAL}
     if bundle.settings.get(_SEAL) != _hash(settings):
@@ -156,7 +156,7 @@ def _hash(settings: Mapping[str, Any]) -> str:
 
 
 def _is_plain(name: object, sha256: object) -> bool:
-    """Tell whether it is the name of a file in the folder itself, with a hash."""
+    """Return True if the entry is the name of a file in the folder, with a hash."""
     return (
         isinstance(name, str)
         and isinstance(sha256, str)

@@ -26,8 +26,8 @@ class CrossEncoderScorer:
         """Return one probability per step.
 
         Raises:
-            BundleError: the bundle is damaged, or of another kind of scorer.
-            MissingExtraError: the extra `onnx` is not installed.
+            BundleError: The bundle is damaged, or of another kind of scorer.
+            MissingExtraError: The extra `onnx` is not installed.
         """
         folder = str(self.bundle.folder)
         if self.bundle.scorer != CROSS_ENCODER:

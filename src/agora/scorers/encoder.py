@@ -1,8 +1,7 @@
 """The encoder of a bundle: texts or pairs of texts in, numbers out, by ONNX Runtime.
 
-A text is run alone and never padded. On one thread a batch is no faster
-(lab/notebook), padding has to be paid for, and an int8 model may round by the
-largest number in a batch, so that a text scores differently in another batch.
+Each text runs alone and without padding. On one thread a batch is no faster, and an int8 model may
+round by the largest number of a batch, so that a text would score differently in another batch.
 """
 
 from collections.abc import Sequence
@@ -17,13 +16,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-"""What an encoder may ask for. The exporter leaves out what a model does not use."""
+"""Possible inputs of an encoder. The exporter leaves out those that a model does not use."""
 _AGAIN = "train or install it again"
 
 Text = str | tuple[str, str]
-"""What is encoded: a text, or a pair that the tokenizer puts together."""
+"""An input: a text, or a pair that the tokenizer joins."""
 Feed = dict[str, "NDArray[np.int64]"]
-"""What one forward pass gets: 1 x length each."""
+"""The arrays of one forward pass, 1 x length each."""
 
 
 class Encoder:
@@ -32,20 +31,19 @@ class Encoder:
     The bundle holds `model.onnx` (the inputs of `INPUTS` that it needs, each
     batch x length; its first output is what comes back, one row per text) and
     `tokenizer.json`. Its settings say how many `tokens` of a text are read, and
-    are sealed (`sealed`). Every file of the bundle is checked against its hash,
-    also those that are not needed here. Neither library opens a file, and no
-    operator is run that ONNX Runtime does not bring itself.
+    are sealed (`sealed`). Every file of the bundle is checked against its hash. Neither library
+    opens a file, and only operators of ONNX Runtime itself run.
 
     Use `encoder_of`, which loads a bundle once per process. Calls from several
     threads at once are safe.
     """
 
     def __init__(self, bundle: Bundle, threads: int = 1) -> None:
-        """Read and check all of the bundle, and make it ready.
+        """Read and check the whole bundle, and load the model.
 
         Raises:
-            BundleError: a file or a setting is not what was written.
-            MissingExtraError: the extra `onnx` is not installed.
+            BundleError: A file or a setting was changed.
+            MissingExtraError: The extra `onnx` is not installed.
         """
         try:
             import onnxruntime
@@ -60,7 +58,7 @@ class Encoder:
             if name not in files:
                 raise BundleError(str(bundle.folder), f"has no {name}; {_AGAIN}")
         if b"location" in files[MODEL]:
-            # Weights outside of the model would be read by path, and by no hash.
+            # External weights would be read by path and without a hash.
             raise BundleError(str(bundle.folder / MODEL), "has its weights in another file")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -68,7 +66,7 @@ class Encoder:
         options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
         options.use_deterministic_compute = True
         options.log_severity_level = 4
-        # A thread that waits for the next call must not burn the agent's core.
+        # A waiting thread must not spin on the agent's core.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
             self._model: Any = onnxruntime.InferenceSession(
@@ -89,7 +87,7 @@ class Encoder:
             )
 
     def feed(self, text: Text) -> Feed:
-        """Return what the model gets for a text or a pair: no padding, truncated to `tokens`."""
+        """Return the model's inputs for a text or a pair, cut to `tokens`, without padding."""
         import numpy as np
 
         found = self._tokenizer.encode(*((text,) if isinstance(text, str) else text))
@@ -120,8 +118,8 @@ def encoder_of(bundle: Bundle, threads: int = 1) -> Encoder:
     """Return the encoder of a bundle, loaded once per process.
 
     Raises:
-        BundleError: a file or a setting is not what was written.
-        MissingExtraError: the extra `onnx` is not installed.
+        BundleError: A file or a setting was changed.
+        MissingExtraError: The extra `onnx` is not installed.
     """
     return Encoder(bundle, threads)
 
@@ -129,12 +127,11 @@ def encoder_of(bundle: Bundle, threads: int = 1) -> Encoder:
 def tokenizer_of(data: bytes, tokens: int) -> Any:
     """Return the tokenizer in a `tokenizer.json`, as training and serving use it.
 
-    It truncates the longer side of a pair first and does not pad, whatever the
-    file says. What looks like a special token in a text is text: an
-    observation must not end the pair it stands in.
+    It truncates the longer side of a pair first and does not pad, whatever the file says. Special
+    tokens in a text are plain text: an observation must not end its pair.
 
     Raises:
-        MissingExtraError: the extra `onnx` is not installed.
+        MissingExtraError: The extra `onnx` is not installed.
     """
     try:
         import tokenizers

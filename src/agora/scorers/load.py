@@ -25,9 +25,9 @@ def load_scorer(name: str | Path = DEFAULT) -> Scorer:
     """Return a scorer by its name, or the one in a bundle's folder.
 
     The names are `recency`, the default, and `bm25`. Anything else is a folder that `agora lab
-    train` wrote. Of a folder only the manifest is read here; the weights are read and checked
-    against their hash when the scorer is first asked. A damaged bundle gives a scorer that raises
-    when it is asked, and a compressor then goes on by recency. Nothing in a bundle is ever run.
+    train` wrote. Only its manifest is read here. The weights are read and checked against their
+    hash at the first call. A damaged bundle gives a scorer that raises then, and a compressor
+    continues by recency. Nothing in a bundle is ever executed.
 
     >>> type(load_scorer()).__name__
     'RecencyScorer'
@@ -68,7 +68,7 @@ class Unusable:
     error: BundleError
 
     def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
-        """Raise what was wrong with the bundle."""
+        """Raise the error of the bundle."""
         raise self.error
 
 

@@ -8,7 +8,7 @@ from agora.core.trajectory import Anchor, Step
 
 @dataclass(frozen=True, slots=True)
 class RecencyScorer:
-    """Scores a step by its place alone. It also stands in for a scorer that fails."""
+    """Scores a step by its place alone. It also replaces a scorer that fails."""
 
     def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
         """Return scores that rise from the oldest step to the newest."""

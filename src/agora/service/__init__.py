@@ -16,9 +16,9 @@ Headers are mappings with names in lower case. A caller that cannot read a refus
 `refusal` out; the filter names conversations for Envoy by `service.affinity(...)`.
 
 Inside, in the order of the path: `routes` (the path of a URL), `owners` (tenant and conversation),
-`workers` (processes) run `edit` (the decision on a `prompt`), `memory` (how the conversation was
-sent last) and `thinking` settle what goes out, `money` prices the answer, `standdown`, `metrics`
-and `account` keep the sums.
+`agora.Session` decides on known calls and knows how each was sent, `workers` (processes) run `edit`
+(the decision on the others), `prompt` writes the body, `money` prices the answer, `standdown`,
+`metrics` and `account` keep the sums.
 """
 
 from agora.errors import MissingExtraError
@@ -29,6 +29,7 @@ try:
 except ImportError as error:
     raise MissingExtraError(__name__, "gateway") from error
 
+from agora.formats.usage_stream import UsageStream, readable_encodings
 from agora.service.account import Account
 from agora.service.call import Call, Edited, Outcome
 from agora.service.inflate import inflate
@@ -36,7 +37,6 @@ from agora.service.metrics import CONTENT_TYPE
 from agora.service.routes import FAMILIES, Family, Route, error_body, route_of
 from agora.service.service import REFUSED, Service
 from agora.service.settings import Settings, SettingsError, load_settings, settings_from
-from agora.service.usage_stream import UsageStream, readable_encodings
 
 __all__ = [
     "CONTENT_TYPE",

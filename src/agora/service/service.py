@@ -1,36 +1,44 @@
 """The path of a request, top to bottom: receive, edit, rescue, finish."""
 
 import asyncio
+import json
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 
-from agora.core.prices import PriceSheet
+from agora import Compression, PriceSheet, Reason
 from agora.experiment.assignment import Arm
+from agora.savings import Paid, Sent, price_call
 from agora.service import money
 from agora.service.account import Account, log_call
 from agora.service.arms import arm_for
 from agora.service.call import Call, Edited, Outcome
-from agora.service.edit import look
-from agora.service.memory import Memory, State, from_row
+from agora.service.edit import Counter, request_of
 from agora.service.metrics import Metrics
 from agora.service.owners import conversation_of, owner_of, secret_from
-from agora.service.prompt import UNREADABLE, Edit, model_in, read
+from agora.service.prompt import UNREADABLE, model_in, written
 from agora.service.routes import Route, why_not_by_head
 from agora.service.settings import Settings
 from agora.service.shadow import would_save
 from agora.service.standdown import StandDown
-from agora.service.summaries import OWN_SUMMARY
-from agora.service.thinking import dead_until, is_refused_thinking
 from agora.service.workers import LateError, Workers
+from agora.session import Made, Place, Session
 
 _log = logging.getLogger(__name__)
 REFUSED = frozenset({400, 422})
 """How providers refuse a history."""
 _BYTES_PER_TOKEN = 3
 """Few bodies have fewer, so a shorter one need not be read."""
+_LONG_BYTES = 512 << 10
+"""A longer body is read in a thread, so that others need not wait."""
+_SAVE_SECONDS = 60.0
+_FOLLOWED = ("bypass", "too_short")
+"""Calls that go out whole and decide which thinking holds at the next one."""
 
 
 class Service:
@@ -51,19 +59,30 @@ class Service:
         settings: Settings,
         *,
         account: Account | None = None,
+        states: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Make a service; `account` is the one to continue."""
+        """Make a service.
+
+        Args:
+            settings: What it does.
+            account: The account to continue.
+            states: The file with what it remembers of conversations, without any text.
+            clock: Returns seconds.
+        """
         self.settings = settings
         self.account = account or Account()
         self._clock = clock
         self._least_bytes = _BYTES_PER_TOKEN * settings.compressor().min_tokens
         self._secret = secret_from(settings.owners.secret_env)
         self._workers = Workers(settings)
-        self._memory = Memory(settings.limits.memory_mb << 20)
-        for row in self.account.conversations.values():
-            digest, state = from_row(row)
-            self._memory.put([digest], state)
+        memory = settings.limits.memory_mb << 20
+        self._session = Session(settings.compressor(Counter()), clock=clock, most_bytes=memory)
+        self._states = states
+        self._saving: asyncio.Task[None] | None = None
+        if states is not None:
+            with suppress(OSError, ValueError, TypeError):
+                self._session.load(json.loads(states.read_text(encoding="utf-8")))
         self._stand_down = StandDown()
         self._metrics = Metrics()
         self._sheets = lru_cache(maxsize=1_024)(settings.sheet)
@@ -74,6 +93,8 @@ class Service:
 
     async def start(self) -> None:
         """Start a worker, so that the first request does not wait for it."""
+        if self._states is not None:
+            self._saving = asyncio.create_task(self._save_now_and_then(self._states))
         await self._workers.start()
 
     async def close(self) -> None:
@@ -83,6 +104,10 @@ class Service:
         for task in self._shadows.values():
             task.cancel()
         await self._workers.close()
+        if self._saving is not None:
+            self._saving.cancel()
+        if self._states is not None:
+            self._save(self._states)
 
     def receive(self, route: Route, headers: Mapping[str, str], body: bytes) -> Call:
         """Return the call that a request is. `headers` have names in lower case."""
@@ -120,55 +145,38 @@ class Service:
         return conversation_of(owner, body, route.fields.messages)
 
     async def edit(self, call: Call) -> Edited:
-        """Return what to send for a call: an edit, the edit in force, or the client's own body."""
-        # Thinking of calls before it may not fit a prompt that the client wants whole for once.
-        if call.untouched and (call.untouched != "bypass" or not call.binds_thinking):
+        """Return the request to send: a new edit, the edit in force, or the client's own body."""
+        if call.untouched and not (call.binds_thinking and call.untouched in _FOLLOWED):
             return Edited(body=call.body, reason=call.untouched)
         if self.settings.mode == "shadow":
-            self._shadows[id(call)] = asyncio.create_task(self._decided(call))
+            self._shadows[id(call)] = asyncio.create_task(self._edit(call))
             return Edited(body=call.body, reason="shadow")
-        return self._settled(call, await self._decided(call))
+        return await self._edit(call)
 
     async def rescue(
         self, call: Call, edited: Edited, status: int, refusal: bytes = b""
     ) -> Edited | None:
-        """Return what to send once more after a refusal, or None if there is nothing to try.
+        """Return the request for the single retry after a refusal, or None.
 
         A refused edit is followed by the original, and its conversation is not edited again. On a
         model that binds thinking, all thinking is taken out of what is sent once more; if the
         `refusal` says that thinking was the problem, the edit itself stays.
         """
-        if status not in REFUSED or edited.retried:
+        if status not in REFUSED or edited.retried or edited.compression is None:
             return None
-        about_thinking = is_refused_thinking(call, refusal)
+        about_thinking = b"thinking" in refusal and call.binds_thinking
         if not edited.changed and not about_thinking:
             return None
-        try:
-            prompt = read(call.body, call.route)
-        except UNREADABLE:
+        compression = self._session.refused(edited.compression, about_thinking=about_thinking)
+        if compression is None:
             return None
-        edit = edited.edit if about_thinking and edited.changed else None
-        dead = len(prompt.messages) if call.binds_thinking else 0
-        body, blocks = prompt.written(edit, dead)
-        if body == edited.body:
-            return None
-        after = edited.after or State()
-        return replace(
-            edited,
-            body=body,
-            changed=body is not call.body,
-            reason="thinking_refused" if about_thinking else "resent",
-            edit=edit,
-            tokens_after=edited.tokens_after if edit else edited.tokens_before,
-            thinking_blocks=blocks,
-            after=after._replace(edit=edit, dead=dead, held=not about_thinking),
-            retried=True,
-        )
+        again = self._written(call, compression, "thinking_refused" if about_thinking else "resent")
+        return None if again.body == edited.body else replace(again, retried=True, last=edited.last)
 
     def hold(self, again: Edited) -> None:
         """Remember what `rescue` returned where it cannot be sent: no edit is made there again."""
-        if again.after is not None:
-            self._memory.put(again.digests, again.after)
+        if again.compression is not None:
+            self._session.answered(again.compression)
 
     def finish(self, call: Call, edited: Edited, outcome: Outcome) -> None:
         """Remember how a call was sent, and add it to account, metrics and log."""
@@ -196,95 +204,122 @@ class Service:
         return self._metrics.text(
             queued_requests=self._workers.waiting,
             replaced_workers=self._workers.replaced,
-            memory_bytes=self._memory.used_bytes,
+            memory_bytes=self._session.used_bytes,
             owners_standing_down=self._stand_down.count(),
         )
 
-    async def _decided(self, call: Call) -> Edited:
-        """Return what a worker decides; without one in time, only what the messages look like."""
+    async def _edit(self, call: Call) -> Edited:
+        """Return the request to send. A call that continues a known one is decided here."""
+        try:
+            if len(call.body) > _LONG_BYTES:
+                place, compression = await asyncio.to_thread(self._known, call)
+            else:
+                place, compression = self._known(call)
+        except UNREADABLE:
+            return Edited(body=call.body, reason="unreadable")
+        if place.request.server_side:
+            return Edited(body=call.body, reason=str(Reason.SERVER_SIDE_HISTORY))
+        if not place.digests:
+            return Edited(body=call.body, reason=str(Reason.NOTHING_TO_ELIDE))
         reason = call.untouched
-        if self.settings.owners.stand_down and self._stand_down.stands_down(call.owner):
-            reason = reason or "stand_down"
+        if compression is None:
+            made, reason = await self._made(call, place)
+            whole = call.untouched == "bypass"
+            compression = self._session.settle(place, made, whole=whole)
+            if compression is None:
+                return Edited(body=call.body, reason=str(Reason.GUARD))
+        edited = self._written(call, compression, reason)
+        note = place.last.note if place.last is not None else None
+        return replace(edited, last=Paid(*note) if note else None)  # type: ignore[arg-type]
+
+    def _known(self, call: Call) -> tuple[Place, Compression | None]:
+        """Return a call's place, and its compression if no worker is needed."""
+        place = self._session.find(request_of(call), owner=call.owner)
+        if not place.digests or call.untouched or self._stands_down(call):
+            return place, None
+        made = None
+        with suppress(Exception):
+            made = self._session.known(place)
+        return place, self._session.settle(place, made) if made is not None else None
+
+    async def _made(self, call: Call, place: Place) -> tuple[Made, str]:
+        """Return a worker's decision, or the edit in force and the reason for it."""
+        reason = call.untouched or ("stand_down" if self._stands_down(call) else "")
         if not reason:
             try:
-                return await self._workers.decide(call)
+                return await self._workers.decide(call, place.since), ""
             except LateError as error:
                 reason = error.reason
-        return await asyncio.to_thread(look, call, reason)
+        made = self._session.late(place, Reason.LATE)
+        if reason == "too_short" and not made.account.tokens_before:
+            # Too small to have been edited by anyone.
+            made = made._replace(account=replace(made.account, tokens_before=1, tokens_after=1))
+        return made, reason
 
-    def _settled(self, call: Call, made: Edited) -> Edited:
-        """Return a decision with the body that carries it, by how the calls before it were sent."""
-        if not made.digests:
-            return replace(made, body=call.body)
-        known = self._memory.find(made.digests)
-        before = known[1] if known else None
-        edit, reason = self._edit_to_send(call, made, before)
-        prompt, dead = None, 0
-        if edit is not None or call.binds_thinking:
-            prompt = read(call.body, call.route)
-            dead = dead_until(call, prompt, made, edit, known)
-        body, blocks = prompt.written(edit, dead) if prompt else (call.body, 0)
-        after = State(edit, dead, before is not None and before.held)
-        advances = call.route.answers and not made.whole
-        return replace(
-            made,
+    def _stands_down(self, call: Call) -> bool:
+        return self.settings.owners.stand_down and self._stand_down.stands_down(call.owner)
+
+    def _written(self, call: Call, compression: Compression, reason: str) -> Edited:
+        own = compression.request.messages if compression.request is not None else ()
+        body = written(call.body, call.route.fields.messages, own, compression)
+        special = compression.reason is Reason.OWN_SUMMARY
+        return Edited(
             body=body,
-            reason=reason,
+            reason=str(compression.reason) if special or not reason else reason,
             changed=body is not call.body,
-            edit=edit,
-            thinking_blocks=(made.thinking_blocks if edit is made.edit else 0) + blocks,
-            before=before,
-            after=after if advances else None,
+            tokens_before=compression.tokens_before,
+            tokens_after=compression.tokens_after,
+            thinking_blocks=compression.thinking.blocks,
+            detail=compression.rule or compression.detail,
+            compression=compression,
         )
 
-    def _edit_to_send(
-        self, call: Call, made: Edited, before: State | None
-    ) -> tuple[Edit | None, str]:
-        """Return the edit that goes out and the reason, in the order in which rules count."""
-        if call.untouched:
-            return None, call.untouched
-        if made.whole:
-            return None, OWN_SUMMARY
-        if before is not None and before.held:
-            return None, "refused_before"
-        if made.decided:
-            return made.edit, made.reason
-        in_force = before.edit if before else None
-        return in_force if in_force and in_force.pieces else None, made.reason
-
     def _finish(self, call: Call, edited: Edited, outcome: Outcome) -> None:
-        sheet = self._sheet(call)
-        accepted = 200 <= outcome.status < 300
-        paid = edited.before.paid if edited.before else None
+        sheet, compression = self._sheet(call), edited.compression
+        paid = edited.last
         if outcome.usage is not None and call.route.answers:
             dollars, saving = money.spent(sheet, outcome.usage), 0.0
-            if edited.after is not None:
-                row = self.account.conversations.get(call.conversation)
-                newest = from_row(row)[1].paid if row else None
-                saving, paid = money.saved(sheet, outcome.usage, edited, self._clock(), newest)
+            if compression is not None and compression.reason is not Reason.OWN_SUMMARY:
+                edit = compression.last_edit if edited.changed else 0
+                sizes = Sent(compression.tokens_before, compression.tokens_after, edit)
+                saving, paid = price_call(sheet, outcome.usage, sizes, paid, self._clock())
             self._stand_down.add(call.owner, saving)
             outcome = replace(outcome, dollars=dollars, saved=saving)
-        if accepted and edited.after is not None:
-            state = edited.after._replace(paid=paid)
-            self._memory.put(edited.digests, state)
-            if edited.digests:
-                self.account.remember(call.conversation, edited.digests[-1], state)
+        self._answered(call, compression, outcome, paid)
         self._record(call, edited, outcome, sheet)
+
+    def _answered(
+        self, call: Call, compression: Compression | None, outcome: Outcome, paid: Paid | None
+    ) -> None:
+        if compression is not None and 200 <= outcome.status < 300 and call.route.answers:
+            answer = list(outcome.answer)
+            self._session.answered(compression, answer=answer, usage=outcome.usage, note=paid)
 
     def _finish_shadow(self, call: Call, outcome: Outcome, task: "asyncio.Task[Edited]") -> None:
         """Account for a call that was sent whole, by the edit that would have been made."""
         if task.cancelled() or task.exception() is not None:
             return
-        made, sheet = task.result(), self._sheet(call)
-        known = self._memory.find(made.digests)
-        made = replace(made, body=call.body, before=known[1] if known else None)
+        edited, sheet = task.result(), self._sheet(call)
+        compression = edited.compression
         if outcome.usage is not None and call.route.answers:
-            saving = would_save(sheet, outcome.usage, made)
+            saving = would_save(sheet, outcome.usage, compression) if compression else 0.0
             outcome = replace(outcome, dollars=money.spent(sheet, outcome.usage), saved=saving)
-        if 200 <= outcome.status < 300:
-            self._memory.put(made.digests, State(made.edit))
-        reason = "shadow" if made.edit is not None else made.reason
-        self._record(call, replace(made, reason=reason), outcome, sheet)
+        self._answered(call, compression, outcome, None)
+        self._record(call, edited, outcome, sheet)
+
+    async def _save_now_and_then(self, path: Path) -> None:
+        while True:
+            await asyncio.sleep(_SAVE_SECONDS)
+            await asyncio.to_thread(self._save, path)
+
+    def _save(self, path: Path) -> None:
+        """Write what is remembered to a file, all of it or nothing."""
+        part = path.with_name(path.name + ".part")
+        try:
+            part.write_text(json.dumps(self._session.rows()) + "\n", encoding="utf-8")
+            os.replace(part, path)
+        except OSError as error:
+            _log.warning("what is remembered was not written: %s", error.strerror)
 
     def _record(self, call: Call, edited: Edited, outcome: Outcome, sheet: PriceSheet) -> None:
         self._metrics.record(call, edited, outcome, sheet.name)

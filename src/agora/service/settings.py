@@ -1,17 +1,17 @@
 """The settings of proxy and filter: one TOML file, every name and bound in this module.
 
 mode = "edit"                    # or "shadow", "experiment", "off"
+states = "states.json"           # of `agora filter`: what it remembers, without any text
 
 [compression]                    # as in agora.Compressor
 scorer = "recency"
 keep_ratio = 0.25
 k_recent = 2
 min_tokens = 4096
-ceiling = 1.05
-schedule = "by_price"            # or "every_call"
-keep_tools = []
-changing_tools = []
-reading_tools = []
+max_cost_ratio = 1.05
+forgetting = 1.0
+edits = "by_price"               # or "free", "every_call"
+tools = {}                       # by name: "keep", "changes" or "reads"
 
 [limits]
 body_mb = 32                     # longer bodies go out as they came
@@ -50,6 +50,7 @@ input = 4.0
 import json
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -66,7 +67,6 @@ UPSTREAMS = {
     "gemini": "https://generativelanguage.googleapis.com",
 }
 Url = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s?#]+$")]
-Tools = tuple[str, ...]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 
 
@@ -94,11 +94,22 @@ class CompressionSettings(_Table, frozen=True):
     keep_ratio: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     k_recent: Annotated[int, msgspec.Meta(ge=0, le=1_000)] | None = None
     min_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    ceiling: Annotated[float, msgspec.Meta(ge=1)] | None = None
-    schedule: Literal["by_price", "every_call"] | None = None
-    keep_tools: Tools | None = None
-    changing_tools: Tools | None = None
-    reading_tools: Tools | None = None
+    max_cost_ratio: Annotated[float, msgspec.Meta(ge=1)] | None = None
+    forgetting: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    edits: Literal["by_price", "free", "every_call"] | None = None
+    tools: dict[str, Literal["keep", "changes", "reads"]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Priced(Compressor):
+    """A compressor with price sheets that come before the shipped ones."""
+
+    prices: Mapping[str, PriceSheet] = field(default_factory=dict)
+
+    def policy(self, model: str | None = None, ttl: str | None = None) -> Any:
+        sheet = sheet_for(model or "", self.prices)
+        # Not super(): it does not work in a class with slots.
+        return replace(Compressor.policy(self, model), sheet=sheet.for_ttl(ttl) if ttl else sheet)
 
 
 class Limits(_Table, frozen=True):
@@ -154,6 +165,8 @@ class Settings(_Table, frozen=True):
     limits: Limits = Limits()
     owners: Owners = Owners()
     experiment: Experiment = Experiment()
+    states: str | None = None
+    """The file in which the filter keeps its states; no file if there is none."""
     upstreams: dict[Literal["openai", "anthropic", "gemini", "bedrock"], Url] = {}
     listen: Listen = Listen()
     log: Log = Log()
@@ -163,10 +176,8 @@ class Settings(_Table, frozen=True):
         """Return the prices of a model: those of the file before the shipped ones."""
         return sheet_for(model, _sheets(json.dumps(self.prices)) if self.prices else None)
 
-    def compressor(
-        self, sheet: PriceSheet | None = None, counter: TokenCounter | None = None
-    ) -> Compressor:
-        """Return the compressor that these settings describe.
+    def compressor(self, counter: TokenCounter | None = None) -> Compressor:
+        """Return the compressor that these settings describe, at their prices.
 
         Raises:
             AgoraError: A setting is not one that `Compressor` takes, or there is no such scorer.
@@ -176,7 +187,9 @@ class Settings(_Table, frozen=True):
         options["scorer"] = load_scorer(options["scorer"])
         if "keep_ratio" in options:
             options["budget"] = Budget(keep_ratio=options.pop("keep_ratio"))
-        return Compressor(**options, sheet=sheet, counter=counter)
+        prices = _sheets(json.dumps(self.prices)) if self.prices else {}
+        shadow = self.mode == "shadow"
+        return _Priced(**options, counter=counter, shadow=shadow, prices=prices)
 
 
 def load_settings(path: Path) -> Settings:
@@ -219,7 +232,7 @@ def settings_from(tables: Mapping[str, Any], source: str = "settings") -> Settin
 
 
 def _unknown(tables: Mapping[str, Any], kind: type[msgspec.Struct], path: str = "") -> str:
-    """Return what is wrong with the first name that is no setting, or an empty text."""
+    """Return a message about the first unknown setting, or an empty text."""
     fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
     for name, value in tables.items():
         if name not in fields:

@@ -1,35 +1,33 @@
-"""Savings of an edit that was only decided on, from the bill of the call as it was sent."""
+"""Savings of an edit in shadow mode, from the bill of the unedited call."""
 
-from agora.adapters.usage import Usage
-from agora.core.prices import PriceSheet
-from agora.service.call import Edited
+from agora import Compression, PriceSheet, Reason
+from agora.formats.usage import Usage
 from agora.service.money import in_dollars
 
 
-def would_save(sheet: PriceSheet, usage: Usage, edited: Edited) -> float:
-    """Return the dollars that a call would have cost less with the edit that was not made.
+def would_save(sheet: PriceSheet, usage: Usage, compression: Compression) -> float:
+    """Return the dollars that the edit would have saved on a call.
 
     An edited prompt that continues the one before it would have missed the cache with the same
     tokens, its newest. One that makes an edit is taken to be written from its beginning on.
 
-    >>> from agora.service.prompt import Edit
+    >>> from agora import FallbackLevel, State
     >>> sheet = PriceSheet(name="s", input=1.0, read=0.1, write=1.25, output=0)
     >>> usage = Usage(read=29_000, written=1_000)
-    >>> edited = Edited(body=b"", reason="", edit=Edit(2, (), b"k"), tokens_before=30_000,
-    ...     tokens_after=10_000)
-    >>> round(would_save(sheet, usage, edited), 6)
+    >>> edit = Compression(messages=[], reason=Reason.SHADOW, tokens_before=30_000,
+    ...     tokens_after=10_000, fallback_level=FallbackLevel.NONE, state=State(is_new=True))
+    >>> round(would_save(sheet, usage, edit), 6)
     -0.00835
     """
     whole = usage.prompt
-    if edited.edit is None or not whole or not edited.tokens_before:
+    if compression.reason is not Reason.SHADOW or not whole or not compression.tokens_before:
         return 0.0
     sheet = sheet.as_billed(usage.written, usage.written_1h)
-    short = whole * edited.tokens_after / edited.tokens_before
+    short = whole * compression.tokens_after / compression.tokens_before
     missed = usage.uncached + usage.written
     cost = usage.uncached + usage.written * sheet.write + usage.read * sheet.read
     price = (usage.uncached + usage.written * sheet.write) / missed if missed else sheet.write
-    last = edited.before.edit if edited.before else None
-    continues = last is not None and last.key == edited.edit.key
+    continues = compression.state is not None and not compression.state.is_new
     cached = usage.read and short >= sheet.minimum_prefix
     missed_short = min(short, missed) if continues and cached else short
     would_cost = missed_short * price + (short - missed_short) * sheet.read

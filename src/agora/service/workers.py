@@ -1,9 +1,9 @@
-"""Worker processes: an edit takes tens of milliseconds to seconds of CPU, away from the event loop.
+"""Worker processes for edits, which take tens of milliseconds to seconds of CPU.
 
-Each worker is a `concurrent.futures` executor with one process, so that one that is late can be
-replaced. All calls of a conversation go to the same worker, whose memory of texts and selections
-makes a known call cheap. Long bodies have a worker of their own. Before each worker owners take
-turns, and all workers share one bounded queue.
+Each worker is a `concurrent.futures` executor with one process, so that a late one can be replaced.
+States of conversations are in the parent process. All calls of a conversation go to the same
+worker, which caches token counts. Long bodies have their own worker. Owners take turns at each
+worker, and all workers share one bounded queue.
 """
 
 import asyncio
@@ -22,22 +22,24 @@ from multiprocessing.connection import wait
 from typing import Any, TypeVar
 from zlib import crc32
 
-from agora.service.call import Call, Edited
-from agora.service.edit import Editor, look
+from agora.compressor import Since
+from agora.service.call import Call
+from agora.service.edit import Editor
 from agora.service.settings import Settings
+from agora.session import Made
 
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 LONG_BYTES = 1 << 20
 _HARD_SECONDS = 30.0
-"""A worker that works longer on one body is replaced."""
+"""Seconds on one body after which a worker is replaced."""
 _NICE = 5
 _MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.1, 60.0
 _MAX_FAILURES, _MAX_NOTED = 2, 1_000
 
 
 class LateError(Exception):
-    """A request has no result in time; `reason` says why."""
+    """There is no result in time; `reason` has the code."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -112,8 +114,8 @@ class Workers:
         """Start the first worker, so that the first request does not wait for it."""
         await self._run(self._lanes[0], "", ready, ())
 
-    async def decide(self, call: Call) -> Edited:
-        """Return what a worker decides on a call.
+    async def decide(self, call: Call, since: Since) -> Made:
+        """Return a worker's decision on a call, given the facts since its last one.
 
         Raises:
             LateError: There was no room in the queue, no time, or the worker failed.
@@ -121,7 +123,10 @@ class Workers:
         if self._failures.get(call.conversation, 0) >= _MAX_FAILURES:
             raise LateError("too_slow")
         lane = self._lane(call.conversation or call.owner, len(call.body))
-        return await self._in_time(lane, call.owner, decide, (call,))
+        made = await self._in_time(lane, call.owner, decide, (call, since))
+        if made is None:
+            raise LateError("failed")
+        return made
 
     async def compress(self, owner: str, body: bytes) -> tuple[int, bytes]:
         """Return the answer to `/v1/compress`, as its status and body.
@@ -132,7 +137,7 @@ class Workers:
         return await self._in_time(self._lane(owner, len(body)), owner, compress, (body,))
 
     async def close(self) -> None:
-        """Stop all workers, whatever they are doing."""
+        """Stop all workers at once."""
         for lane in self._lanes:
             if lane.serving is not None:
                 lane.serving.cancel()
@@ -179,7 +184,7 @@ class Workers:
         while (job := lane.turns.take()) is not None:
             self.waiting -= 1
             if job.answer.done():
-                # Nobody waits for it any more; it is edited at its next call.
+                # The request has gone out; the conversation is edited at its next call.
                 continue
             try:
                 async with asyncio.timeout(_HARD_SECONDS):
@@ -199,7 +204,7 @@ class Workers:
     async def _work(self, lane: _Lane, job: _Job) -> Any:
         if lane.executor is None:
             lane.executor = self._executor()
-            # Known before there is work, so that a worker can always be stopped.
+            # Get the id before there is work, so that a worker can always be stopped.
             lane.pid = await asyncio.wrap_future(lane.executor.submit(ready))
         return await asyncio.wrap_future(lane.executor.submit(job.function, *job.arguments))
 
@@ -271,15 +276,15 @@ def ready() -> int:
     return os.getpid()
 
 
-def decide(call: Call) -> Edited:
-    """Return `Editor.decide`; an error is a reason to send the call as it came."""
+def decide(call: Call, since: Since) -> Made | None:
+    """Return `Editor.decide`, None if it fails."""
     try:
-        edited: Edited = _worker.editor.decide(call)
+        made: Made = _worker.editor.decide(call, since)
     except Exception as error:
-        # The name alone: what the error says may quote the prompt.
+        # The name alone: the message of the error may quote the prompt.
         _log.warning("a decision failed with %s", type(error).__name__)
-        return look(call, "failed")
-    return edited
+        return None
+    return made
 
 
 def compress(body: bytes) -> tuple[int, bytes]:

@@ -1,5 +1,5 @@
-"""Runs a coding agent behind a proxy of its own, for as long as the agent lives.
+"""Runs a coding agent behind a proxy that lives as long as the agent.
 
-A `Plan` says what an agent is told, `agents` makes one for each agent, `keeper` keeps the proxy
-running, `run` runs the agent, and `line` says at the end what the session cost.
+A `Plan` points an agent at the proxy, and `agents` makes one for each agent. `keeper` keeps the
+proxy running, `run` runs the agent, and `line` prints at the end what the session cost.
 """

@@ -1,4 +1,4 @@
-"""The agents that `agora wrap` knows: what each reads to find its provider.
+"""The agents that `agora wrap` knows, and how each finds its provider.
 
 To add one, add a row to `AGENTS` and its cases to `tests/wrap/test_agents.py`. An agent that reads
 the usual variables needs no more than the row, with `by_variables` as its plan.
@@ -23,7 +23,7 @@ from agora.wrapping.plan import (
 )
 
 CHATGPT = "https://chatgpt.com/backend-api/codex"
-"""Where Codex asks when it is logged in with a ChatGPT account."""
+"""Codex's address for a login with a ChatGPT account."""
 _OPENAI = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
 _ANTHROPIC = ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE")
 _GEMINI = ("GOOGLE_GEMINI_BASE_URL",)
@@ -40,7 +40,7 @@ class Agent:
     name: str
     title: str
     programs: tuple[str, ...]
-    """What its program may be called; the first that exists is run."""
+    """Names of its program; the first that exists is run."""
     plan: Callable[[Seen], Plan]
     install: str = ""
     """The command that installs it."""
@@ -59,16 +59,16 @@ def by_variables(seen: Seen, files: Mapping[str, str] | None = None, without: st
     """Plan for a command that reads the usual variables, as the providers' SDKs do.
 
     Args:
-        seen: What there is.
-        files: Variables that it would read from its own files.
-        without: A family whose address it reads from nowhere.
+        seen: The environment and files before the start.
+        files: Variables from the agent's own files.
+        without: A family whose address it cannot read.
     """
     known = {**(files or {}), **seen.environment}
     environment: dict[str, str] = {}
     upstreams: list[str] = []
     for family, names in _VARIABLES.items():
         chosen = [value for name in names if (value := known.get(name, ""))]
-        # Azure has no address but the user's own.
+        # Azure has no default address.
         if family == without or (family not in _VERSIONS and not chosen):
             continue
         environment |= dict.fromkeys(names, seen.address(len(upstreams)))
@@ -77,7 +77,7 @@ def by_variables(seen: Seen, files: Mapping[str, str] | None = None, without: st
 
 
 def _by_litellm(seen: Seen, files: Mapping[str, str] | None = None) -> Plan:
-    """Plan for an agent that asks through LiteLLM, which has no variable for Gemini's address."""
+    """Plan for an agent on LiteLLM, which has no variable for Gemini's address."""
     note = "models other than OpenAI's and Anthropic's bypass the proxy"
     return replace(by_variables(seen, files, without="gemini"), notes=(note,))
 
@@ -175,7 +175,7 @@ def _opencode(seen: Seen) -> Plan:
     upstreams: list[str] = []
     for name in dict.fromkeys((*configured, *_OPENCODE)):
         family, version, keys = _OPENCODE.get(name, ("", "", ()))
-        # A provider that is named becomes one to choose from: only those that the user has.
+        # A named provider appears in the agent's list, so name only those that the user has.
         if name not in configured and name not in logins and not seen.variable(*keys):
             continue
         module = text_at(configured.get(name), "npm")
@@ -276,7 +276,7 @@ def _mini(seen: Seen) -> Plan:
 
 
 def _merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """Return an object with everything of both; the second decides."""
+    """Merge two objects; values of the second win."""
     merged = dict(first)
     for key, value in second.items():
         before = merged.get(key)

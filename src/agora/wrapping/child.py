@@ -1,8 +1,8 @@
 """The proxy of `agora wrap`: `python -P -m agora.wrapping.child STATE PORT [DESCRIPTOR]`.
 
-Settings and the upstreams' addresses come as one line of JSON on standard input, so that nothing
-of them is written anywhere. Standard input stays open as long as `agora wrap` lives; when it ends,
-so does this process.
+Settings and the upstreams' addresses come as one line of JSON on standard input, so that they are
+not written to disk. Standard input stays open as long as `agora wrap` lives, and this process ends
+with it.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ def main() -> None:
 def _end_with_parent(loop: asyncio.AbstractEventLoop, serving: "asyncio.Future[None]") -> None:
     while sys.stdin.buffer.read(1):
         pass
-    # An answer that nobody reads any more must not keep the process.
+    # An unread answer must not keep the process alive.
     threading.Timer(_STOP_SECONDS, os._exit, (0,)).start()
     loop.call_soon_threadsafe(serving.cancel)
 

@@ -1,4 +1,4 @@
-"""What `agora wrap` needs and would do, found out without asking anybody outside."""
+"""Check what `agora wrap` needs and would do, without network access."""
 
 import http.server
 import json
@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import agora
 from agora.core.prices import shipped_sheets
+from agora.formats import format_named
 from agora.service import Settings, SettingsError
 from agora.wrapping.agents import AGENTS, Agent
 from agora.wrapping.keeper import Keeper, NotStartedError
@@ -34,14 +35,14 @@ _VERSION_SECONDS = 15
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: str
     state: State
     found: str
     remedy: str = ""
     changes: tuple[str, ...] = ()
-    """What would be changed for an agent."""
+    """The changes that `agora wrap` would make for an agent."""
 
 
 def examine(
@@ -52,7 +53,7 @@ def examine(
     *,
     agent: str | None = None,
 ) -> Iterator[Finding]:
-    """Look at everything and yield findings; of agents, those installed or the one asked for."""
+    """Run all checks and yield findings, for every installed agent or for the named one."""
     yield Finding("agora", "ok", f"{agora.__version__} on Python {platform.python_version()}")
     loaded, finding = _settings(settings, folder, home, environment)
     yield finding
@@ -97,7 +98,7 @@ def _settings(
 
 
 def age_of_prices(today: date) -> Finding:
-    """Return how old the price sheets are; a day before theirs is a wrong clock."""
+    """Return the age of the price sheets. A negative age means that the clock is wrong."""
     dates = sorted(sheet.date for sheet in shipped_sheets().values() if sheet.date)
     if not dates:
         return Finding("prices", "note", "the price sheets have no date", "upgrade agora-context")
@@ -151,7 +152,7 @@ def _through(settings: Settings, environment: Mapping[str, str]) -> Finding:
 
 
 def _path(agent: Agent, environment: Mapping[str, str]) -> str | None:
-    """Return where an agent's program is."""
+    """Return the path of an agent's program."""
     paths = (shutil.which(name, path=environment.get("PATH")) for name in agent.programs)
     return next((path for path in paths if path), None)
 
@@ -190,22 +191,20 @@ def _version(path: str, environment: Mapping[str, str]) -> str | None:
 
 
 def conversation(
-    steps: int = 24, lines: int = 120, first: str = "Read all files."
+    steps: int = 24, lines: int = 120, first: str = "Read all files.", format: str = "openai"
 ) -> dict[str, Any]:
-    """Return a made-up request; as it is by default, long enough to be shortened."""
+    """Return a made-up request, by default long enough to be shortened."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": first}]
     for n in range(steps):
-        function = {"name": "read", "arguments": json.dumps({"path": f"file{n}.py"})}
-        call = {"id": f"c{n}", "type": "function", "function": function}
-        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
         text = f"def made_up_{n}(): return {n}\n" * lines
-        messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": text})
+        path = {"path": f"file{n}.py"}
+        messages += format_named(format).step_messages(f"c{n}", "read", path, text)
     return {"model": "gpt-4.1", "messages": messages}
 
 
 @contextmanager
 def _fake_provider() -> Iterator[tuple[str, list[bytes]]]:
-    """Run a provider on this machine that answers everything alike and keeps what it got."""
+    """Run a provider on this machine that gives one fixed answer and stores its requests."""
     arrived: list[bytes] = []
 
     class Answering(http.server.BaseHTTPRequestHandler):
@@ -231,7 +230,7 @@ def _fake_provider() -> Iterator[tuple[str, list[bytes]]]:
 
 
 def _post(url: str, body: bytes) -> int:
-    # No key: none is needed here, and none of the user's may be used.
+    # No key is needed here, and the user's own must not be used.
     headers = {"content-type": "application/json", "authorization": "Bearer made-up"}
     request = urllib.request.Request(url, data=body, headers=headers)  # noqa: S310 - loopback
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

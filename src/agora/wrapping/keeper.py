@@ -1,4 +1,4 @@
-"""A proxy process that is there as long as it is needed, restarted on its port if it dies."""
+"""A proxy process that is restarted on its port if it dies."""
 
 import json
 import os
@@ -22,23 +22,23 @@ _ENVIRONMENT = frozenset(
     "SSL_CERT_FILE SSL_CERT_DIR OMP_NUM_THREADS SYSTEMROOT USERPROFILE "
     "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY".split()
 )
-"""What a proxy gets of the environment: no key is in it."""
+"""The variables that the proxy gets: none has a key."""
 _BACKLOG = 1_024
 _MAX_DEATHS, _WITHIN_SECONDS = 5, 10.0
 _STOP_SECONDS = 5.0
 
 
 class NotStartedError(Exception):
-    """The proxy did not come up."""
+    """The proxy did not start."""
 
 
 class Keeper:
     """Keeps a proxy process running on a free port of this machine.
 
-    The port is open here and only lent to the process. When the process dies, connections wait in
-    the port's queue for the next one instead of being refused; only requests that were under way
-    are lost, and agents repeat those by themselves. On Windows, which cannot lend it, the next
-    process opens the port again, and agents repeat what was refused meanwhile.
+    This process opens the port and passes it on. When the proxy dies, connections wait in the
+    port's queue for the next one instead of being refused. Only requests in flight are lost, and
+    agents retry them. Windows cannot pass a port on: there the next process opens it again, and
+    agents retry refused connections.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Keeper:
         """The account, which the next process continues."""
         self.restarts = 0
         self.started = False
-        """Whether it ever took requests."""
+        """True if it ever took requests."""
         self._settings = settings
         self._socket = create_server(("127.0.0.1", 0), backlog=_BACKLOG)
         self._lends = os.name == "posix"
@@ -74,7 +74,7 @@ class Keeper:
 
         Args:
             upstreams: Base URLs; requests below `/0` go to the first.
-            seconds: How long it may take.
+            seconds: The longest that the start may take.
 
         Raises:
             NotStartedError: It ended before, or took too long.
@@ -116,7 +116,7 @@ class Keeper:
 
     def _started(self) -> "subprocess.Popen[bytes]":
         lent = [self._socket.fileno()] if self._lends else []
-        # -P: a folder named like a package of ours, where the agent works, is not that package.
+        # -P: a folder in the agent's working directory must not shadow a package.
         command = [sys.executable, "-P", "-m", "agora.wrapping.child", str(self.state)]
         command += map(str, (self.url.rpartition(":")[2], *lent))
         with self._log.open("ab") as log:
@@ -136,11 +136,11 @@ class Keeper:
             process.stdin.write(self._line)
             process.stdin.flush()
         except OSError:
-            pass  # It has ended already, which is seen elsewhere.
+            pass  # It has ended already; the watcher notices.
         return process
 
     def _keep(self) -> None:
-        """Start the process again whenever it ends, unless it does so again and again."""
+        """Restart the process whenever it ends, unless it keeps ending."""
         deaths: list[float] = []
         while self._process is not None:
             self._process.wait()
@@ -149,7 +149,7 @@ class Keeper:
             now = time.monotonic()
             deaths = [at for at in deaths if now - at < _WITHIN_SECONDS] + [now]
             if len(deaths) > _MAX_DEATHS:
-                # Refused is better than never answered: the agent can say so.
+                # A refused connection is better than no answer: the agent reports it.
                 self._socket.close()
                 return
             self.restarts += 1
@@ -158,7 +158,7 @@ class Keeper:
                 self._process.kill()
 
     def _is_ready(self) -> bool:
-        # Directly: a proxy of the environment is not asked about this machine.
+        # Directly, not through a proxy of the environment.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(f"{self.url}/livez", timeout=0.5) as answer:

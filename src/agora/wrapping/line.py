@@ -1,4 +1,4 @@
-"""What a wrapped session cost and saved, in one line."""
+"""The closing line: what a wrapped session cost and saved."""
 
 import math
 
@@ -17,7 +17,7 @@ _REASONS = {
     "illegal_input": "not a legal history",
     "stand_down": "editing paused, it cost more than it saved",
 }
-"""Reasons of the service, where its own words would not do for people."""
+"""Words for those reason codes of the service that people would not understand."""
 _ERRORS = {"upstream": "without an answer", "truncated": "cut short", "client_left": "given up"}
 _WINDOWS = {"5h": "the 5-hour quota", "7d": "the week's"}
 
@@ -50,7 +50,7 @@ def closing_line(account: Account, restarts: int = 0) -> str:
 
 
 def saved_words(account: Account) -> str:
-    """Return the saving in words. It is an estimate, so it says so and never rounds up.
+    """Return the saving in words, marked as an estimate and never rounded up.
 
     >>> saved_words(Account(edited=1, saved=0.3379)), saved_words(Account(edited=1, saved=-0.101))
     ('about $0.33 saved', 'about $0.11 more than unshortened')
@@ -71,7 +71,7 @@ def shadow_calls(account: Account) -> int:
 
 
 def dollars(amount: float) -> str:
-    """Return the size of an amount, gains rounded down and losses up, in digits that say something.
+    """Return the size of an amount in two or three digits, gains rounded down and losses up.
 
     >>> dollars(1.619), dollars(0.03128), dollars(-0.101)
     ('$1.61', '$0.0312', '$0.11')
@@ -82,7 +82,7 @@ def dollars(amount: float) -> str:
 
 
 def quota(account: Account) -> str:
-    """Return how much of a subscription's quota was used up; empty if no answer told.
+    """Return the used part of a subscription's quota, or an empty text if no answer reported it.
 
     >>> quota(Account(quota={"5h": 0.042, "7d": 0.006}))
     "4.2% of the 5-hour quota and 0.6% of the week's used"

@@ -13,29 +13,30 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from agora import Budget, Compressor
-from agora.adapters.usage import Usage, read_usage
 from agora.core.prefix_cache import PrefixCache, Segment
 from agora.core.prices import PriceSheet, sheet_for
 from agora.core.tokens import EstimatedTokens
+from agora.formats import format_named
+from agora.formats.usage import Usage, read_usage
 from agora.service.money import spent
 from agora.wrapping.doctor import Finding, conversation
 
 _STEPS = 12
 _WHOLE, _KEPT = 2.4, 0.6
-"""The size of the prompt in smallest cached prefixes, and what an edit leaves of it."""
+"""The size of the prompt before and after an edit, in multiples of the smallest cached prefix."""
 _LEAST_TOKENS = 1_024
 _LEAST_READ = 0.8
-"""The share of the predicted cache read below which a cache does not do what its sheet says."""
+"""Below this share of the predicted read, the cache does not match its price sheet."""
 _ANSWER_TOKENS = 256
 Json = dict[str, Any]
 
 
 class Provider(NamedTuple):
-    """Where to ask and with which model; the user's variables begin with its name."""
+    """A provider and its cheap model; the user's variables begin with the provider's name."""
 
     name: str
     models: str
-    """How the names of its models begin; empty for any."""
+    """Prefixes of its models' names; empty for any."""
     model: str
     url: str
 
@@ -51,7 +52,7 @@ PROVIDERS = (
 def ask(
     environment: Mapping[str, str], model: str | None, max_cents: float, *, pause: float = 2.0
 ) -> Iterator[Finding]:
-    """Make the calls and yield what each showed; `pause` seconds let a prefix be stored."""
+    """Make the calls and yield a finding for each, `pause` seconds apart for the cache."""
     model = model or next((p.model for p in PROVIDERS if environment.get(f"{p.name}_API_KEY")), "")
     provider = next(p for p in PROVIDERS if model.startswith(p.models))
     if not environment.get(f"{provider.name}_API_KEY"):
@@ -61,7 +62,7 @@ def ask(
     sheet, anthropic = sheet_for(model), provider.models == "claude"
     messages = _conversation(sheet, anthropic=anthropic)
     budget = Budget(keep_ratio=_KEPT)
-    compressor = Compressor(schedule="every_call", min_tokens=0, budget=budget, sheet=sheet)
+    compressor = Compressor(edits="every_call", min_tokens=0, budget=budget, sheet=sheet)
     edited = compressor.compress(messages[:-2], model=model).messages
     prompts = {
         "whole": messages[:-4],
@@ -99,16 +100,8 @@ def _conversation(sheet: PriceSheet, *, anthropic: bool) -> list[Json]:
     """Return a conversation that no cache has seen, with steps of equal size."""
     tokens = _WHOLE * max(_LEAST_TOKENS, sheet.minimum_prefix)
     nonce = secrets.token_hex(8)
-    messages = conversation(_STEPS + 2, int(tokens / _STEPS / 9), nonce)["messages"]
-    if not anthropic:
-        return list(messages)
-    for action, result in zip(messages[1::2], messages[2::2], strict=True):
-        call = action.pop("tool_calls")[0]
-        arguments = json.loads(call["function"]["arguments"])
-        use = {"type": "tool_use", "id": call["id"], "name": "read", "input": arguments}
-        action["content"] = [use]
-        block = {"type": "tool_result", "tool_use_id": result.pop("tool_call_id")}
-        result |= {"role": "user", "content": [{**block, "content": result["content"]}]}
+    format = "anthropic" if anthropic else "openai"
+    messages = conversation(_STEPS + 2, int(tokens / _STEPS / 9), nonce, format)["messages"]
     return list(messages)
 
 
@@ -120,18 +113,17 @@ def _segments(messages: list[Json], marked: bool) -> list[Segment]:
 
 def _body(messages: list[Json], model: str, anthropic: bool) -> Json:
     schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
-    tool: Json = {"name": "read", "description": "Read a file."}
-    body: Json = {"model": model, "messages": messages}
-    if not anthropic:
-        tool = {"type": "function", "function": {**tool, "parameters": schema}}
-        return {**body, "tools": [tool], "max_completion_tokens": _ANSWER_TOKENS}
-    mark = {"cache_control": {"type": "ephemeral"}, **messages[-1]["content"][-1]}
-    body["messages"] = [*messages[:-1], {**messages[-1], "content": [mark]}]
-    return {**body, "tools": [{**tool, "input_schema": schema}], "max_tokens": _ANSWER_TOKENS}
+    format = format_named("anthropic" if anthropic else "openai")
+    return {
+        "model": model,
+        "messages": [*messages[:-1], format.mark_for_cache(messages[-1])],
+        "tools": [format.tool("read", "Read a file.", schema)],
+        "max_tokens" if anthropic else "max_completion_tokens": _ANSWER_TOKENS,
+    }
 
 
 def _send(provider: Provider, environment: Mapping[str, str], body: Json) -> tuple[int, Json]:
-    """Return the status and the JSON of an answer; the key goes nowhere else."""
+    """Return the status and the JSON of an answer."""
     key = environment[f"{provider.name}_API_KEY"]
     url = (environment.get(f"{provider.name}_BASE_URL") or provider.url).rstrip("/")
     headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}

@@ -1,4 +1,4 @@
-"""What an agent is told so that it calls the proxy, and where the proxy sends its requests."""
+"""How an agent is pointed at the proxy, and where the proxy sends its requests."""
 
 import json
 import re
@@ -14,18 +14,18 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What there is before an agent starts: read, and never changed."""
+    """The environment before an agent starts. It is only read."""
 
     environment: Mapping[str, str]
     home: Path
     folder: Path
-    """Where the agent will run."""
+    """The agent's working directory."""
     proxy: str
     """The proxy's address, without a path."""
     temporary: Path
     """A folder that is deleted when the agent has ended."""
     arguments: tuple[str, ...] = ()
-    """What the user passes to the agent."""
+    """The user's arguments for the agent."""
     upstreams: Mapping[str, str] = field(default_factory=dict)
     """Addresses of providers by family, from the user's settings."""
 
@@ -39,9 +39,9 @@ class Seen:
         return Path(named).expanduser() if named else self.home.joinpath(*default)
 
     def address(self, number: int) -> str:
-        """Return the base URL that stands for the upstream of that number in a plan.
+        """Return the proxy's base URL for the upstream of that number in a plan.
 
-        Whatever path an agent adds to it, the proxy adds to the upstream's.
+        The proxy appends the rest of a request's path to the upstream's address.
         """
         return f"{self.proxy}/{number}"
 
@@ -49,9 +49,9 @@ class Seen:
         """Return the first address that the user has chosen, or the provider's own.
 
         Args:
-            family: Whose API it is.
-            chosen: What variables and files of the agent say, most of them empty.
-            version: How the agent expects a provider's own address to end.
+            family: The API family.
+            chosen: Addresses from the agent's variables and files, most of them empty.
+            version: The end of a provider's own address that the agent expects.
         """
         for url in chosen:
             if url.strip():
@@ -62,22 +62,22 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is done for one start of an agent."""
+    """The changes for one start of an agent."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that are added or replaced."""
     arguments: tuple[str, ...] = ()
-    """What is put before the user's arguments."""
+    """Arguments before the user's own."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Files in the temporary folder, by name."""
     upstreams: tuple[str, ...] = ()
     """Base URLs of providers; the agent knows each by its number."""
     notes: tuple[str, ...] = ()
-    """What will not go through the proxy, and why."""
+    """Requests that bypass the proxy, and why."""
 
 
 def around_proxies(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that keep an agent from asking the user's HTTP proxy for ours.
+    """Return the variables that exempt our proxy from the user's HTTP proxy.
 
     >>> around_proxies({"HTTPS_PROXY": "http://p:3128", "NO_PROXY": "a.test"})["NO_PROXY"]
     'a.test,127.0.0.1,localhost'
@@ -97,7 +97,7 @@ _COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
 
 
 def read_text(path: Path) -> str:
-    """Return the text of one of an agent's files; empty where there is none that can be read."""
+    """Return the text of one of an agent's files, or an empty text if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
@@ -126,7 +126,7 @@ def json_of(text: str) -> dict[str, Any]:
 def read_variables(paths: Iterable[Path], names: Sequence[str]) -> dict[str, str]:
     """Return some variables from files of `NAME=value` lines; the first file that has one decides.
 
-    Only the names asked for are kept, because keys are in the same files.
+    Other names are dropped, because keys are in the same files.
     """
     variables: dict[str, str] = {}
     for line in (line for path in paths for line in read_text(path).splitlines()):
@@ -137,7 +137,7 @@ def read_variables(paths: Iterable[Path], names: Sequence[str]) -> dict[str, str
 
 
 def at(value: object, *keys: str) -> Any:
-    """Return the value at a place in nested objects, None where there is nothing.
+    """Return the value at a path in nested objects, or None.
 
     >>> at({"a": {"b": 1}}, "a", "b"), at({"a": []}, "a", "b")
     (1, None)
@@ -148,6 +148,6 @@ def at(value: object, *keys: str) -> Any:
 
 
 def text_at(value: object, *keys: str) -> str:
-    """Return the text at a place in nested objects, empty where there is none."""
+    """Return the text at a path in nested objects, or an empty text."""
     text = at(value, *keys)
     return text if isinstance(text, str) else ""

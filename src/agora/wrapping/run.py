@@ -9,20 +9,20 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGCONT")
-"""Signals that reach this process alone, and are meant for the agent."""
+"""Signals to this process alone that are meant for the agent."""
 _OF_TERMINAL = ("SIGINT", "SIGQUIT", "SIGTSTP", "SIGWINCH", "SIGTTIN", "SIGTTOU")
 """Signals that the terminal sends to the agent and to this process alike."""
 _CONTINUED_SECONDS = 0.2
 """In which an agent is continued that was stopped together with us."""
 KILLED = 128
-"""What shells add to the number of the signal that ended a command."""
+"""The number that shells add to the signal that ended a command."""
 
 
 def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a command to its end, and return the exit code that a shell would give it.
 
-    It shares this process's terminal and process group, so that Ctrl-C, Ctrl-Z and a new window
-    size reach it as they would without us. A signal sent to this process alone is passed on. When
+    The command shares this process's terminal and process group, so Ctrl-C, Ctrl-Z and a new window
+    size reach it directly. A signal sent to this process alone is passed on. When
     it is stopped, this process stops with it, so that the shell gets its terminal back.
 
     Windows has none of this but Ctrl-C, which reaches the command and this process alike.
@@ -36,7 +36,7 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
             return subprocess.call(command, env=dict(environment))  # noqa: S603 - what was asked
         finally:
             signal.signal(signal.SIGINT, before)
-    # Ours before it starts: a signal that came in between would end us and leave the agent alone.
+    # Handlers first: a signal between start and handler would end us and not the agent.
     with _passing_on() as pass_on_to:
         process = subprocess.Popen(command, env=dict(environment))  # noqa: S603 - what was asked
         pass_on_to(process.pid)
@@ -44,7 +44,7 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
             _, status = os.waitpid(process.pid, os.WUNTRACED)
             if not os.WIFSTOPPED(status):
                 break
-            # Whoever stopped us both may have continued us first. To stop then would be for good.
+            # If we were continued first, stopping now would be final.
             time.sleep(_CONTINUED_SECONDS)
             changed, later = os.waitpid(process.pid, os.WNOHANG | os.WCONTINUED)
             if not changed:
@@ -61,9 +61,9 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 @contextmanager
 def _passing_on() -> Iterator[Callable[[int], None]]:
-    """Pass signals on, as long as the block runs, to the process that the block names.
+    """Pass signals on to the process that the block names, as long as the block runs.
 
-    Those that come before it is named wait for it.
+    Earlier signals wait for the name.
     """
     to: list[int] = []
     waiting: list[int] = []
@@ -81,7 +81,7 @@ def _passing_on() -> Iterator[Callable[[int], None]]:
             forward(waiting.pop(0), None)
 
     def of_terminal(number: int, frame: FrameType | None) -> None:
-        # Where no terminal sent it, somebody did, and to us alone.
+        # Not from the terminal: another process signalled only us, so pass it on.
         if number in (signal.SIGINT, signal.SIGQUIT) and not _in_foreground():
             forward(number, frame)
 
@@ -90,7 +90,7 @@ def _passing_on() -> Iterator[Callable[[int], None]]:
     for name, handler in handlers:
         number = getattr(signal, name)
         if signal.getsignal(number) is not signal.SIG_IGN:
-            # What is ignored (nohup) is ignored by the agent as well.
+            # The agent inherits ignored signals (nohup).
             before.append((number, signal.signal(number, handler)))
     try:
         yield pass_on_to
@@ -100,7 +100,7 @@ def _passing_on() -> Iterator[Callable[[int], None]]:
 
 
 def _in_foreground() -> bool:
-    """Return whether a terminal sends its signals to this process group."""
+    """Return True if a terminal sends its signals to this process group."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:

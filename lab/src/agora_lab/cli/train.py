@@ -1,53 +1,41 @@
-"""The `agora train` command: train your own scorer on labels, or straight on logs."""
+"""The `agora train` command: train the paper's scorer on labels."""
 
 import hashlib
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import agora
-from agora.errors import AgoraError
-from agora_lab.cli.label_logs import TOO_SHORT, by_hindsight, label_logs
-from agora_lab.cli.label_sources import index_option, log_kind_option
+from agora import AgoraError
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
-
-labels_or_logs = click.argument(
-    "files",
-    nargs=-1,
-    metavar="LABELS|LOGS...",
-    type=click.Path(exists=True, path_type=Path),
-)
+    from rich.progress import Progress, TaskID
 
 
 @click.command()
-@labels_or_logs
+@click.argument(
+    "files",
+    nargs=-1,
+    metavar="LABELS...",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+@click.option(
+    "--encoder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    required=True,
+    metavar="FOLDER",
+    help="Folder of the encoder: config.json, model.safetensors, tokenizer.json",
+)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
     metavar="FOLDER",
-    help="Folder to write the bundle to.",
-)
-@click.option(
-    "--encoder",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Folder of the encoder: config.json, model.safetensors, tokenizer.json",
-)
-@click.option(
-    "--hold-out",
-    type=click.FloatRange(0, 0.9),
-    default=0.2,
-    show_default=True,
-    metavar="SHARE",
-    help="Hold out this share of the tasks, for `agora scorer report`.",
+    help="Folder to write the scorer to.",
 )
 @click.option(
     "--tokens",
@@ -66,192 +54,108 @@ labels_or_logs = click.argument(
     help="Labels of each environment, where scripted agents make them.",
 )
 @click.option("--backbone", metavar="NAME", help="What the record calls the encoder.")
-@click.option(
-    "--card",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the record of the training here too, as JSON.",
-)
-@click.option(
-    "--minutes", type=click.FloatRange(0), help="Stop training an encoder after this long."
-)
 @click.option("--seed", type=int, default=42, show_default=True)
-@log_kind_option
-@index_option
+@click.option(
+    "--bfloat16", is_flag=True, help="Train the encoder in bfloat16: faster with AMX, else slower."
+)
 def train(
     files: tuple[Path, ...],
+    encoder: Path,
     out: Path,
-    encoder: Path | None,
-    hold_out: float,
     tokens: int,
     pairs: int,
     backbone: str | None,
-    card: Path | None,
-    minutes: float | None,
     seed: int,
-    log_kind: str | None,
-    index: int | None,
+    bfloat16: bool,
 ) -> None:
-    """Train a cross-encoder, the paper's scorer, on LABELS and write it as a bundle.
+    """Train a cross-encoder, the paper's scorer, on LABELS and write it as a scorer's folder.
 
-    LABELS are files written by `agora label`, with their trajectories next to them.
-    LOGS are what `agora replay` reads; they are labelled first, by hindsight. Without LABELS
-    the labels are made first: counterfactual, by scripted agents on training tasks. Training
-    follows the paper's recipe. Use the bundle with `Compressor.paper(load_scorer("FOLDER"))`.
+    LABELS are files written by `agora label`. Without them the labels are made first:
+    counterfactual, by scripted agents on training tasks of ALFWorld, ScienceWorld and WebShop.
+    Training follows the paper's recipe. Use the result with
+    `Compressor.paper(load_scorer("FOLDER"))`.
     """
-    plan = _Plan(
-        files=labels_of(files, out, log_kind=log_kind, index=index),
-        out=out,
-        encoder=encoder,
-        hold_out=hold_out,
-        tokens=tokens,
-        pairs=pairs,
-        backbone=backbone,
-        card=card,
-        seconds=None if minutes is None else 60 * minutes,
-        seed=seed,
-    )
     try:
-        _train_cross_encoder(plan)
+        from agora_lab.labels import read_labels
+        from agora_lab.train.cross_encoder import train_cross_encoder
+        from agora_lab.train.lpft import Recipe
+
+        with _progress() as progress:
+            files = files or _scripted_labels(out, pairs, seed, progress)
+            result = train_cross_encoder(
+                [label for file in files for label in read_labels(file)],
+                encoder,
+                Recipe(seed=seed, bfloat16=bfloat16),
+                out=out,
+                tokens=tokens,
+                progress=progress,
+                about={
+                    "backbone": backbone or encoder.name,
+                    "agora": agora.__version__,
+                    "data": {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in files},
+                },
+            )
     except AgoraError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"Bundle: {out}")
+    _show(result.record)
+    click.echo(f"Served scores are within {result.parity:.0e} of the trained ones.\nScorer: {out}")
 
 
-def labels_of(
-    files: tuple[Path, ...],
-    out: Path,
-    *,
-    log_kind: str | None = None,
-    index: int | None = None,
-) -> tuple[Path, ...]:
-    """Return files of labels: those that were given, and one for all the logs among them."""
-    logs = tuple(path for path in files if not _holds_labels(path))
-    if not logs:
-        return files
-    made = out / "work" / "hindsight.parquet"
-    try:
-        made.parent.mkdir(parents=True, exist_ok=True)
-        done = label_logs(logs, made, by_hindsight, log_kind=log_kind, index=index)
-    except (AgoraError, OSError) as error:
-        raise click.ClickException(str(error)) from error
-    click.echo(f"By hindsight: {done.account()}")
-    if done.unread:
-        click.echo(f"{done.unread:,} records could not be read", err=True)
-    if not done.pairs:
-        raise click.ClickException(TOO_SHORT)
-    return (*(path for path in files if path not in logs), made)
+def _scripted_labels(out: Path, pairs: int, seed: int, progress: "Progress") -> tuple[Path, ...]:
+    """Make the labels of each environment with its scripted agent, unless they are there."""
+    from agora_lab.label.scripted import ENVIRONMENTS, Settings, label_scripted
+    from agora_lab.labels import write_labels
+
+    files = tuple(out / f"labels-{name}-{pairs}-{seed}.parquet" for name in ENVIRONMENTS)
+    for name, file in zip(ENVIRONMENTS, files, strict=True):
+        bar = progress.add_task(f"label {name}", total=pairs)
+        if not file.exists():
+            labels = label_scripted(
+                name,
+                Settings(pairs=pairs, seed=seed),
+                progress=partial(_advance, progress, bar),
+            )
+            write_labels(file, labels)
+    return files
 
 
-def _holds_labels(path: Path) -> bool:
-    """Tell whether a file is one of labels: Parquet, whatever it is called."""
-    if path.is_dir():
-        return False
-    with path.open("rb") as file:
-        return file.read(4) == b"PAR1"
+def _advance(progress: "Progress", bar: "TaskID", labels: int) -> None:
+    progress.update(bar, completed=labels)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """The options of the command."""
+def _show(record: Mapping[str, Any]) -> None:
+    """Print labels, backbone and AUC as a table."""
+    from rich.console import Console
+    from rich.table import Table
 
-    files: tuple[Path, ...]
-    out: Path
-    encoder: Path | None
-    hold_out: float
-    tokens: int
-    pairs: int
-    backbone: str | None
-    card: Path | None
-    seconds: float | None
-    seed: int
+    from agora_lab.train.cross_encoder import ALL
 
-    def about(self) -> dict[str, Any]:
-        """Return what a report needs: the hashes of the labels, and which tasks were held out."""
-        from agora_lab.train.questions import bounds_of
-
-        record: dict[str, Any] = {
-            "agora": agora.__version__,
-            "data": {
-                path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in self.files
-            },
-        }
-        if self.hold_out:
-            record["held_out"] = {
-                "share": self.hold_out,
-                "seed": self.seed,
-                "bounds": bounds_of(self.tasks(), share=self.hold_out, seed=self.seed),
-            }
-        return record
-
-    def tasks(self) -> Iterator[tuple[str, str]]:
-        from agora_lab.labels import read_labels
-
-        for path in self.files:
-            for one in read_labels(path):
-                yield one.source, f"{one.source}/{one.task}"
-
-
-def _train_cross_encoder(plan: _Plan) -> None:
-    from agora_lab.train.cross_encoder import train_cross_encoder
-    from agora_lab.train.lpft import Recipe
-    from agora_lab.train.questions import read_questions
-
-    if plan.encoder is None:
-        raise click.UsageError("--encoder is needed: the folder of the encoder to train")
-    with _progress() as progress:
-        files = plan.files or (_scripted_labels(plan, progress),)
-        about = {"backbone": plan.backbone or plan.encoder.name}
-        about |= replace(plan, files=files).about()
-        result = train_cross_encoder(
-            # In the paper's transcripts the current observation is the newest step's.
-            read_questions(files, newest=True),
-            plan.encoder,
-            Recipe(seed=plan.seed, validation=plan.hold_out or 0.2),
-            out=plan.out,
-            tokens=plan.tokens,
-            seconds=plan.seconds,
-            progress=progress,
-            about=about,
-        )
-    record = result.record
-    for name, counts in record["labels"].items():
-        click.echo(
-            f"{name}: {counts['pairs']:,} labels of {counts['trajectories']:,} trajectories, "
-            f"{counts['critical']:,} critical"
-        )
-    click.echo(
+    table = Table(title="AUC on held-out trajectories, with 95% intervals", title_justify="left")
+    columns = ("labels of", "trajectories", "labels", "critical", *record["auc"][ALL])
+    for column in columns:
+        table.add_column(column, justify="left" if column == columns[0] else "right")
+    counts = record["labels"]
+    total = {name: sum(one[name] for one in counts.values()) for name in _COUNTS}
+    for source, figures in record["auc"].items():
+        shown = [
+            f"{one['value']:.3f} [{one['low']:.3f}, {one['high']:.3f}]" for one in figures.values()
+        ]
+        table.add_row(source, *(f"{counts.get(source, total)[name]:,}" for name in _COUNTS), *shown)
+    console = Console()
+    console.print(table)
+    console.print(
         f"Backbone: {record['backbone']}, {record['parameters'] / 1e6:.1f} M parameters "
-        f"({record['encoder']}), {record['tokens']} tokens a pair"
+        f"({record['encoder']}), {record['tokens']} tokens a pair."
     )
-    if result.trained.out_of_time:
-        click.echo("Training ran out of time.")
-    click.echo(
-        f"On held-out trajectories: AUC {result.auc}. "
-        f"Served scores are within {result.parity:.0e} of the trained ones."
-    )
-    if plan.card is not None:
-        plan.card.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def _scripted_labels(plan: _Plan, progress: "Progress") -> Path:
-    """Make labels with scripted agents, on training tasks."""
-    from agora_lab.label.scripted import ENVIRONMENTS, Count, Settings, label_scripted
-
-    settings = Settings(pairs=plan.pairs, seed=plan.seed)
-    bars = {name: progress.add_task(f"label {name}", total=plan.pairs) for name in ENVIRONMENTS}
-
-    def shown(name: str, count: Count) -> None:
-        progress.update(bars[name], completed=count.pairs)
-
-    file = plan.out / "labels.parquet"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    label_scripted(ENVIRONMENTS, file, settings, progress=shown)
-    return file
+_COUNTS = ("trajectories", "pairs", "critical")
 
 
-def _progress() -> "Progress":
+@contextmanager
+def _progress() -> Iterator["Progress"]:
     from rich.console import Console
     from rich.progress import Progress
 
-    return Progress(console=Console(stderr=True), transient=True)
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        yield progress

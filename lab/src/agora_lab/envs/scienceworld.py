@@ -4,18 +4,17 @@ The simulator is the released `scienceworld` package, which starts a JVM; nothin
 it is reimplemented here. A task id is the official name of the task and the number
 of a variation: `boil/12`. The official split into train, dev and test variations is
 kept (dev is called validation). Variations of a task differ little, and some tasks
-have hundreds, so the data file has at most `MOST_PER_SPLIT` of each task and split,
-spread evenly.
+have hundreds, so splits/scienceworld.json has at most 60 of each task and split, spread
+evenly.
 """
 
 import contextlib
 import functools
-import hashlib
 import importlib.resources
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agora import MissingExtraError
@@ -27,8 +26,9 @@ try:
 except ImportError as error:
     raise MissingExtraError(__name__, "environments", "agora-lab") from error
 
-MOST_PER_SPLIT = 60
-"""With all 7,207 variations the data file would be 250 kB; with these it is 107 kB."""
+EASY = "easy"
+"""What is most often played: doors are open, one can teleport, flower pots water themselves, and
+wires only matter in the tasks about them."""
 
 _REFUSALS = ("No known action matches", "Unknown action", "Ambiguous request")
 """How the simulator opens its answer to what it cannot read as one action."""
@@ -49,7 +49,7 @@ class ScienceWorld:
     that the wrong thing was focused on.
     """
 
-    def __init__(self, simplification: str = "easy") -> None:
+    def __init__(self, simplification: str = EASY) -> None:
         self._simplification = simplification
         with _java_options(_JAVA_OPTIONS):
             self._env: Any = ScienceWorldEnv()
@@ -89,16 +89,6 @@ class ScienceWorld:
             valid=not observation.startswith(_REFUSALS),
         )
 
-    def variations(self, name: str) -> Mapping[str, Sequence[int]]:
-        """Return the official variations of a task, all of them, by split."""
-        env = self._env
-        env.load(name, 0, self._simplification)
-        return {
-            "train": tuple(env.get_variations_train()),
-            "validation": tuple(env.get_variations_dev()),
-            "test": tuple(env.get_variations_test()),
-        }
-
     def look(self) -> str:
         """Return what `look around` would show now, without a moment passing."""
         return _tidy(self._env.look())
@@ -133,28 +123,6 @@ def _java_options(options: str) -> Iterator[None]:
             del os.environ[name]
         else:
             os.environ[name] = before
-
-
-def official_splits(environment: ScienceWorld, names: Sequence[str]) -> dict[str, list[str]]:
-    """Return what the data file has to hold for these tasks. It was written with this.
-
-    In the order of a hash, so that the first few of a split are of many kinds.
-    """
-    splits: dict[str, list[str]] = {"train": [], "validation": [], "test": []}
-    for name in names:
-        for split, variations in environment.variations(name).items():
-            splits[split] += [f"{name}/{v}" for v in _spread(variations, MOST_PER_SPLIT)]
-    return {split: sorted(tasks, key=_mixed) for split, tasks in splits.items()}
-
-
-def _mixed(task: str) -> str:
-    return hashlib.sha256(task.encode()).hexdigest()
-
-
-def _spread(items: Sequence[int], most: int) -> list[int]:
-    if len(items) <= most:
-        return list(items)
-    return [items[i * len(items) // most] for i in range(most)]
 
 
 def _tidy(text: Any) -> str:
@@ -276,26 +244,12 @@ def _examples() -> str:
     return folder.joinpath("scienceworld_examples.txt").read_text(encoding="utf-8").strip()
 
 
-def make_world(simplification: str = "easy") -> World:
-    """Return ScienceWorld with one of the official simplifications; "" is none.
-
-    Several are given with commas between them. "easy" is what is most often
-    played: doors are open, one can teleport, flower pots water themselves, and
-    wires only matter in the tasks about them.
-    """
-    instructions = INSTRUCTIONS
-    if "teleportAction" not in simplification and simplification != "easy":
-        lines = INSTRUCTIONS.split("\n")
-        instructions = "\n".join(line for line in lines if not line.startswith("teleport"))
-    return World(
-        name="scienceworld",
-        make=functools.partial(ScienceWorld, simplification),
-        instructions=instructions,
-        examples=_examples(),
-        splits=functools.partial(read_splits, "scienceworld"),
-        extract=extract,
-        canonical=canonical,
-    )
-
-
-WORLD = make_world()
+WORLD = World(
+    name="scienceworld",
+    make=ScienceWorld,
+    instructions=INSTRUCTIONS,
+    examples=_examples(),
+    splits=functools.partial(read_splits, "scienceworld"),
+    extract=extract,
+    canonical=canonical,
+)

@@ -27,14 +27,13 @@ from agora_lab.episodes import (
     Cell,
     RunWriter,
     read_episodes,
-    read_lines,
 )
 from agora_lab.evaluate.audit import refuse_trained_on
 from agora_lab.evaluate.method_choice import ExperimentError, MethodChoice
 from agora_lab.evaluate.play import SCRIPTED, AgentOptions, EpisodeTask, Played, play_episode
 from agora_lab.evaluate.prompts import PromptTask, compare_prompts
+from agora_lab.jsonl import read_lines
 
-PAPER_ENVIRONMENTS = ("alfworld", "scienceworld", "webshop")
 PAPER_STEPS = 30
 SEED = 47
 NONE = "none"
@@ -141,7 +140,7 @@ class Run:
         self.folder = folder
         self.settings = plan(experiment, evaluates=evaluates)
         played = {episode.key for episode in read_episodes(folder)}
-        compared = {line["key"] for line in read_lines(folder, PROMPTS)}
+        compared = {line["key"] for line in read_lines(folder / PROMPTS)}
         self._episodes = [task for task in self._tasks() if task.name not in played]
         self._compare = [
             task for task in self._prompt_tasks() if task.cell.key(task.task) not in compared
@@ -165,6 +164,8 @@ class Run:
                 the run. On a cluster its file must be on a disk that all nodes share.
         """
         if not self._episodes and not self._compare:
+            # Other settings than the run's are refused in any case.
+            RunWriter(self.folder, self.settings).close()
             return
         purse = Purse(max_dollars, self.folder / "purse.sqlite") if max_dollars else None
         # Agents behind an endpoint mostly wait.
@@ -198,7 +199,7 @@ class Run:
                     yield self._step(cell)
             whole = {e.key: e for e in read_episodes(self.folder) if e.cell.method == NONE}
             pairs = (
-                (task, whole[_reference(task)].to_json())
+                (task, whole[_reference(task)])
                 for task in self._compare
                 if _reference(task) in whole and _name(task.cell) not in skipped
             )

@@ -32,10 +32,9 @@ class PromptTask:
     scorer: str = ""
 
 
-def compare_prompts(work: tuple[PromptTask, str]) -> dict[str, Any]:
+def compare_prompts(work: tuple[PromptTask, Episode]) -> dict[str, Any]:
     """Return what a method does to the prompts of an episode. Runs as a task on Ray."""
-    task, line = work
-    episode = Episode.from_json(line)
+    task, episode = work
     method = started_method(task.cell, task.scorer)
     calls = [at for at in range(len(episode.moves)) if at > _RECENT]
     rows = []

@@ -24,9 +24,9 @@ from agora_lab.episodes import (
     Episode,
     RunError,
     read_episodes,
-    read_lines,
     read_settings,
 )
+from agora_lab.jsonl import read_lines
 
 SCHEMA = 2
 ROWS = "rows.jsonl.gz"
@@ -238,25 +238,25 @@ def read(path: Path) -> Material:
 
 def _read_run(folder: Path, prices: Sequence[str]) -> Material:
     sheets = [sheet_for(name) for name in prices]
-    timings = {line["key"]: line for line in read_lines(folder, TIMINGS)}
+    timings = {line["key"]: line for line in read_lines(folder / TIMINGS)}
     settings = read_settings(folder)
     if "experiment" not in settings:
         raise RunError(str(folder), "does not record what was played; play it again")
     run = {
         "settings": settings,
-        "origins": list(read_lines(folder, "origins.jsonl")),
+        "origins": list(read_lines(folder / "origins.jsonl")),
         "skipped": {
             line["key"]: line["skipped"]
-            for line in read_lines(folder, FAILURES)
+            for line in read_lines(folder / FAILURES)
             if "skipped" in line
         },
         "failed": {
-            line["key"]: line["error"] for line in read_lines(folder, FAILURES) if "error" in line
+            line["key"]: line["error"] for line in read_lines(folder / FAILURES) if "error" in line
         },
     }
     return Material(
         rows=tuple(_digests(folder, timings, sheets)),
-        prompts={line["key"]: line["calls"] for line in read_lines(folder, PROMPTS)},
+        prompts={line["key"]: line["calls"] for line in read_lines(folder / PROMPTS)},
         runs=(json.loads(json.dumps(run, sort_keys=True)),),
     )
 

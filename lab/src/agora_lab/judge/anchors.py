@@ -5,15 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agora.adapters import Parsed, broken_rules, parse
 from agora.core.protected import protected_steps
 from agora.core.recall import recalled
 from agora.core.request import Observations, Request
 from agora.core.trajectory import Step, Trajectory
+from agora.formats import Parsed, broken_rules, parse
 from agora.scorers.atoms import act
 from agora_lab.chats import K_RECENT
-from agora_lab.label.hindsight import stands_in
-from agora_lab.names import identifiers
+from agora_lab.names import identifiers, stands_in
 
 Half = Literal["validation", "test"]
 Message = Mapping[str, Any]
@@ -111,7 +110,7 @@ def anchors_of(recorded: Recorded, *, k_recent: int = K_RECENT) -> Iterator[Anch
         needed = _needed(trajectory, step, past, held)
         if not needed:
             continue
-        at = parsed.owners.index(step.number)
+        at = parsed.step_of_message.index(step.number)
         if recorded.messages[at].get("role") == "assistant":
             yield Anchor(recorded=recorded, step=step.number, at=at, needed=needed)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agora_lab.judge.calls import calls_of
-from agora_lab.label.hindsight import _joins
+from agora_lab.names import joins
 
 Span = tuple[int, int]
 ACTION = "action"
@@ -82,7 +82,7 @@ def occurrences(name: str, text: str) -> Iterator[Span]:
     while start >= 0:
         end = start + len(name)
         before, after = text[start - 1 : start], text[end : end + 1]
-        if not (_joins(before) and _joins(name[0])) and not (_joins(after) and _joins(name[-1])):
+        if not (joins(before) and joins(name[0])) and not (joins(after) and joins(name[-1])):
             yield start, end
         start = text.find(name, start + 1)
 

@@ -74,8 +74,6 @@ class Answered:
     """Whether the prompt still had the candidate."""
     texts: tuple[str, ...] = ()
     """The samples, verbatim."""
-    logprob: float = 0.0
-    """Log-probability of the recorded action, for likelihood labels."""
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
@@ -84,7 +82,7 @@ class Answered:
 
 def answers_file(folder: Path, shard: Shard) -> Path:
     """Return the file of a shard's answers."""
-    return folder / f"{shard.name}.jsonl"
+    return folder / f"{shard.case.name}.jsonl"
 
 
 def read_answers(file: Path) -> dict[str, Answered]:
@@ -152,17 +150,6 @@ class _Asking:
         answered = partial(
             Answered, key=ask.key, anchor=ask.anchor, candidate=ask.candidate, whole=ask.whole
         )
-        if settings.kind == "likelihood":
-            if not isinstance(self._backbone, ModelClient):
-                raise BackboneError(settings.backbone, "has no log-probabilities to give")
-            action = self._work.shard.case.actions[ask.anchor - 1]
-            score = await self._backbone.score(ask.messages, action)
-            return answered(
-                logprob=score.logprob,
-                input_tokens=score.input_tokens,
-                output_tokens=len(score.tokens),
-                attempts=score.attempts,
-            )
         samples = settings.samples // 2
         if not isinstance(self._backbone, ModelClient):
             # A scripted agent says the same every time.
@@ -214,8 +201,7 @@ def _backbone(
     kind = settings.backbone.partition(":")[0]
     if kind == "llama":
         # As many slots as samples, so that one request brings them all and reads its prompt once.
-        slots = settings.samples // 2 if settings.kind == "counterfactual" else 1
-        return backbone(settings.backbone, sampling=sampling, slots=slots)
+        return backbone(settings.backbone, sampling=sampling, slots=settings.samples // 2)
     if kind != "openai":
         return backbone(settings.backbone, environment=world)
     purse = None

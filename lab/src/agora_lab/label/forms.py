@@ -1,17 +1,16 @@
-"""Labels from answers: counterfactual (Eq. 4 of the paper), soft or hard, and by likelihood."""
+"""Labels from answers: counterfactual (Eq. 4 of the paper), soft or hard."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import exp
-from typing import Literal
 
 from agora_lab.envs import world
 from agora_lab.label.answers import Answered
+from agora_lab.label.cases import Case
 from agora_lab.label.plan import PlanSettings, Shard
 from agora_lab.labels import Label
 
-Form = Literal["soft", "hard"]
+SOFT, HARD = "counterfactual", "counterfactual-hard"
 
 
 @cache
@@ -24,13 +23,9 @@ def canonical(name: str) -> Callable[[str], str]:
     'ls -a'
     """
     if not name:
-        return _first_line
+        return lambda text: " ".join(text.strip().partition("\n")[0].split())
     environment = world(name)
     return lambda text: environment.canonical(environment.extract(text))
-
-
-def _first_line(text: str) -> str:
-    return " ".join(text.strip().partition("\n")[0].split())
 
 
 def soft(full: Sequence[str], without: Sequence[str]) -> float:
@@ -53,15 +48,6 @@ def hard(full: Sequence[str], without: Sequence[str]) -> float:
     return float(full[0] != without[0])
 
 
-def by_likelihood(full: float, without: float) -> float:
-    """Return 1 - min(1, p without / p whole), from log-probabilities of the recorded action.
-
-    >>> by_likelihood(-1.0, -1.0), by_likelihood(-1.0, -0.5), round(by_likelihood(-1.0, -2.0), 3)
-    (0.0, 0.0, 0.632)
-    """
-    return 1.0 - exp(min(0.0, without - full))
-
-
 @dataclass(slots=True)
 class Tally:
     """What became of a plan's pairs."""
@@ -70,8 +56,9 @@ class Tally:
     missing: int = 0
     """Pairs without both answers."""
     total: float = 0.0
+    """Sum of the soft labels."""
     positive: int = 0
-    """Labels above 0.5."""
+    """Soft labels above 0.5."""
     apart: int = 0
     """Pairs whose soft label is not the hard one."""
     self_disagreement: float = 0.0
@@ -79,43 +66,44 @@ class Tally:
 
 
 def labels_of(
-    shard: Shard,
-    answers: Mapping[str, Answered],
-    settings: PlanSettings,
-    tally: Tally,
-    form: Form = "soft",
-) -> Iterator[Label]:
-    """Yield the label of each pair that has both answers."""
-    case = shard.case
-    compared = canonical(case.world)
-    for anchor, candidates in sorted(shard.anchors.items()):
-        for candidate in candidates:
-            sides = [
-                answers.get(shard.ask(anchor, candidate, whole=whole, settings=settings).key)
-                for whole in (True, False)
-            ]
-            full, without = sides
-            if full is None or without is None:
-                tally.missing += 1
-                continue
-            if settings.kind == "likelihood":
-                value = by_likelihood(full.logprob, without.logprob)
-            else:
-                actions = [compared(text) for text in full.texts]
-                others = [compared(text) for text in without.texts]
-                value = (soft if form == "soft" else hard)(actions, others)
-                tally.apart += soft(actions, others) != hard(actions, others)
-                tally.self_disagreement += soft(actions, actions[1:] + actions[:1])
-            tally.pairs += 1
-            tally.total += value
-            tally.positive += value > 0.5
-            yield Label(
-                trajectory=case.trajectory,
-                data=case.data,
-                source=case.source,
-                task=case.task,
-                anchor=anchor,
-                candidate=candidate,
-                label=value,
-                kind=settings.kind if form == "soft" else f"{settings.kind}-{form}",
-            )
+    shard: Shard, answers: Mapping[str, Answered], settings: PlanSettings, tally: Tally
+) -> Iterator[tuple[Label, Label]]:
+    """Yield the soft and the hard label of each pair that has both answers."""
+    compared = canonical(shard.case.world)
+    for anchor, candidate in shard.pairs:
+        full, without = (
+            answers.get(shard.ask(anchor, candidate, whole=whole, settings=settings).key)
+            for whole in (True, False)
+        )
+        if full is None or without is None:
+            tally.missing += 1
+            continue
+        actions = [compared(text) for text in full.texts]
+        others = [compared(text) for text in without.texts]
+        values = soft(actions, others), hard(actions, others)
+        tally.pairs += 1
+        tally.total += values[0]
+        tally.positive += values[0] > 0.5
+        tally.apart += values[0] != values[1]
+        tally.self_disagreement += soft(actions, actions[1:] + actions[:1])
+        yield (
+            label_of(shard.case, anchor, candidate, values[0], SOFT),
+            label_of(shard.case, anchor, candidate, values[1], HARD),
+        )
+
+
+def label_of(case: Case, anchor: int, candidate: int, value: float, kind: str = SOFT) -> Label:
+    """Return the label of a pair of a case."""
+    action, observation = case.steps[candidate - 1]
+    return Label(
+        source=case.source,
+        task=case.task,
+        trajectory=case.trajectory,
+        anchor=anchor,
+        candidate=candidate,
+        current=case.steps[anchor - 2][1],
+        action=action,
+        observation=observation,
+        label=value,
+        kind=kind,
+    )

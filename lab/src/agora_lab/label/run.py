@@ -130,10 +130,10 @@ class _Growing:
     def watch(self, shard: Shard) -> None:
         path = answers_file(self._folder, shard)
         data = path.read_bytes() if path.exists() else b""
-        self._read[shard.name] = data.rfind(b"\n") + 1
+        self._read[shard.case.name] = data.rfind(b"\n") + 1
 
     def watches(self, shard: Shard) -> bool:
-        return shard.name in self._read
+        return shard.case.name in self._read
 
     def lines(self) -> int:
         for name, start in self._read.items():

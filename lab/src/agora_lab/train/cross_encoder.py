@@ -1,7 +1,8 @@
 """Train the paper's pair classifier on an encoder, and write it as a scorer's folder."""
 
+import hashlib
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,23 +13,23 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import AutoModel
 
-from agora import load_scorer
+from agora import Anchor, Step, load_scorer
 from agora.paper import SIDE_CHARACTERS, TOKENS, pair_texts, write_cross_encoder
 from agora_lab.envs.atoms import atoms_of
-from agora_lab.labels import LabelsError
+from agora_lab.labels import Label, LabelsError
 from agora_lab.train.export import check_parity, export
 from agora_lab.train.lpft import Examples, Recipe, Trained, probabilities, train
-from agora_lab.train.metrics import Interval, measure
-from agora_lab.train.questions import Question, held_out
+from agora_lab.train.metrics import NEEDED, Interval, auc
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["CrossEncoder", "Result", "train_cross_encoder"]
+__all__ = ["ALL", "CrossEncoder", "Result", "held_out", "train_cross_encoder"]
 
 _COMPARED = 100
 """Held-out pairs on which the served scores are compared with the trained ones."""
-_CRITICAL = 0.5
+ALL = "all"
+"""The held-out pairs of every source together."""
 
 Tokens = tuple[list[int], list[int]]
 """The token ids of a pair, and the segment of each."""
@@ -87,25 +88,23 @@ class Result:
 
 
 def train_cross_encoder(
-    questions: Iterable[Question],
+    labels: Sequence[Label],
     encoder_folder: Path,
     recipe: Recipe | None = None,
     *,
     out: Path,
     tokens: int = TOKENS,
-    seconds: float | None = None,
     progress: "Progress | None" = None,
     about: Mapping[str, Any] | None = None,
 ) -> Result:
     """Train on labels by the paper's recipe, export, compare, measure, and write to `out`.
 
     Args:
-        questions: The labels. Their source names the environment, and so the rule of the atoms.
+        labels: Their source names the environment, and so the rule of the atoms.
         encoder_folder: Has `config.json`, `model.safetensors` and `tokenizer.json`.
         recipe: The paper's, if not given.
         out: The folder of the scorer.
         tokens: How many subwords of a pair are read.
-        seconds: Stop training after this long.
         progress: Shows how far each phase is.
         about: Goes into the record.
 
@@ -115,42 +114,41 @@ def train_cross_encoder(
         ParityError: The export does not give the scores of the trained module.
     """
     recipe = recipe or Recipe()
-    asked = list(questions)
-    outside = held_out(asked, share=recipe.validation, seed=recipe.seed)
-    learnt = _pairs([one for one, out_of in zip(asked, outside, strict=True) if not out_of])
-    watched = _pairs([one for one, out_of in zip(asked, outside, strict=True) if out_of])
-    for name, pairs in (("training", learnt), ("validation", watched)):
-        if len({pair.label >= _CRITICAL for pair in pairs}) < 2:
-            raise LabelsError("labels", f"are all the same in {name} ({len(pairs):,} pairs)")
+    outside = held_out(labels, share=recipe.validation, seed=recipe.seed)
+    pairs = [_Pair.of(label) for label in labels]
+    learnt = [pair for pair in pairs if _task(pair.label) not in outside]
+    watched = [pair for pair in pairs if _task(pair.label) in outside]
+    for name, part in (("training", learnt), ("validation", watched)):
+        if len({pair.label.label >= NEEDED for pair in part}) < 2:
+            raise LabelsError("labels", f"are all the same in {name} ({len(part):,} pairs)")
     tokenizer = _tokenizer(encoder_folder, tokens)
     module = CrossEncoder(_encoder(encoder_folder), seed=recipe.seed)
     config: Any = module.encoder.config
     collate = _collate(module.inputs, config.pad_token_id or 0)
     examples, validation = (
         Examples(
-            inputs=[_tokens(tokenizer, pair.texts) for pair in pairs],
-            labels=[pair.label for pair in pairs],
+            inputs=[_tokens(tokenizer, pair.texts) for pair in part],
+            labels=[pair.label.label for pair in part],
         )
-        for pairs in (learnt, watched)
+        for part in (learnt, watched)
     )
-    trained = train(
-        module, examples, validation, recipe, collate=collate, seconds=seconds, progress=progress
-    )
+    trained = train(module, examples, validation, recipe, collate=collate, progress=progress)
     scores = probabilities(module, validation.inputs, collate)
-    metrics = measure(validation.labels, scores, [pair.task for pair in watched])
+    measured = _measured(watched, scores)
     record: dict[str, Any] = {
         **(about or {}),
-        "labels": _counts([*learnt, *watched]),
-        "trained_on": _counts(learnt),
+        "labels": _counts(pairs),
         "validated_on": _counts(watched),
         "parameters": sum(weight.numel() for weight in module.parameters()),
         "encoder": f"{config.model_type}, {config.num_hidden_layers} x {config.hidden_size}",
         "tokens": tokens,
         "recipe": asdict(recipe),
-        "auc": asdict(metrics.auc),
+        "auc": {
+            source: {name: asdict(figure) for name, figure in figures.items()}
+            for source, figures in measured.items()
+        },
         "epochs": list(trained.epochs),
         "seconds": trained.seconds,
-        "out_of_time": trained.out_of_time,
     }
     model, tokens_file = export(module, module.inputs), encoder_folder / "tokenizer.json"
 
@@ -169,56 +167,111 @@ def train_cross_encoder(
     record["parity"] = check_parity(scores[:_COMPARED], _served(out, watched[:_COMPARED]))
     write()
     return Result(
-        folder=out, auc=metrics.auc, parity=record["parity"], trained=trained, record=record
+        folder=out,
+        auc=measured[ALL]["trained"],
+        parity=record["parity"],
+        trained=trained,
+        record=record,
     )
+
+
+def held_out(labels: Iterable[Label], *, share: float, seed: int) -> set[str]:
+    """Return about that share of the tasks of each source, drawn by hashes of their names."""
+    names: dict[str, set[str]] = defaultdict(set)
+    for label in labels:
+        names[label.source].add(_task(label))
+
+    def place(task: str) -> bytes:
+        return hashlib.sha256(f"{seed}\n{task}".encode("utf-8", "surrogatepass")).digest()[4:8]
+
+    return {
+        task
+        for tasks in names.values()
+        for task in sorted(tasks, key=place)[: round(share * len(tasks))]
+    }
+
+
+def _task(label: Label) -> str:
+    return f"{label.source}/{label.task}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    question: Question
-    step: Any
-    label: float
+    label: Label
+    anchor: Anchor
+    step: Step
+    """The past step as the atom of its environment."""
 
-    @property
-    def task(self) -> str:
-        return self.question.task
+    @classmethod
+    def of(cls, label: Label) -> "_Pair":
+        step = Step(
+            number=label.candidate, action=label.action, observation=label.observation, tokens=0
+        )
+        read = atoms_of(label.source)(step)
+        step = step._replace(action=read.action, observation=read.observation)
+        return cls(label, Anchor("", label.current), step)
 
     @property
     def texts(self) -> tuple[str, str]:
-        return pair_texts(self.question.anchor, [self.step])[0]
+        return pair_texts(self.anchor, [self.step])[0]
 
 
-def _pairs(questions: Sequence[Question]) -> list[_Pair]:
-    """Return the labelled pairs, each step as the atom of its environment."""
-    pairs = []
-    for question in questions:
-        rule = atoms_of(question.source)
-        for candidate, label in zip(question.candidates, question.labels, strict=True):
-            step = question.past[candidate]
-            read = rule(step)
-            scored = step._replace(action=read.action, observation=read.observation, calls=())
-            pairs.append(_Pair(question, scored, label))
-    return pairs
+def _measured(pairs: Sequence[_Pair], scores: Sequence[float]) -> dict[str, dict[str, Interval]]:
+    """Return the AUC by source, and of all; those of BM25 and of the newest first beside it."""
+    columns = {
+        "trained": list(scores),
+        "bm25": _bm25(pairs),
+        "newest first": [float(pair.label.candidate - pair.label.anchor) for pair in pairs],
+    }
+    sources = sorted({pair.label.source for pair in pairs})
+    places = {
+        source: [at for at, p in enumerate(pairs) if p.label.source == source] for source in sources
+    }
+    places[ALL] = list(range(len(pairs)))
+    return {
+        source: {
+            name: auc(
+                [pairs[at].label.label for at in some],
+                [values[at] for at in some],
+                [_task(pairs[at].label) for at in some],
+            )
+            for name, values in columns.items()
+        }
+        for source, some in places.items()
+    }
+
+
+def _bm25(pairs: Sequence[_Pair]) -> list[float]:
+    """Score the labelled steps of each action together, since BM25 compares them."""
+    groups: dict[tuple[str, str, int], list[int]] = defaultdict(list)
+    for at, pair in enumerate(pairs):
+        groups[_task(pair.label), pair.label.trajectory, pair.label.anchor].append(at)
+    scorer = load_scorer("bm25")
+    scores = [0.0] * len(pairs)
+    for some in groups.values():
+        values = scorer.score(pairs[some[0]].anchor, [pairs[at].step for at in some])
+        for at, value in zip(some, values, strict=True):
+            scores[at] = float(value)
+    return scores
 
 
 def _served(folder: Path, pairs: Sequence[_Pair]) -> list[float]:
     scorer = load_scorer(folder)
-    return [scorer.score(pair.question.anchor, [pair.step])[0] for pair in pairs]
+    return [scorer.score(pair.anchor, [pair.step])[0] for pair in pairs]
 
 
 def _counts(pairs: Sequence[_Pair]) -> dict[str, dict[str, int]]:
     """Return trajectories, pairs and critical pairs by environment."""
-    sources = sorted({pair.question.source for pair in pairs})
-    counts = Counter(pair.question.source for pair in pairs)
-    critical = Counter(pair.question.source for pair in pairs if pair.label >= _CRITICAL)
-    tasks = {name: {p.task for p in pairs if p.question.source == name} for name in sources}
+    by_source: dict[str, list[Label]] = defaultdict(list)
+    for pair in pairs:
+        by_source[pair.label.source].append(pair.label)
     return {
-        name: {
-            "trajectories": len(tasks[name]),
-            "pairs": counts[name],
-            "critical": critical[name],
+        source: {
+            "trajectories": len({label.task for label in some}),
+            "pairs": len(some),
+            "critical": sum(label.label >= NEEDED for label in some),
         }
-        for name in sources
+        for source, some in sorted(by_source.items())
     }
 
 

@@ -30,8 +30,9 @@ def demo(ctx: click.Context, folder: Path) -> None:
     session = folder / SESSION
     session.write_bytes(recorded())
     explained, replayed = folder / "explain.html", folder / "replay.html"
+    click.echo("The last prompt of the session, before and after its edit, in tokens:")
     ctx.invoke(explain, source=str(session), html=explained, json_out=None)
-    click.echo()
+    click.echo("\nThe dollars of all its calls, most of whose tokens the provider had cached:")
     ctx.invoke(replay, paths=(session,), html=replayed)
     click.echo(
         f"\nOpen {explained} and {replayed} in a browser. Then try your own logs:\n"

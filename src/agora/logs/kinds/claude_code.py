@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from agora.adapters.rules.shape import as_list, as_object
-from agora.adapters.usage import Usage, read_usage
+from agora.formats.base import as_list, as_object
+from agora.formats.usage import Usage, read_usage
 from agora.logs.recording import Recording, Tally, complete, rising
 from agora.logs.source import Record
 from agora.logs.values import as_count, as_seconds

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from agora.adapters.detect import detect
-from agora.adapters.rules.shape import as_object
-from agora.adapters.usage import read_usage
 from agora.errors import UnknownFormatError
+from agora.formats.base import as_object
+from agora.formats.requests import detect
+from agora.formats.usage import read_usage
 from agora.logs.answers import read_answer
 from agora.logs.calls import Grouping, LoggedCall
 from agora.logs.recording import Recording, Tally

@@ -7,8 +7,8 @@ response itself among the messages.
 from collections.abc import Iterator
 from typing import Any
 
-from agora.adapters.rules.shape import as_list, as_object
-from agora.adapters.usage import read_usage
+from agora.formats.base import as_list, as_object
+from agora.formats.usage import read_usage
 from agora.logs.answers import read_answer
 from agora.logs.recording import CallInfo, Recording, Tally, complete, rising
 from agora.logs.source import Record

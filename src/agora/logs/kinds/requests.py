@@ -8,10 +8,10 @@ answer, or a file that is one list of messages.
 from collections.abc import Iterator
 from typing import Any
 
-from agora.adapters import format_named, read_request
-from agora.adapters.rules.shape import as_list, as_object, kind_of
-from agora.adapters.usage import Usage, read_usage
 from agora.errors import UnknownFormatError
+from agora.formats import format_named, read_request
+from agora.formats.base import as_list, as_object, kind_of
+from agora.formats.usage import Usage, read_usage
 from agora.logs.answers import read_answer
 from agora.logs.calls import Grouping, LoggedCall
 from agora.logs.recording import Recording, Tally
@@ -112,7 +112,7 @@ def _call(body: Any, record: Record, tally: Tally) -> LoggedCall | None:
         return None
     messages = request.messages
     if isinstance(messages, str):
-        messages = [format_named(request.format).said(messages)]
+        messages = [format_named(request.format).user_message(messages)]
     format = request.format
     if format == "openai" and answer.format == "anthropic":
         # Plain messages fit both formats; the answer tells which one it was.

@@ -96,7 +96,8 @@ _NAME = re.compile(r"\b([a-z]{2,20}) ([0-9]{1,3})\b")
 _ELIDED = re.compile(
     r"^\[(?:steps? |\.\.\. )[^\]\n]{0,80}(?:elided|removed)[^\]\n]{0,80}\]", re.MULTILINE
 )
-_SKELETON = re.compile(r"[0-9]{1,6} ([^\n>]{1,200}?)(?: -> (.+))?")
+_SUMMARY = re.compile(r"[0-9]{1,6} ")
+"""How a line under a marker begins. It is written by a compressor, and not read here."""
 _THING = r"([a-z]{2,20} [0-9]{1,3})"
 _ACTIONS = {
     "go": re.compile(rf"go to {_THING}"),
@@ -205,34 +206,27 @@ def _read(prompt: str) -> _Notes:
         if role == "ASSISTANT":
             action = _action(text) or action
             continue
-        told, marker = _apart(text)
         notes.clock += 1
-        _observe(notes, action, told)
-        for line in marker:
-            notes.clock += 1
-            _read_skeleton(notes, line)
+        _observe(notes, action, _without_markers(text))
         action = ""
     if action:
         _do(notes, action)
     return notes
 
 
-def _apart(text: str) -> tuple[str, list[str]]:
-    """Return what was told, and the lines that stand for elided steps."""
+def _without_markers(text: str) -> str:
+    """Return what was told, without markers of elided steps and the lines under them."""
     told: list[str] = []
-    lines: list[str] = []
     inside = False
     for line in text.splitlines():
         if found := _ELIDED.match(line):
             inside = True
             # Of a step that was masked in place, what it brought stands after the bracket.
             told.append(line[found.end() :])
-        elif inside and _SKELETON.fullmatch(line):
-            lines.append(line)
-        else:
+        elif not (inside and _SUMMARY.match(line)):
             inside = False
             told.append(line)
-    return "\n".join(told), lines
+    return "\n".join(told)
 
 
 def _action(text: str) -> str:
@@ -350,42 +344,6 @@ def _fail(notes: _Notes, action: str) -> None:
         notes.at = place
     elif verb == "examine" and notes.at == place:
         notes.at = ""
-
-
-def _read_skeleton(notes: _Notes, line: str) -> None:
-    """Note what the line for an elided step says: what its action named, and what it brought."""
-    found = _SKELETON.fullmatch(line)
-    if not found:
-        return
-    head = list(_names(found[1]))
-    brought = list(_names(found[2] or ""))
-    places = [name for name in head if notes.is_receptacle(name)]
-    things = [name for name in head if not notes.is_receptacle(name)]
-    if not places:
-        return
-    place = places[0]
-    notes.at = place
-    notes.changed()
-    if things:
-        _guess(notes, things[0], place)
-        return
-    notes.see(place, brought)
-    if brought or _kind(place) not in _CLOSING or place in notes.closed:
-        notes.searched[place] = notes.clock
-        notes.closed[place] = False
-    else:
-        notes.closed[place] = True
-
-
-def _guess(notes: _Notes, thing: str, place: str) -> None:
-    """Note what was most likely done with a thing at a place, when the verb is gone."""
-    treatment = notes.goal.treatment if notes.goal else ""
-    if notes.holding != thing:
-        _done(notes, "take", thing, place)
-    elif _kind(place) == _APPLIANCE.get(treatment) and notes.treated.get(thing) != treatment:
-        _done(notes, treatment, thing, place)
-    else:
-        _done(notes, "put", thing, place)
 
 
 def _read_goal(sentence: str) -> _Goal | None:

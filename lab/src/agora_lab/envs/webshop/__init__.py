@@ -44,16 +44,12 @@ class Shop:
     Searching is possible where there is a search field, which is the first page
     and the one behind Back to Search (the published text mode takes a search on
     any page, though only these have a field for it). An action that is not possible on a page
-    shows it again. Attributes are hidden from customers, as published, unless
-    `show_attributes` asks for the page that lists them.
+    shows it again. Attributes are hidden from customers, as published.
     """
 
-    def __init__(
-        self, catalogue: Catalogue, search: Search, *, show_attributes: bool = False
-    ) -> None:
+    def __init__(self, catalogue: Catalogue, search: Search) -> None:
         self._catalogue = catalogue
         self._search = search
-        self._show_attributes = show_attributes
         self._page = Page("", {})
         self.place = Place()
         """Where the customer is, or was when buying."""
@@ -96,12 +92,7 @@ class Shop:
 
     def _go(self, place: Place) -> None:
         self.place = place
-        self._page = page_of(
-            place,
-            self._goal,
-            self._catalogue.products,
-            show_attributes=self._show_attributes,
-        )
+        self._page = page_of(place, self._goal, self._catalogue.products)
 
     def _outcome(self, *, valid: bool) -> Outcome:
         return Outcome(

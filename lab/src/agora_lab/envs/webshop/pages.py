@@ -15,7 +15,6 @@ SEPARATOR = " [SEP] "
 PER_PAGE = 10
 BACK, PREVIOUS, NEXT, BUY = "Back to Search", "< Prev", "Next >", "Buy Now"
 DETAILS = ("Description", "Features", "Reviews")
-ATTRIBUTES = "Attributes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,19 +43,16 @@ class Page:
     searchable: bool = False
 
 
-def page_of(
-    place: Place, goal: Goal, products: Mapping[str, Product], *, show_attributes: bool = False
-) -> Page:
+def page_of(place: Place, goal: Goal, products: Mapping[str, Product]) -> Page:
     """Return the page at a place, before anything is bought."""
     if place.found is None:
         return Page(_join("WebShop", *_instruction(goal), "Search"), {}, searchable=True)
     if not place.asin:
         return _results(place, place.found, goal, products)
     product = products[place.asin]
-    details = (*DETAILS, ATTRIBUTES) if show_attributes else DETAILS
     if place.detail:
         return _detail(place, goal, product)
-    return _item(place, goal, product, details)
+    return _item(place, goal, product)
 
 
 def receipt(product: Product, chosen: Mapping[str, str], reward: float) -> str:
@@ -87,10 +83,10 @@ def _results(
     return Page(_join(*_instruction(goal), *parts), _lower(clicks))
 
 
-def _item(place: Place, goal: Goal, product: Product, details: tuple[str, ...]) -> Page:
+def _item(place: Place, goal: Goal, product: Product) -> Page:
     clicks = {BACK: Place(), PREVIOUS: replace(place, asin="", chosen={})}
     parts = [BACK, PREVIOUS]
-    for detail in details:
+    for detail in DETAILS:
         clicks[detail] = replace(place, detail=detail)
     clicks[BUY] = replace(place, bought=True)
     for name, values in product.options.items():
@@ -98,7 +94,7 @@ def _item(place: Place, goal: Goal, product: Product, details: tuple[str, ...]) 
         for value in values:
             clicks[value] = replace(place, chosen={**place.chosen, name: value})
     facts = (product.title, f"Price: {product.price_tag}", f"Rating: {product.rating}")
-    text = _join(*_instruction(goal), *parts, *facts, *details, BUY)
+    text = _join(*_instruction(goal), *parts, *facts, *DETAILS, BUY)
     return Page(text, _lower(clicks))
 
 
@@ -106,7 +102,6 @@ def _detail(place: Place, goal: Goal, product: Product) -> Page:
     said: Mapping[str, tuple[str, ...]] = {
         "Description": (product.description,),
         "Features": product.features,
-        ATTRIBUTES: product.attributes,
     }
     parts = [part for part in said.get(place.detail, ()) if part]
     text = _join(

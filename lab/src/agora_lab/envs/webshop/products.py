@@ -4,14 +4,13 @@ Read from the data files of WebShop (Yao et al., NeurIPS 2022): 1,000 products
 and the instructions that were made for 415 of them. A product becomes as many
 goals as its options have combinations, which gives 6,910; nine of these only
 repeat an option that a product lists twice and are left out, so that no goal
-is in two splits under two names. Thirteen goals written by people can be
-played too; they are in no split.
+is in two splits under two names.
 """
 
 import itertools
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +19,6 @@ from agora_lab.envs.data import DataError, data_file
 ORIGIN = "github.com/princeton-nlp/WebShop (its small set of 1,000 products)"
 _DOCUMENTS = "webshop/documents_1k.jsonl"
 _INSTRUCTIONS = "webshop/items_ins_v2_1000.json"
-_HUMAN = "webshop/items_human_ins.json"
 _PRICE_STEP = 10
 _HIGHEST_LIMIT = 990
 _LIMITS_TRIED = 4
@@ -83,12 +81,12 @@ def read_catalogue() -> Catalogue:
     with data_file(_DOCUMENTS, origin=ORIGIN).open(encoding="utf-8") as lines:
         products = {product.asin: product for product in map(product_of, map(json.loads, lines))}
     goals: dict[str, Goal] = {}
-    for file, goals_of in ((_INSTRUCTIONS, made_goals), (_HUMAN, human_goals)):
-        found: Any = json.loads(data_file(file, origin=ORIGIN).read_text(encoding="utf-8"))
-        for asin, wanted in found.items():
-            if asin not in products:
-                raise DataError(file, f"has goals for {asin}, which {_DOCUMENTS} does not have")
-            goals.update((goal.name, goal) for goal in goals_of(products[asin], wanted))
+    instructions = data_file(_INSTRUCTIONS, origin=ORIGIN).read_text(encoding="utf-8")
+    for asin, wanted in json.loads(instructions).items():
+        if asin not in products:
+            problem = f"has goals for {asin}, which {_DOCUMENTS} does not have"
+            raise DataError(_INSTRUCTIONS, problem)
+        goals.update((goal.name, goal) for goal in made_goals(products[asin], wanted))
     return Catalogue(products, goals)
 
 
@@ -139,21 +137,6 @@ def made_goals(product: Product, wanted: Mapping[str, Any]) -> Iterator[Goal]:
             options=values,
             price_limit=limit,
         )
-
-
-def human_goals(product: Product, wanted: Sequence[Mapping[str, Any]]) -> Iterator[Goal]:
-    """Yield the goals that people wrote for the product."""
-    limit = price_limit(product)
-    for number, one in enumerate(wanted):
-        if one["instruction_attributes"]:
-            yield Goal(
-                name=f"{product.asin}.human{number}",
-                product=product,
-                instruction=_flat(one["instruction"]).strip(".") + _price_said(limit),
-                attributes=tuple(one["instruction_attributes"]),
-                options=tuple(one["instruction_options"]),
-                price_limit=limit,
-            )
 
 
 def price_limit(product: Product) -> float:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from agora_lab.agents.base import prompt_blocks
-from agora_lab.agents.scripted.left import Mark, apart
 
 LOOK = "look around"
 INVENTORY = "inventory"
@@ -133,10 +132,7 @@ def read(prompt: str) -> Scene:
             for line in _lines(text):
                 _act(scene, line)
         elif role == "USER":
-            parts = apart(text, result=bool(scene.action))
-            _hear(scene, parts.own)
-            for mark in parts.marks:
-                _skip(scene, mark)
+            _hear(scene, text)
     return scene
 
 
@@ -166,22 +162,6 @@ def _hear(scene: Scene, text: str) -> None:
             _assume(scene)
         scene.last += line + "\n"
         mode = _note(scene, line, mode)
-
-
-def _skip(scene: Scene, mark: Mark) -> None:
-    """Note what the lines of steps that were left out say was done.
-
-    Where each of them has its line, it is known where the agent is; what it carries has to be
-    looked up in any case, since what a thing holds stood in the answers.
-    """
-    room = scene.room
-    _lose(scene)
-    if len(mark.lines) == mark.steps:
-        scene.room = room
-    for line in mark.lines:
-        if line.told.status != "error":
-            scene.action = line.done
-            _assume(scene)
 
 
 _EVENTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(

@@ -1,8 +1,7 @@
 """What a prompt still says about the visit so far: pages seen, products opened, options chosen.
 
 All of it is worked out anew from the prompt each time. What was elided is not
-known, except for what a marker says: how many steps are missing, and which
-codes were named in them.
+known, except for what a marker says: how many steps are missing.
 """
 
 import re
@@ -16,7 +15,6 @@ _NUMBERED = re.compile(r"\[steps? ([0-9]{1,6})(?:-([0-9]{1,6}))? (?:elided|remov
 _COUNTED = re.compile(r"\[\.\.\. ([0-9]{1,6}) step\(s\) elided")
 _STEPS = re.compile(r"at most ([0-9]{1,4}) steps")
 _ASIN = re.compile(r"[A-Z0-9]{10}")
-_CODE = re.compile(r"(?<![A-Za-z0-9])[A-Z0-9]{10}(?![A-Za-z0-9])")
 _DETAILS = frozenset(["description", "features", "reviews", "attributes"])
 _MOVES = frozenset(["back to search", "< prev", "next >", "buy now"])
 _DEFAULT_STEPS = 30
@@ -155,18 +153,6 @@ def _skip(memory: Memory, marker: list[str]) -> None:
             memory.used += int(numbered[2] or numbered[1]) - int(numbered[1]) + 1
         elif counted:
             memory.used += int(counted[1])
-        else:
-            done, _, brought = line.partition(" -> ")
-            for asin in _codes(brought):
-                memory.candidate(asin)
-            for asin in _codes(done):
-                memory.open = memory.candidate(asin)
-                memory.open.opened = True
-
-
-def _codes(text: str) -> list[str]:
-    """Return the codes in a line, bare or in what was clicked: `action=B000000000`."""
-    return [code for code in _CODE.findall(text) if not code.isalpha()]
 
 
 def _said(action: str) -> str:

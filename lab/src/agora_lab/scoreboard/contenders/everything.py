@@ -1,0 +1,13 @@
+"""The whole history at every call: what every other contender is measured against."""
+
+from collections.abc import Callable
+from typing import Any
+
+TITLE = "everything"
+OURS = True
+SETTINGS: dict[str, dict[str, Any]] = {"default": {}}
+
+
+def prepare(settings: dict[str, Any]) -> Callable[..., Any]:  # noqa: ARG001 - it has none
+    """Return the hook."""
+    return lambda messages, _about: messages

@@ -1,0 +1,282 @@
+"""Runs contenders on sessions: a task each, rows in a file, and what is missing next time."""
+
+import json
+import runpy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from agora import AgoraError, __version__
+from agora_lab.jsonl import append, open_lines, read_lines
+from agora_lab.methods.base import SkipMethod
+from agora_lab.methods.isolated import Isolated, Peer, build
+from agora_lab.on_ray import Outcome
+from agora_lab.scoreboard.sessions import Session, sample
+from agora_lab.scoreboard.simulate import (
+    OTHERS,
+    OWN,
+    Prompts,
+    Row,
+    billed_dollars,
+    sheets_of,
+    simulate,
+)
+from agora_lab.scoreboard.worker import Sent, Table, turns
+
+ROWS = "rows.jsonl"
+SAMPLE = "sample.json"
+ABSENT = "absent.json"
+SESSIONS = "sessions"
+_FOLDER = Path(__file__).parent
+CONTENDERS = _FOLDER / "contenders"
+_TIMEOUT_S = 900.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """A file of the contenders' folder, at one of its settings."""
+
+    file: Path
+    setting: str
+    title: str
+    source: str
+    packages: tuple[str, ...]
+    ours: bool
+    priced: bool
+    """Whether it decides by the model's prices: then it plays each price sheet apart."""
+    options: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.file.stem
+
+    @property
+    def version(self) -> str:
+        """Its packages with their versions."""
+        own = self.ours and self.name != "everything"
+        return ", ".join(self.packages) or (f"agora {__version__}" if own else "")
+
+
+def contenders(names: Sequence[str] = (), folder: Path = CONTENDERS) -> list[Contender]:
+    """Return all contenders of a folder, or those of the files named, each at its settings.
+
+    Raises:
+        AgoraError: There is no such file.
+    """
+    files = sorted(path for path in folder.glob("*.py") if path.stem != "__init__")
+    unknown = set(names) - {file.stem for file in files}
+    if unknown:
+        raise AgoraError(f"there is no contender {', '.join(sorted(unknown))}")
+    return [
+        Contender(
+            file=file,
+            setting=setting,
+            title=fields["TITLE"],
+            source=fields.get("SOURCE", ""),
+            packages=tuple(fields.get("PACKAGES", ())),
+            ours=fields.get("OURS", False),
+            priced=fields.get("PRICED", False),
+            options=options,
+        )
+        for file in files
+        if not names or file.stem in names
+        for fields in [runpy.run_path(str(file))]
+        for setting, options in fields["SETTINGS"].items()
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A contender on a session."""
+
+    contender: Contender
+    session: Path
+    data: str
+    id: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What a row of the file is found by."""
+        return self.contender.name, self.contender.setting, self.id
+
+
+def write_sessions(folder: Path, counts: Mapping[str, int]) -> list[Path]:
+    """Write the sample's sessions to a run's folder, and return their paths.
+
+    Sessions that are there already are not read from the data again. The file beside them says
+    how many recordings were left out, and by which rule.
+    """
+    place = folder / SESSIONS
+    place.mkdir(parents=True, exist_ok=True)
+    index = folder / SAMPLE
+    known = json.loads(index.read_text(encoding="utf-8")) if index.exists() else {}
+    for data, count in counts.items():
+        have = known.get(data, {"drawn": [], "rules": {}})
+        if len(have["drawn"]) < min(count, have["rules"].get("eligible", count)):
+            drawn, rules = sample(data, count)
+            names = [session.write(place).stem for session in drawn]
+            known[data] = {"drawn": names, "rules": dict(rules)}
+    index.write_text(json.dumps(known, indent=1), encoding="utf-8")
+    return [
+        place / f"{name}.json" for data in counts for name in known[data]["drawn"][: counts[data]]
+    ]
+
+
+def tasks(folder: Path, paths: Sequence[Path], chosen: Sequence[Contender]) -> list[Task]:
+    """Return what a run's file of rows still lacks, contender by contender."""
+    done = {(r["contender"], r["setting"], r["session"]) for r in read_lines(folder / ROWS)}
+    found: list[Task] = []
+    for contender in sorted(chosen, key=lambda one: (one.name != "everything", one.ours)):
+        for path in paths:
+            data, _, name = path.stem.rpartition("-")
+            task = Task(contender=contender, session=path, data=data, id=name)
+            if task.key not in done:
+                found.append(task)
+    return found
+
+
+def write_rows(folder: Path, rows: Iterator[Row]) -> Iterator[Row]:
+    """Append rows to the run's file as they come, and pass them on."""
+    with open_lines(folder / ROWS) as file:
+        for row in rows:
+            append(file, asdict(row))
+            yield row
+
+
+def prepare_environments(chosen: Sequence[Contender]) -> dict[str, str]:
+    """Create the environments of contenders with packages; return why one could not be."""
+    problems: dict[str, str] = {}
+    for contender in chosen:
+        if contender.packages and contender.name not in problems:
+            try:
+                build(Peer("worker", contender.packages, _FOLDER))
+            except SkipMethod as reason:
+                problems[contender.name] = str(reason)
+    return problems
+
+
+def write_absent(folder: Path, chosen: Sequence[Contender], problems: Mapping[str, str]) -> None:
+    """Note in a run's folder which contenders could not run at all, and why."""
+    absent = {
+        f"{one.name} | {one.setting}": problems[one.name] for one in chosen if one.name in problems
+    }
+    (folder / ABSENT).write_text(json.dumps(absent, indent=1), encoding="utf-8")
+
+
+def row_of(outcome: Outcome[Task, Row]) -> Row:
+    """Return the row of a task; one whose process was lost has that as its problem."""
+    if outcome.value is not None:
+        return outcome.value
+    task = outcome.task
+    return Row(
+        contender=task.contender.name,
+        setting=task.contender.setting,
+        version=task.contender.version,
+        session=task.id,
+        data=task.data,
+        group="",
+        problem=outcome.error[:300],
+    )
+
+
+def play(task: Task) -> Row:
+    """Return the row of a contender on a session; a contender that fails has its problem there."""
+    contender, session = task.contender, Session.read(task.session)
+    row = Row(
+        contender=contender.name,
+        setting=contender.setting,
+        version=contender.version,
+        session=session.id,
+        data=session.data,
+        group=session.group,
+        model=session.model,
+        billed=billed_dollars(session),
+    )
+    fields = asdict(row)
+    sheets = sheets_of(session)
+    try:
+        if contender.priced:
+            fields |= simulate(session, prompts(contender, session), {OWN: sheets[OWN]})
+            for name in OTHERS:
+                other = simulate(session, prompts(contender, session, name), {name: sheets[name]})
+                fields["dollars"] |= other["dollars"]
+        else:
+            fields |= simulate(session, prompts(contender, session), sheets)
+    except (AgoraError, SkipMethod) as problem:
+        fields["problem"] = str(problem)[:300]
+    except Exception as problem:
+        # A contender may raise anything; its other sessions are still played.
+        fields["problem"] = f"{type(problem).__name__}: {problem}"[:300]
+    moments = fields.pop("moments", None)
+    if moments:
+        fields["highest"] = _highest(moments, session)
+    return Row(**fields)
+
+
+def prompts(contender: Contender, session: Session, model: str | None = None) -> Prompts:
+    """Yield what a contender sends at each call."""
+    sums = [0]
+    for tokens in session.tokens:
+        sums.append(sums[-1] + tokens)
+    about = {
+        "model": model or session.model,
+        "format": session.format,
+        "before": session.before,
+        "scale": session.scale,
+        "tokens": session.tokens,
+        "prompt_tokens": [session.before + sums[call] for call in session.calls],
+        "at_seconds": session.at_seconds,
+        "ttl": session.ttl,
+    }
+    if contender.packages:
+        return _isolated_prompts(contender, session, about)
+    return _own_prompts(contender, session, about)
+
+
+def _own_prompts(contender: Contender, session: Session, about: dict[str, Any]) -> Prompts:
+    fields = runpy.run_path(str(contender.file))
+    table = Table(session.messages, thinking=fields.get("THINKING", False))
+    edit = fields["prepare"](dict(contender.options))
+    keeps = fields.get("KEEPS", False)
+    calls = turns(edit, table, session.calls, about, keeps=keeps)
+    try:
+        sent = next(calls)
+        while True:
+            answered = yield sent, table.messages
+            sent = calls.send(answered)
+    except StopIteration:
+        return
+
+
+def _isolated_prompts(contender: Contender, session: Session, about: dict[str, Any]) -> Prompts:
+    request = {"messages": session.messages, "calls": session.calls, "about": about}
+    options = json.dumps([str(contender.file), dict(contender.options), contender.packages])
+    answer = _process(options).ask(request)
+    table = session.messages + answer["made"]
+    before: list[int] = []
+    for (same, rest), cpu_ms in zip(answer["prompts"], answer["cpu_ms"], strict=True):
+        before = before[:same] + rest
+        yield Sent(before, cpu_ms), table
+
+
+@lru_cache(maxsize=1)
+def _process(contender: str) -> Isolated:
+    """Return the process of a contender; the one before it ends when it is forgotten."""
+    file, settings, packages = json.loads(contender)
+    peer = Peer("worker", tuple(packages), _FOLDER)
+    return Isolated(peer, {"file": file, "settings": settings}, _TIMEOUT_S)
+
+
+def _highest(moments: Sequence[float], session: Session) -> float:
+    """Return the highest ratio of the bill so far to that of sending everything."""
+    [everything] = contenders(["everything"])
+    [sheet] = [sheets_of(session)[OWN]]
+    whole = simulate(session, prompts(everything, session), {OWN: sheet})["moments"]
+    spent = base = highest = 0.0
+    for ours, theirs in zip(moments, whole, strict=True):
+        spent, base = spent + ours, base + theirs
+        highest = max(highest, spent / base if base else 0.0)
+    return highest

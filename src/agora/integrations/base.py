@@ -1,0 +1,92 @@
+"""The seam between integrations and the library: shorten a call, fail open, count the savings."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from agora.compressor import Compressor
+from agora.core.compression import Compression, Reason
+from agora.core.model_names import bare_name
+from agora.core.prices import UNKNOWN, PriceSheet, sheet_for, shipped_sheets
+from agora.errors import nearest
+from agora.formats.usage import Usage, read_usage
+from agora.savings import Ledger
+from agora.session import Session
+
+T = TypeVar("T")
+_log = logging.getLogger("agora.integrations")
+_warned: set[str] = set()
+
+
+class Shortener:
+    """Shortens the calls of one client or integration, and keeps their sums.
+
+    No error gets out of it: a call that cannot be shortened goes out as it is.
+    """
+
+    def __init__(self, compressor: Compressor | None = None) -> None:
+        # A strict compressor raises, which would end the agent's run.
+        self._compressor = replace(compressor or Compressor(), strict=False)
+        self._session = Session(self._compressor)
+        self.ledger = Ledger(shadow=self._compressor.shadow)
+        self._failed = False
+
+    def attempt(self, edit: Callable[[], T], otherwise: T) -> T:
+        """Return the result of `edit`, or `otherwise` with one warning if it raises."""
+        try:
+            return edit()
+        except Exception as error:
+            level = logging.DEBUG if self._failed else logging.WARNING
+            self._failed = True
+            _log.log(level, "messages sent unchanged: %s: %s", type(error).__name__, error)
+            return otherwise
+
+    def shorten(self, messages: Any, *, model: str | None, **options: Any) -> Compression:
+        """Return the compression of a call; `options` are those of `Compressor.compress`."""
+        if model and self._compressor.sheet is None:
+            warn_unknown(model)
+        compression = self._session.compress(messages, model=model, **options)
+        decided = compression.changed or compression.reason is Reason.SHADOW
+        level = logging.INFO if decided else logging.DEBUG
+        _log.log(level, "%s", compression.summary(), extra={"compression": compression})
+        return compression
+
+    def answered(
+        self, compression: Compression, usage: Any, model: str | None, *, answer: Any = None
+    ) -> None:
+        """Count a call that the provider answered.
+
+        Args:
+            compression: What was sent.
+            usage: The provider's usage, in any API's shape; None if it reported none.
+            model: The model it went to.
+            answer: The answer's body or messages, in the format of the call, if known.
+        """
+        counts = usage if isinstance(usage, Usage) else read_usage(usage)
+
+        def count() -> None:
+            self._session.answered(compression, answer=answer, usage=counts)
+            self.ledger.add(compression, counts, self._sheet(model))
+
+        self.attempt(count, None)
+
+    def refused(self, compression: Compression, *, about_thinking: bool) -> Compression | None:
+        """Return the messages for the single retry after a refused call, or None."""
+        return self._session.refused(compression, about_thinking=about_thinking)
+
+    def _sheet(self, model: str | None) -> PriceSheet:
+        return self._compressor.sheet or sheet_for(model or "")
+
+
+def warn_unknown(model: str) -> None:
+    """Warn once of a model without a price sheet, and name the nearest one."""
+    if model in _warned or sheet_for(model).name != UNKNOWN:
+        return
+    _warned.add(model)
+    _log.warning(
+        "no prices are known for the model %r%s: edits are assumed to be expensive, and no dollars"
+        " are counted; give its prices as Compressor(sheet=PriceSheet(...))",
+        model,
+        nearest(bare_name(model), shipped_sheets()),
+    )
