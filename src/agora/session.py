@@ -426,7 +426,7 @@ class Session:
             return 0
         everything, last = len(place.digests), place.last
         if last is None:
-            # Another process may have edited a large prompt, so that later thinking is bound to that.
+            # Another process may have edited a large prompt: later thinking is bound to that.
             tokens, least = account.tokens_before, self.compressor.min_tokens
             return everything if sent_key or not tokens or tokens >= least else 0
         # Of two answers since, one was made behind what another process sent.

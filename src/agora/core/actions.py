@@ -1,7 +1,8 @@
 """Read a step's command, and decide if it is known to change nothing.
 
-An unknown action counts as a change: a needless line costs tokens, a forgotten booking the task. The tools' own annotations decide first, then the user's lists, then the command that a call
-runs, then the words of the tool's name.
+An unknown action counts as a change: a needless line costs tokens, a forgotten booking the task.
+The tools' own annotations decide first, then the user's lists, then the command that a call runs,
+then the words of the tool's name.
 """
 
 import json
