@@ -134,8 +134,8 @@ class Replayed:
     illegal: str = ""
     """The first rule that the recorded messages break: then AGORA leaves them alone."""
     usage: tuple[Usage, ...] = ()
-    """The provider's usage of each call, if the log has it. The bills are scaled to it: tokens under
-    `AS_IT_WAS` sum up to about those that were billed."""
+    """The provider's usage of each call, if the log has it. The bills are scaled to it, so that the
+    tokens under `AS_IT_WAS` sum up to about those that were billed."""
     shortened: str = ""
     """Why the trajectory seems to have been shortened already: then it is left alone, too."""
     lost: int = 0
