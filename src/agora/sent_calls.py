@@ -38,14 +38,14 @@ class SentCall(NamedTuple):
     """True if the provider answered with success."""
     # What follows is not saved.
     since: Since | None = None
-    """What it was decided by: the same messages again are sent as the same bytes."""
+    """The facts of its decision, so that the same messages are sent as the same bytes."""
     rewrite: Rewrite | None = None
     """The edit in force as it was written, for this call."""
     reading: Reading | None = None
     account: Compression | None = None
-    """What was done, without the messages."""
+    """The compression without its messages."""
     answer: frozenset[bytes] = frozenset()
-    """What the answer is known by."""
+    """Marks that identify the answer."""
     ended: float | None = None
     """When the answer ended, by the session's clock."""
     usage: Billed | None = None
