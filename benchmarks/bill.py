@@ -188,7 +188,7 @@ def recordings(names: tuple[str, ...]) -> Iterator[Recording]:
 
 
 def session(recording: Recording, ways: Mapping[str, Way], sheet_name: str) -> Session:
-    """Return what one recording costs in each way."""
+    """Return the bill of one recording for each way."""
     counter = EstimatedTokens()
     measured = measure(recording, counter)
     needs = Needs(measured.trajectory)

@@ -112,7 +112,7 @@ class Conversation:
         self.edit = until, Segment(("edit", until, left), left)
 
     def prompt(self, *, edited: bool) -> list[Segment]:
-        """Return what the call at hand sends."""
+        """Return the prompt of the current call."""
         pieces = self.pieces
         if edited and self.edit:
             pieces = [self.edit[1], *pieces[self.edit[0] :]]
@@ -131,7 +131,7 @@ def drawn_sheet(lots: random.Random) -> PriceSheet:
 
 
 def run(seed: int) -> Seen:
-    """Return what one run shows at every call."""
+    """Return the figures of one run at every call."""
     lots = random.Random(seed)
     conversation, sheet = Conversation(lots), drawn_sheet(lots)
     ceiling, forgetting = lots.choice(CEILINGS), lots.choice((0.0, 0.5, 1.0, 1.0))

@@ -46,7 +46,7 @@ def calls_of(body: dict[str, Any]) -> Iterator[list[Any]]:
 
 
 def bill(body: dict[str, Any], *, edits: bool) -> tuple[float, int, int]:
-    """Return what a session costs, in tokens at the price of input; edits; blocks taken out."""
+    """Return a session's cost in tokens at the price of input, its edits and its removed blocks."""
     sheet = sheet_for(body["model"])
     compressor = Compressor(edits="by_price" if edits else "never")
     fixed = _COUNT.count(json.dumps([body["system"], body["tools"]]))

@@ -11,6 +11,7 @@ two SVG files, for light and for dark pages. Install lines name a checkout until
 
 import ast
 import json
+import random
 import re
 import sys
 import tomllib
@@ -107,38 +108,113 @@ def bound_agents() -> str:
     return table(head, rows)
 
 
+def judge_rows(name: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """Return, by method and task, what a method and the floor lose against sending everything.
+
+    In nats of the recorded action, at a quarter of the unprotected tokens.
+    """
+    lines = (ROOT / "lab/results/judge" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = {
+        (row["anchor"], row["method"]): row for row in map(json.loads, lines) if at_quarter(row)
+    }
+    losses: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for (anchor, method), row in rows.items():
+        whole, floor = rows[anchor, "everything"], rows.get((anchor, "floor"))
+        if floor is not None and method not in {"everything", "floor"}:
+            loss = row["action"] - whole["action"], floor["action"] - whole["action"]
+            losses.setdefault(method, {}).setdefault(row["task"], []).append(loss)
+    return losses
+
+
+def at_quarter(row: dict[str, Any]) -> bool:
+    """Return True for rows at the share of the table, and for the two bounds."""
+    return row["keep"] in {None, 0.25} and row["half"] == "test"
+
+
+def avoided(losses: dict[str, list[tuple[float, float]]]) -> dict[str, float]:
+    """Return the share of the floor's loss that a method avoids, with a 95% interval by task."""
+    tasks = [tuple(map(sum, zip(*pairs, strict=True))) for pairs in losses.values()]
+    chance = random.Random(0)
+
+    def figure(sample: Sequence[tuple[float, ...]]) -> float:
+        return 1 - sum(loss for loss, _ in sample) / sum(floor for _, floor in sample)
+
+    samples = sorted(figure(chance.choices(tasks, k=len(tasks))) for _ in range(4_000))
+    return {"value": figure(tasks), "low": samples[100], "high": samples[-101]}
+
+
+PRESENCE = {"airline": "airline", "retail": "retail", "coding": "coding", "intercode": "InterCode"}
+
+
+def presence_rows() -> dict[tuple[str, float, str], dict[str, Any]]:
+    """Return the share of needed names in the prompt, by source, share kept and method.
+
+    From `lab.benchmarks.presence`. The baselines do not depend on AGORA: they were measured once.
+    """
+    rows = [
+        *results("benchmarks/baseline-0.3.json")["presence"]["rows"],
+        *results("lab/results/presence.json")["rows"],
+    ]
+    tests = (row for row in rows if row["half"] == "test")
+    return {(row["source"], row["share"], row["method"]): row["names"] for row in tests}
+
+
+METHODS = {
+    "agora": ("default", "**AGORA**"),
+    "window": ("sliding window", "sliding window"),
+    "commands": ("commands first", "recent commands first"),
+}
+
+
+def presence() -> str:
+    """Return the table of needed names that are still in the prompt."""
+    names = presence_rows()
+    body = []
+    for source, title in PRESENCE.items():
+        for kept in (0.15, 0.25):
+            points = [names[source, kept, method] for method, _ in METHODS.values()]
+            shares = [
+                share({"value": p["mean"], "low": p["interval"][0], "high": p["interval"][1]})
+                for p in points
+            ]
+            first = f"{title} ({points[0]['n']} prompts)" if kept == 0.15 else ""
+            body.append([first, percent(kept), *shares])
+    return table(["", "share kept", *(title for _, title in METHODS.values())], body)
+
+
+def presence_of(source: str, method: str) -> Callable[[], str]:
+    """Return a function that gives one figure of that table, at a quarter kept."""
+    return lambda: percent(presence_rows()[source, 0.25, method]["mean"])
+
+
+JUDGED = ("airline and retail", "InterCode", "coding")
+
+
 def judge() -> str:
-    """Return the evaluation model's figures, from `agora lab fidelity report`."""
-    columns = []
-    for run, group in (
-        ("judge-tools-test", "kind:tools"),
-        ("judge-shells", "kind:shell"),
-        ("judge-coding-test", "kind:coding"),
-    ):
-        rows = results(f"lab/results/{run}/fidelity.json")["shares"]
-        columns.append(
-            {
-                row["method"]: row
-                for row in rows
-                if (row["group"], row["target"], row["keep"]) == (group, "action", 0.25)
-            }
-        )
+    """Return the evaluation model's figures, from the runs of `agora lab fidelity run`."""
+    runs = [judge_rows(name) for name in ("tools", "shells", "coding")]
     methods = {
         "newest": "sliding window",
         "commands_first": "recent commands first",
-        "forms_now": "**AGORA**, as of version 0.3",
-        "oracle": "best of all at each prompt, in hindsight",
+        "agora 0.3": "AGORA, version 0.3",
+        "agora": "**AGORA**",
     }
-    prompts = [str(column["newest"]["anchors"]) for column in columns]
+    prompts = [sum(map(len, run["newest"].values())) for run in runs]
+
+    def cell(run: dict[str, dict[str, list[tuple[float, float]]]], name: str, most: int) -> str:
+        if name not in run:
+            return "–"
+        count = sum(map(len, run[name].values()))
+        return share(avoided(run[name])) + (f", {count} prompts" if count < most else "")
+
     head = [
         "",
-        f"airline and retail ({prompts[0]} prompts)",
-        f"InterCode ({prompts[1]})",
-        f"coding ({prompts[2]})",
+        *(f"{title} ({count} prompts)" for title, count in zip(JUDGED, prompts, strict=True)),
     ]
     body = [
-        [title, *(share(column[name]["share"]) if name in column else "–" for column in columns)]
+        [title, *(cell(run, name, most) for run, most in zip(runs, prompts, strict=True))]
         for name, title in methods.items()
+        if any(name in run for run in runs)
     ]
     return table(head, body)
 
@@ -152,60 +228,101 @@ def experiment_errors() -> str:
 
 WAYS = {
     "default": "**AGORA**",
-    "free only": "AGORA, only edits that cost nothing",
-    "the provider's own clearing": "Anthropic's context editing, documented defaults",
+    "free only": 'AGORA, `edits="free"`',
+    "the provider's own clearing": "Anthropic's context editing",
 }
+GROUPS = {
+    "all": "all",
+    "60 calls or more": "60 calls or more",
+    "5 minutes": "cache of 5 minutes",
+    "1 hour": "cache of 1 hour",
+}
+SMALLEST_GROUP = 5
+"""Groups with fewer sessions are not shown."""
 
 
-def bill_table(path: str, groups: Sequence[str]) -> str:
+def break_even(row: dict[str, Any]) -> float:
+    """Return the share of extra calls, each as dear as the mean one, that uses the saving up."""
+    return float((row["everything"] - row["dollars"]) / (row["dollars"] + row["output"]))
+
+
+def bill_rows(path: str, title: str = "") -> list[list[str]]:
     """Return the bill of recorded sessions by group and way, from `python -m benchmarks.bill`."""
-    body = []
-    for group in groups:
-        ways = results(path)["groups"].get(group, {})
-        for way, title in WAYS.items():
-            if way not in ways:
+    rows = []
+    groups = results(f"benchmarks/results/{path}")["groups"]
+    for group in [*GROUPS, *sorted(groups.keys() - GROUPS.keys())]:
+        ways = groups.get(group, {})
+        if not ways or ways["default"]["sessions"] < SMALLEST_GROUP or (title and group != "all"):
+            continue
+        for way, words in WAYS.items():
+            row = ways.get(way)
+            if row is None or (way == "free only" and group != "all"):
                 continue
-            row = ways[way]
-            left = row["everything"] - row["dollars"]
-            extra = left / (row["dollars"] + row["output"])
-            body.append(
+            name = title or GROUPS.get(group, group)
+            after = row["names_after_an_edit"]
+            rows.append(
                 [
-                    f"{group} ({row['sessions']} sessions, ${row['everything']:,.0f})",
-                    title,
+                    f"{name}: {row['sessions']}, ${row['everything']:,.0f}"
+                    if way == "default"
+                    else "",
+                    words,
                     percent(-row["saved"], 1),
-                    percent(-row["saved_with_output"], 1),
-                    f"+{percent(extra)}",
+                    f"+{percent(break_even(row))}" if row["saved"] > 0 else "–",
                     percent(row["names"], 1),
-                    percent(row["names_after_an_edit"], 1) if row["names_after_an_edit"] else "–",
-                    percent(row["nothing_saved"]),
+                    percent(after, 1) if after else "–",
                     f"{row['worst_moment']:.3f}",
                 ]
             )
-    head = [
-        *("", "", "input bill", "whole bill", "break-even, calls", "names found"),
-        *("after an edit", "sessions that gain nothing", "worst moment"),
-    ]
-    return table(head, body)
+    return rows
+
+
+BILL_HEAD = ["sessions", "", "input bill", "break-even", "names", "after edit", "worst"]
 
 
 def bill_claude_code() -> str:
     """Return the bill of the Claude Code sessions: all, by lifetime of the cache, by model."""
-    path = "benchmarks/results/bill-claude-code.json"
-    return bill_table(path, list(results(path)["groups"]))
+    return table(BILL_HEAD, bill_rows("bill-claude-code.json"))
 
 
 def bill_gemini() -> str:
     """Return the bill of the 500 coding runs, at the prices they were billed at and at others."""
-    files = sorted((ROOT / "benchmarks/results").glob("bill-gemini*.json"))
-    tables = []
-    for path in files:
+    rows = []
+    for path in sorted((ROOT / "benchmarks/results").glob("bill-gemini*.json"), reverse=True):
         model = path.stem.removeprefix("bill-gemini").removeprefix("-") or "gemini-3-pro"
-        tables.append(
-            bill_table(f"benchmarks/results/{path.name}", ["all"]).replace(
-                "| all (", f"| {model} ("
-            )
-        )
-    return tables[0] + "".join("".join(one.splitlines(keepends=True)[3:]) for one in tables[1:])
+        rows += bill_rows(path.name, model)
+    return table(BILL_HEAD, rows)
+
+
+def bill_check() -> str:
+    """Return how far the simulation of sending everything is from the provider's bill."""
+    made = results("benchmarks/results/bill-claude-code.json")
+    error = made["simulated"] / made["billed"] - 1
+    return (
+        f"{made['recordings']} Claude Code recordings with {made['calls']:,} calls: "
+        f"${made['simulated']:,.0f} simulated, ${made['billed']:,.0f} billed ({100 * error:+.1f}%)"
+    )
+
+
+def of_all(field: str, path: str = "bill-claude-code.json") -> Callable[[], str]:
+    """Return a function that gives one figure of all Claude Code sessions of a file."""
+
+    def figure() -> str:
+        ways = results(f"benchmarks/results/{path}")["groups"]["all"]
+        row, clearing = ways["default"], ways["the provider's own clearing"]
+        figures = {
+            "sessions": f"{row['sessions']}",
+            "saved": percent(row["saved"], 1),
+            "names": percent(row["names"], 1),
+            "break-even": f"+{percent(break_even(row))}",
+            "worst": f"{row['worst_moment']:.3f}",
+            "nothing": percent(row["nothing_saved"]),
+            "clearing": percent(clearing["saved"], 1),
+            "clearing-names": percent(clearing["names"], 1),
+            "clearing-worst": f"{clearing['worst_moment']:.2f}",
+        }
+        return figures[field]
+
+    return figure
 
 
 def settings() -> str:
@@ -217,6 +334,24 @@ def settings() -> str:
 
 FIGURES: dict[str, Callable[[], str]] = {
     "settings": settings,
+    **{
+        f"all-{field}": of_all(field)
+        for field in (
+            *("sessions", "saved", "names", "break-even", "worst", "nothing"),
+            *("clearing", "clearing-names", "clearing-worst"),
+        )
+    },
+    **{
+        f"small-{field}": of_all(field, "bill-claude-code-small.json")
+        for field in ("sessions", "saved", "names", "clearing", "clearing-names")
+    },
+    "bill-check": bill_check,
+    "presence": presence,
+    **{
+        f"presence-{source}-{key}": presence_of(source, method)
+        for source in PRESENCE
+        for key, (method, _) in METHODS.items()
+    },
     "bill-claude-code": bill_claude_code,
     "bill-gemini": bill_gemini,
     "bound-saving": bound_saving,
@@ -374,45 +509,24 @@ def _largest(removed: Sequence[Block], colors: Colors, y: float) -> Iterator[str
         yield text(414, y + 66 + 44 * n, f"-> {cut(facts, 58)}", 11, "mono quiet")
 
 
-@dataclass(frozen=True, slots=True)
-class Bill:
-    """A group of recorded sessions: dollars of everything, of AGORA and of the answers."""
-
-    model: str
-    sessions: int
-    everything: float
-    agora: float
-    output: float
-
-    @property
-    def saved(self) -> float:
-        """The share of the input bill that is saved."""
-        return 1 - self.agora / self.everything
-
-    @property
-    def break_even(self) -> float:
-        """The share of extra calls, each as dear as the mean one, that uses the saving up."""
-        return (self.everything - self.agora) / (self.agora + self.output)
-
-
-def bills() -> list[Bill]:
+def bills() -> list[tuple[str, dict[str, Any]]]:
     """Return the recorded sessions by model, from the files of `python -m benchmarks.bill`."""
-    groups = []
-    for path, kind, title in (
-        ("bill-claude-code.json", "", ""),
-        ("bill-gemini.json", "all", "gemini-3-pro"),
-        ("bill-gemini-gpt-5.json", "all", "the same at gpt-5's prices"),
-        ("bill-gemini-claude-opus-5-5.json", "all", "the same at claude-opus-5-5's"),
+    rows = []
+    for path, title in (
+        ("bill-claude-code.json", ""),
+        ("bill-gemini.json", "gemini-3-pro"),
+        ("bill-gemini-gpt-5.json", "the same at gpt-5's prices"),
+        ("bill-gemini-claude-opus-5-5.json", "the same at claude-opus-5-5's"),
     ):
         if not (ROOT / "benchmarks/results" / path).exists():
             continue
-        for group, ways in results(f"benchmarks/results/{path}")["groups"].items():
-            row = ways["default"]
-            is_model = group.startswith(("claude", "gpt", "gemini"))
-            if (group == kind if kind else is_model) and row["sessions"] >= 5:
-                values = (row[name] for name in ("sessions", "everything", "dollars", "output"))
-                groups.append(Bill(title or group, *values))
-    return groups
+        groups = results(f"benchmarks/results/{path}")["groups"]
+        for group in sorted(groups):
+            row = groups[group]["default"]
+            is_shown = group == "all" if title else group.startswith("claude")
+            if is_shown and row["sessions"] >= SMALLEST_GROUP:
+                rows.append((title or group, row))
+    return rows
 
 
 def bill_picture(colors: Colors) -> str:
@@ -425,16 +539,16 @@ def bill_picture(colors: Colors) -> str:
         text(left + wide + 130, 30, "Limit", 18, bold=True),
         text(left + wide + 130, 52, "used up by extra calls", 13, "quiet"),
     ]
-    for n, row in enumerate(rows):
+    for n, (title, row) in enumerate(rows):
         y = 72 + step * n
-        unit = "session" if row.sessions == 1 else "sessions"
-        body.append(text(20, y + 15, row.model, 14))
-        body.append(text(20, y + 31, f"{row.sessions} {unit}, ${row.everything:,.0f}", 11, "quiet"))
+        size = f"{row['sessions']} sessions, ${row['everything']:,.0f}"
+        body.append(text(20, y + 15, title, 14))
+        body.append(text(20, y + 31, size, 11, "quiet"))
         body.append(bar(left, y + 4, wide, 24, colors.kept))
-        body.append(bar(left, y + 4, wide * row.agora / row.everything, 24, colors.protected))
-        body.append(text(left + 8, y + 21, f"${row.agora:,.0f}", 12, "on"))
-        body.append(text(left + wide + 30, y + 21, percent(row.saved, 1), 15, bold=True))
-        body.append(text(left + wide + 130, y + 21, f"+{percent(row.break_even)} calls", 14))
+        body.append(bar(left, y + 4, wide * (1 - row["saved"]), 24, colors.protected))
+        body.append(text(left + 8, y + 21, f"${row['dollars']:,.0f}", 12, "on"))
+        body.append(text(left + wide + 30, y + 21, percent(row["saved"], 1), 15, bold=True))
+        body.append(text(left + wide + 130, y + 21, f"+{percent(break_even(row))} calls", 14))
     return svg(72 + step * len(rows) + 14, "Input bill with AGORA by model", body, colors)
 
 
@@ -497,7 +611,10 @@ def filled(page: str) -> str:
 def _fill(fragment: re.Match[str]) -> str:
     # The table of tested releases is written by its own suite.
     figure = FIGURES.get(fragment[2])
-    return fragment[1] + (figure() if figure else fragment[3]) + fragment[4]
+    try:
+        return fragment[1] + (figure() if figure else fragment[3]) + fragment[4]
+    except FileNotFoundError:
+        return fragment[0]
 
 
 def made() -> Iterator[tuple[Path, str]]:

@@ -229,7 +229,7 @@ def ratio_to_json(raw: bytes, times: int = 3) -> RatioToJson:
 
 
 def _stages(messages: list[Message]) -> object:
-    adapter = format_named("openai")
-    parsed = adapter.parse(make_request(messages, format="openai"), EstimatedTokens())
+    format = format_named("openai")
+    parsed = format.parse(make_request(messages, format="openai"), EstimatedTokens())
     elided = {step.number: omitted(step.number) for step in parsed.trajectory.steps[:-2]}
-    return adapter.render(parsed, elided, Markers())
+    return format.render(parsed, elided, Markers())

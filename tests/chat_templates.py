@@ -127,7 +127,7 @@ def load() -> dict[str, Callable[..., str]]:
 def refusal(
     render: Callable[..., str], messages: list[Message], form: Form, tools: list[Message]
 ) -> str:
-    """Return what the template says against the messages; empty when it renders them."""
+    """Return the template's error on the messages; empty if it renders them."""
     try:
         render(
             messages=[_in_form(message, form) for message in messages],

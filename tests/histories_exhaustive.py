@@ -103,7 +103,7 @@ def _waiting_in(word: str, spelling: Spelling) -> list[int]:
 
 
 def observation(number: int) -> str:
-    """Return what call `number` gave, distinct from all others: no two have the same length."""
+    """Return the result of call `number`, distinct from all others by its length."""
     size = _OBSERVATION_CHARACTERS + 37 * number
     said = f"record R{number}00{number} of flight HAT{number}36 is open, page {number}. "
     return (said * (size // len(said) + 1))[:size]

@@ -137,14 +137,14 @@ def test_a_first_try_on_a_short_history_says_when_an_edit_would_pay() -> None:
 
     assert compression.messages is messages
     assert compression.reason is Reason.NOT_WORTH_IT_YET
-    assert re.search(r"an edit pays in about \d+ calls", compression.summary())
+    assert re.search(r"an edit is due in about \d+ calls", compression.summary())
 
 
 def test_where_reading_again_costs_nothing_an_edit_never_pays() -> None:
     free = replace(sheet_for("gpt-5-mini"), read=0.0, hit=1.0)
     compression = Compressor(sheet=free).compress(history(9))
 
-    assert compression.detail == "an edit does not pay within 100 calls"
+    assert compression.detail == "no edit is due within 100 calls"
 
 
 def test_without_a_cache_every_call_is_an_edit() -> None:
@@ -160,7 +160,7 @@ def test_a_small_prompt_is_left_alone_by_price() -> None:
     compression = Compressor(sheet=sheet).compress(history(9))
 
     assert compression.reason is Reason.NOT_WORTH_IT_YET
-    assert compression.detail == "a prompt below 4,096 tokens is left alone"
+    assert compression.detail == "an edit is due in about 24 calls"
 
 
 def test_between_epochs_a_prompt_only_grows_at_its_end() -> None:

@@ -13,9 +13,9 @@ from agora.core.facts import facts_in
 from agora.core.request import Observations
 from agora.core.tokens import Characters
 from agora.formats import Parsed, detect, make_request, parse
-from agora.formats.transcript import quote as quote_block
-from agora.formats.transcript import write
 from agora.scorers.recency import RecencyScorer
+from harness.transcripts import quote as quote_block
+from harness.transcripts import write
 from tests.forgeries import forgeries
 
 Message = dict[str, Any]

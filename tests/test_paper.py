@@ -316,10 +316,10 @@ def run(*arguments: str) -> Answer:
     return Answer(result.stdout, result.stderr, result.exit_code)
 
 
-@pytest.mark.parametrize("options", [(), ("--keep-ratio", "0.5", "--k-recent", "3")])
+@pytest.mark.parametrize("options", [(), ("--keep-ratio", "0.5")])
 def test_the_command_writes_what_the_library_writes(tmp_path: Path, options: tuple[str]) -> None:
     scorer: Scorer = agora.load_scorer("bm25")
-    library = PaperCompressor(scorer, rho=0.5, k_recent=3) if options else Compressor.paper(scorer)
+    library = PaperCompressor(scorer, rho=0.5) if options else Compressor.paper(scorer)
     path = tmp_path / "prompt.txt"
     changed = 0
     for seed in range(40):
@@ -350,9 +350,8 @@ def test_the_command_says_that_a_scorer_is_not_of_the_papers_kind(tmp_path: Path
     ("options", "problem"),
     [
         ((), "--paper needs --scorer"),
-        (("--scorer", "recency", "--limit", "0"), "--paper does not take --limit"),
+        (("--scorer", "recency", "--edits", "never"), "--paper does not take --edits"),
         (("--scorer", "recency", "--pin", "1"), "--paper does not take --pin"),
-        (("--scorer", "recency", "--keep-tool", "look"), "--paper does not take --keep-tool"),
     ],
 )
 def test_the_command_refuses_options_that_the_paper_does_not_have(

@@ -27,7 +27,7 @@ Texts = Mapping[str, str]
 
 
 def said_of(one: str, other: str) -> Texts:
-    """Return what stands for the results of `book_a` and `book_b`, which are these and too long."""
+    """Return the lines for the results of `book_a` and `book_b`, which are too long themselves."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Go on with it."}]
 
     def step(*calls: tuple[str, str, str]) -> None:

@@ -121,7 +121,7 @@ class Choices:
         return text if text.strip() else "well"
 
     def observation(self) -> str:
-        """Return what a tool gave back: nothing, a word, or hundreds of characters."""
+        """Return a tool's result: empty, a word, or hundreds of characters."""
         size = self.pick((240, 500, 240, 900, 0, 1_400))
         text = self.pick(_SPANS)[self.below(256) :][:size]
         if not size or self.often():

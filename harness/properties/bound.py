@@ -92,7 +92,7 @@ class Played:
     events: Counter[str] = field(default_factory=Counter)
 
     def figures(self) -> dict[str, int]:
-        """Return what is summed up over conversations."""
+        """Return the sums over conversations."""
         counts = {
             "calls": self.calls,
             "edited_calls": self.edits,
@@ -138,7 +138,7 @@ class _Process:
         self.session.load(json.loads(json.dumps(rows)))
 
     def send(self, messages: list[Json], event: str) -> _Sent:
-        """Return what is sent for a call."""
+        """Return the messages to send for a call."""
         play = self.play
         self.scorer.fails, self.counter.fails = event == "scorer", event == "crash"
         request = {"model": play.model, **play.history.request}
@@ -198,7 +198,7 @@ class _Play:
 
 
 def play(format: SignedFormat, seed: int, outcome: Outcome | None = None) -> Played:
-    """Return what happened in the conversation that a seed gives.
+    """Play the conversation of a seed, and return its events.
 
     Every second seed is played before a provider that refuses, the others before one that drops.
 

@@ -111,7 +111,7 @@ def clone(value: T) -> T:
 
 
 def make_setup(tape: bytes, *, epochs: bool = False) -> Setup:
-    """Return what a tape of choices says; with `epochs` not every call is an edit."""
+    """Return the case of a tape of choices; with `epochs` not every call is an edit."""
     choices = Choices(tape)
     every = choices.pick((2, 3, 4, 2) if epochs else (1, 1, 1, 2))
     pins = frozenset(1 + choices.below(8) for _ in range(choices.pick((0, 0, 1, 3))))
@@ -127,7 +127,7 @@ def make_setup(tape: bytes, *, epochs: bool = False) -> Setup:
 
 
 def fields_of(compressor: Compressor) -> dict[str, Any]:
-    """Return what a compressor was made with, by name."""
+    """Return the settings of a compressor by name."""
     made_with = (one.name for one in fields(Compressor) if one.init)
     return {name: getattr(compressor, name) for name in made_with}
 

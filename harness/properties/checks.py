@@ -18,9 +18,9 @@ from agora.core.budget import Budget
 from agora.core.compression import Compression, Reason
 from agora.core.schedule import call_of
 from agora.core.tokens import Characters
-from agora.formats import transcript
 from agora.formats.cache_ttl import without_marks
 from agora.testing import FixedScorer
+from harness import transcripts
 from harness.histories import History
 from harness.histories.choices import LOOKALIKES, Choices
 from harness.properties.case import Case, Setup, clone, fields_of
@@ -276,7 +276,7 @@ def check_forgery(case: Case) -> None:
     forged = choices.pick(LOOKALIKES) * (1 + choices.below(12))
     # Quoted beforehand where a format needs it, so that quoting does not make it longer.
     if history.format == "transcript":
-        forged = transcript.quote(forged)
+        forged = transcripts.quote(forged)
     plain = ("no news is good news, so it goes. " * 80)[: len(forged) - 1] + "x"
     if history.format in ("gemini", "bedrock"):
         # A result may be an object, whose JSON writes these characters longer than they are.

@@ -102,7 +102,7 @@ def markers_in_messages(history: History, compression: Compression) -> set[int]:
 
 
 def holds_text(message: dict[str, Any]) -> bool:
-    """Tell whether a message is a result with room for a text: not a picture or a null."""
+    """Return True if a message is a result that can take a text, not a picture or a null."""
     if message.get("role") in ("tool", "function"):
         return isinstance(message.get("content"), str | list)
     if "output" in message:
@@ -139,7 +139,7 @@ def _unframed(text: str, before: Any) -> str:
 
 
 def users_words(message: dict[str, Any]) -> bool:
-    """Tell whether what is added to a message stands among the user's words, not in a result."""
+    """Return True if text added to a message is among the user's words, not in a result."""
     parts = message.get("parts", message.get("content"))
     results = {"functionResponse", "function_response", "toolResult", "tool_use_id"}
     inside = isinstance(parts, list) and any(results & part.keys() for part in parts)
@@ -220,13 +220,13 @@ def _added_to_response(before: Any, after: Any) -> Iterator[tuple[str, bool]]:
 
 
 def _begins_anew(before: list[Any], after: list[Any]) -> bool:
-    """Tell whether a text that came first was replaced: then nothing after it is the caller's."""
+    """Return True if the first text was replaced: then nothing after it is the caller's."""
     was = before[0].get("text") if before else None
     return bool(was) and after[0]["text"] != was and not after[0]["text"].startswith(f"{was}\n\n")
 
 
 def _kind(block: Any) -> object:
-    """Return what tells the kind of a block: its type, or where it has none its fields."""
+    """Return the kind of a block: its type, or else its fields."""
     return block.get("type", sorted(block))
 
 

@@ -28,7 +28,7 @@ def test_a_grid_plays_every_episode_once_though_a_node_dies(
     # The fixture names the cluster in RAY_ADDRESS, as every job of a cluster has it.
     for played, step in enumerate(Run(experiment, tmp_path).play(), start=1):
         assert not step.error
-        nodes |= {one["NodeID"] for one in ray.nodes()}
+        nodes |= {one["NodeID"] for one in ray.nodes()}  # type: ignore[no-untyped-call]
         if played == 4:
             cluster.remove_node(node, allow_graceful=False)
 

@@ -63,14 +63,14 @@ _ATTEMPTS = 8
 
 
 class Since(NamedTuple):
-    """What is known of a conversation since its last call."""
+    """The facts about a conversation since its last call."""
 
     state: State | None = None
     """The schedule's state after that call; None if the past is not known."""
     idle_seconds: float | None = None
     """How long ago its answer ended, if this process received it."""
     usage: Billed | None = None
-    """What the provider billed for it."""
+    """The provider's bill for it."""
     beginning: int = 0
     """A digest of what stands before the messages now; 0 if it is not known."""
     older: int | None = None
@@ -243,7 +243,7 @@ class Compressor:
         return with_sdk_objects(fail_open(request, unchanged), request, messages)
 
     def policy(self, model: str | None = None, ttl: str | None = None) -> Policy:
-        """Return what the schedule decides by, for a model.
+        """Return the settings and prices of the schedule for a model.
 
         `ttl` is the time to live that the request asks of the cache, as it spells it.
         """
@@ -260,7 +260,7 @@ class Compressor:
 
     @property
     def counting(self) -> TokenCounter:
-        """What counts: the caller's counter, or an estimate in the unit of the budget."""
+        """The token counter: the caller's, or an estimate in the unit of the budget."""
         if self.counter is not None:
             return self.counter
         return Characters() if self.budget.unit == "characters" else EstimatedTokens()
@@ -268,7 +268,7 @@ class Compressor:
     def decide(
         self, trajectory: Trajectory, edit: Edit, *, pins: Collection[int] = ()
     ) -> tuple[Decision, ...]:
-        """Return what an edit does with each step, without writing messages.
+        """Return the decision of an edit on each step, without writing messages.
 
         For looking at many edits of one trajectory: it is parsed once.
         """
@@ -441,13 +441,13 @@ class Compressor:
             request = replace(request, edited_at=len(request.messages) if older is None else older)
         tag = tag_of(trajectory.task, trajectory.steps[0])
         recall = offers_recall(request.tools)
-        adapter = format_named(request.format)
+        format = format_named(request.format)
         # Counts of parts do not add up exactly: the budget shrinks until the whole fits.
         for attempt in range(_ATTEMPTS):
             decisions = selection.decide()
             forms: dict[int, Form] = {d.number: d.form for d in decisions if d.form is not None}
             markers = self.markers(recall=recall, tag=tag, first=min(forms, default=0))
-            rendered = adapter.render(parsed, forms, markers)
+            rendered = format.render(parsed, forms, markers)
             rendered, saved, thinking = remove_older(rendered, request, parsed.thinking_tokens)
             after = tokens_after(trajectory, forms, rendered, self.counting) - saved
             excess = after - selection.most_tokens
@@ -524,5 +524,5 @@ def _unchanged(request: Request, parsed: Parsed, reason: Reason, detail: str = "
 
 
 def sentence(error: Exception) -> str:
-    """Return what went wrong in a sentence."""
+    """Return an error as a sentence."""
     return str(error) if isinstance(error, AgoraError) else f"{type(error).__name__}: {error}"

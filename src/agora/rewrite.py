@@ -109,7 +109,7 @@ def beginning_of(request: Request) -> int:
 
 
 def answer_marks(format: str, messages: Any) -> frozenset[bytes]:
-    """Return what the first answer among messages is known by: its calls, or else its text.
+    """Return marks of the first answer among messages: its calls, or else its text.
 
     `messages` may also be the body of a provider's answer, or a list of its words.
     """

@@ -1,9 +1,8 @@
-"""Rows of a conversation compressed in place: as many come back as were sent.
+"""Compress rows of a conversation in place: as many come back as were sent.
 
-Some callers hold messages back, and put what comes back into the places of what they sent: they
-cannot take a shorter list. So the results of elided steps are replaced where they stand, and rows
-that are older than the edit lose thinking that the model would refuse. What is elided is decided as
-always, by whole steps.
+Some callers withhold messages and put the returned rows into the places of their own, so they
+cannot take a shorter list. The results of shortened steps are replaced in place, and rows older
+than the edit lose thinking that the model would refuse. The decision is by whole steps, as always.
 """
 
 import json
@@ -22,12 +21,12 @@ from agora.formats.thinking import thinks, without_thinking
 Row = Mapping[str, Any]
 _CHAT = format_named("openai")
 _TASK = {"role": "user", "content": "-"}
-"""Stands for a task that the caller held back."""
+"""Placeholder for a task that the caller withheld."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompressedRows:
-    """As many rows as were sent, and the account of them."""
+    """As many rows as were sent, and their account."""
 
     rows: list[Any]
     compression: Compression
@@ -38,12 +37,12 @@ class CompressedRows:
 
     @property
     def changed(self) -> bool:
-        """Whether anything was shortened or taken out."""
+        """True if anything was shortened or removed."""
         return self.tokens_after < self.tokens_before or self.thinking > 0
 
 
 def is_partial(messages: Sequence[Any]) -> bool:
-    """Tell whether results came without the calls that they answer.
+    """Return True if some results came without their calls.
 
     >>> is_partial([{"role": "tool", "tool_call_id": "a", "content": "12 files"}])
     True

@@ -1,4 +1,4 @@
-"""What compression saved, in dollars and tokens, by the provider's own usage."""
+"""Savings in dollars and tokens, by the provider's own usage."""
 
 import math
 import threading
@@ -215,7 +215,7 @@ def _conversation(compression: Compression) -> int:
 
 
 def savings(source: Any) -> Savings:
-    """Return what a wrapped client or an integration has saved so far.
+    """Return the savings so far of a wrapped client or an integration.
 
     Copies that a client's `with_options` makes count together with it. In shadow mode these are
     the savings that edits would have made.

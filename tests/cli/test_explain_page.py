@@ -33,7 +33,7 @@ def html(body: Any) -> Elements:
 
 
 def sent(data: dict[str, Any]) -> list[str]:
-    """Return what the page shows in its column "after"."""
+    """Return the texts in the page's column "after"."""
     return [
         "".join(row["after"]) if "after" in row else row["before"]
         for row in data["rows"]
@@ -100,7 +100,7 @@ def test_every_message_knows_its_step_and_every_step_its_decision() -> None:
         "[USER] Find it.\n" + "[ASSISTANT] open\n[USER] shut\n" * 9 + "[ASSISTANT] and now",
     ],
 )
-def test_of_a_prompt_that_is_one_text_the_two_sides_are_its_blocks(text: str) -> None:
+def test_of_a_prompt_that_is_one_text_the_two_sides_are_the_texts(text: str) -> None:
     data = said(text)
     compression = Compressor(edits="every_call").compress(text)
 

@@ -70,7 +70,7 @@ def test_the_entry_point_runs_the_group_and_without_the_extra_names_it(
     assert capsys.readouterr().err == "agora needs an extra: pip install 'agora-context[cli]'\n"
 
 
-@pytest.mark.parametrize("command", ["lab", "label", "scorer", "train"])
+@pytest.mark.parametrize("command", ["lab", "label", "train"])
 def test_a_command_of_the_lab_says_what_to_install_when_it_is_not(
     run: Run, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:

@@ -65,33 +65,51 @@ def edits(calls: Sequence[Call], by: Policy) -> list[tuple[int, Edit]]:
     return [(at, state.edit) for at, state in made if state.is_new and state.edit]
 
 
-@st.composite
-def any_calls(draw: st.DrawFn, most: int = 30) -> list[Call]:
-    """Draw a session: several steps a call, pauses, changed beginnings, what the user says."""
-    preamble = draw(st.integers(50, 20_000))
-    opening = draw(st.integers(0, preamble))
-    lost = draw(st.sampled_from([1.0, 1.0, 0.7, 0.0]))
-    tokens = draw(st.sampled_from([50, 400, 2_000, 9_000]))
+Grown = tuple[float, int, int, float | None, bool]
+"""What is new at a call: a share of the largest step, steps, words, silence, another beginning."""
+
+
+def session(
+    preamble: int, opening: float, lost: float, tokens: int, new: list[Grown]
+) -> list[Call]:
     calls: list[Call] = []
     prompt, outside, steps, beginning = preamble, 0, 0, 1
-    for _ in range(draw(st.integers(1, most))):
-        more = draw(st.integers(1, tokens))
+    for share, more, tail, idle, changed in new:
+        beginning += changed
         calls.append(
             Call(
                 steps,
                 prompt,
                 outside,
-                opening,
-                tail=draw(st.sampled_from([0, 0, 0, 40])),
+                int(opening * preamble),
+                tail=tail,
                 beginning=beginning,
-                idle_seconds=draw(st.sampled_from([None, 1.0, 1.0, 1.0, 330.0, 400.0, 5_000.0])),
+                idle_seconds=idle,
             )
         )
         outside = int(lost * (prompt - preamble))
-        prompt += more + calls[-1].tail
-        steps += draw(st.sampled_from([1, 1, 1, 3]))
-        beginning += draw(st.sampled_from([0] * 15 + [1]))
+        prompt += 1 + int(share * tokens) + tail
+        steps += more
     return calls
+
+
+def any_calls(most: int = 30) -> st.SearchStrategy[list[Call]]:
+    """Draw a session: several steps a call, pauses, changed beginnings, what the user says."""
+    grown = st.tuples(
+        st.floats(0, 1),
+        st.sampled_from([1, 1, 1, 3]),
+        st.sampled_from([0, 0, 0, 40]),
+        st.sampled_from([None, 1.0, 1.0, 1.0, 330.0, 400.0, 5_000.0]),
+        st.sampled_from([False] * 15 + [True]),
+    )
+    return st.builds(
+        session,
+        st.integers(50, 20_000),
+        st.floats(0, 1),
+        st.sampled_from([1.0, 1.0, 0.7, 0.0]),
+        st.sampled_from([50, 400, 2_000, 9_000]),
+        st.lists(grown, min_size=1, max_size=most),
+    )
 
 
 sheets = st.one_of(
@@ -116,7 +134,7 @@ policies = st.builds(
 
 
 def price(of: PriceSheet, prompt: int, cached: int) -> float:
-    """Return what a call costs: the test's own count of a cache that holds the last prompt."""
+    """Return the cost of a call, by the test's own count of a cache with the last prompt."""
     if prompt < of.minimum_prefix:
         return prompt * of.tier(prompt).input
     cached = cached if cached >= of.minimum_prefix else 0

@@ -77,7 +77,7 @@ def test_a_text_never_counts_less_than_a_part_of_it(before: str, text: str, afte
 
 
 def beyond_its_bytes(text: str) -> int:
-    """Return what a text would count beyond its bytes, as digits next to capitals do."""
+    """Return the tokens that a text would count beyond its bytes, as digits next to capitals do."""
     raw = text.encode("utf-8", "surrogatepass")
     cost = _BIT * _bits(raw) + _BYTE * len(raw) + _SCRIPT * _script_weight(raw)
     return max(0, (cost + _UNIT // 2) // _UNIT - len(raw))

@@ -49,7 +49,7 @@ def _failures() -> Iterator[str]:
 
 
 def printed(text: str) -> str:
-    """Return what the command printed, without the frame of the program that ran it."""
+    """Return the command's output without the frame of the program that ran it."""
     return _RETURNED.sub("", text).removesuffix("\n").removesuffix("</output>")
 
 

@@ -31,7 +31,7 @@ def test_every_python_block_of_a_page_runs_after_those_before_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     # The folder that a command earlier on the page has written.
-    write_bundle(Path("bundle"), scorer="cross_encoder", files={})
+    write_bundle(Path("scorer"), scorer="cross_encoder", files={})
     space: dict[str, Any] = {"__name__": "page"}
     for block in blocks(page):
         if block.language == "python" and block.run:

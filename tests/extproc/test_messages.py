@@ -18,7 +18,7 @@ NAMES = [
 
 
 def fields(descriptor: Any) -> dict[str, tuple[object, ...]]:
-    """Return what is on the wire of each field, and which choice it is one of."""
+    """Return each field as it is on the wire, and its `oneof`."""
     return {
         field.name: (
             field.number,

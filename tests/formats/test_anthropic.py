@@ -15,7 +15,7 @@ from harness.shortened import forms
 
 SIGNED = " by the context compressor, not by the user"
 
-ADAPTER = Anthropic()
+FORMAT = Anthropic()
 EAGER = Compressor(edits="every_call", budget=Budget(limit=0), k_recent=1, min_tokens=0)
 USER = {"role": "user", "content": "Find it."}
 CACHE = {"type": "ephemeral"}
@@ -43,13 +43,13 @@ THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
 
 def parse(*messages: dict[str, Any], **options: Any) -> Parsed:
     request = Request(messages=list(messages), format="anthropic", **options)
-    return ADAPTER.parse(request, Characters())
+    return FORMAT.parse(request, Characters())
 
 
 def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
     parsed = parse(*messages)
-    rendered: list[Any] = ADAPTER.render(parsed, forms(parsed, elided), Markers()).messages
+    rendered: list[Any] = FORMAT.render(parsed, forms(parsed, elided), Markers()).messages
     return rendered
 
 
@@ -227,9 +227,9 @@ def test_half_of_a_call_that_the_provider_answers_fixes_its_step() -> None:
 def test_a_marker_stands_inside_the_last_result(content: Any, after: Any) -> None:
     message = saw(result("a", content), text("Hurry."))
 
-    assert ADAPTER.append_text(message, "mark") == saw(result("a", after), text("Hurry."))
-    assert not ADAPTER.is_user_text(message)
-    assert ADAPTER.is_user_text(saw(text("Hurry.")))
+    assert FORMAT.append_text(message, "mark") == saw(result("a", after), text("Hurry."))
+    assert not FORMAT.is_user_text(message)
+    assert FORMAT.is_user_text(saw(text("Hurry.")))
 
 
 def test_each_result_answers_its_own_call_and_says_whether_it_failed() -> None:

@@ -11,7 +11,7 @@ from harness.shortened import forms
 
 SIGNED = " by the context compressor, not by the user"
 
-ADAPTER = Bedrock()
+FORMAT = Bedrock()
 POINT = {"cachePoint": {"type": "default"}}
 LATER = {"cachePoint": {"type": "default", "ttl": "1h"}}
 PICTURE = {"image": {"format": "png", "source": {"bytes": b"A" * 100_000}}}
@@ -41,13 +41,13 @@ def result(tool_id: str, *content: dict[str, Any], **more: Any) -> dict[str, Any
 
 def parse(*messages: dict[str, Any], **options: Any) -> Parsed:
     request = Request(messages=list(messages), format="bedrock", **options)
-    return ADAPTER.parse(request, Characters())
+    return FORMAT.parse(request, Characters())
 
 
 def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
     parsed = parse(*messages)
-    rendered: list[Any] = ADAPTER.render(parsed, forms(parsed, elided), Markers()).messages
+    rendered: list[Any] = FORMAT.render(parsed, forms(parsed, elided), Markers()).messages
     return rendered
 
 
@@ -137,8 +137,8 @@ def test_a_marker_stands_inside_the_last_result_whatever_the_user_says_behind_it
     message = user(result("a"), result("b"), text("Hurry."))
 
     marked = user(result("a"), result("b", text("a key"), text("mark")), text("Hurry."))
-    assert ADAPTER.append_text(message, "mark") == marked
-    assert ADAPTER.append_text(user(text("Hurry.")), "mark") == user(text("Hurry."), text("mark"))
+    assert FORMAT.append_text(message, "mark") == marked
+    assert FORMAT.append_text(user(text("Hurry.")), "mark") == user(text("Hurry."), text("mark"))
 
 
 def test_a_cache_point_of_an_elided_step_moves_to_the_message_that_stays_before_it() -> None:

@@ -9,7 +9,7 @@ from harness.shortened import forms
 
 SIGNED = " by the context compressor, not by the user"
 
-ADAPTER = Gemini()
+FORMAT = Gemini()
 PICTURE = {"inlineData": {"mimeType": "image/png", "data": "A" * 10_000}}
 
 
@@ -33,13 +33,13 @@ def saw(name: str, response: Any = None, **more: Any) -> dict[str, Any]:
 
 def parse(*contents: dict[str, Any], **options: Any) -> Parsed:
     request = Request(messages=list(contents), format="gemini", **options)
-    return ADAPTER.parse(request, Characters())
+    return FORMAT.parse(request, Characters())
 
 
 def elide(*contents: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
     parsed = parse(*contents)
-    rendered: list[Any] = ADAPTER.render(parsed, forms(parsed, elided), Markers()).messages
+    rendered: list[Any] = FORMAT.render(parsed, forms(parsed, elided), Markers()).messages
     return rendered
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import agora
-from agora.formats import formats
+from agora.formats.cache_ttl import MARKS
 
 SOURCE = Path(agora.__file__).parent
 WORDS = {
@@ -16,7 +16,7 @@ WORDS = {
     *("function_call_output", "custom_tool_call", "local_shell_call", "encrypted_content"),
     *("thoughtSignature", "thought_signature", "input_schema", "inputSchema"),
     *("prompt_tokens_details", "prompt_cache_hit_tokens", "cache_creation_input_tokens"),
-    *(mark for format in formats() for mark in format.cache_marks),
+    *MARKS,
 }
 ALLOWED = {
     "formats": "the place for it",

@@ -10,12 +10,12 @@ from harness.shortened import forms
 
 SIGNED = " by the context compressor, not by the user"
 
-ADAPTER = OpenAIChat()
+FORMAT = OpenAIChat()
 USER = {"role": "user", "content": "Find it."}
 
 
 def read(messages: Any, **options: Any) -> Parsed:
-    return ADAPTER.parse(Request(messages=messages, format="openai", **options), Characters())
+    return FORMAT.parse(Request(messages=messages, format="openai", **options), Characters())
 
 
 def call(call_id: str, arguments: str = "{}", name: str = "look") -> dict[str, Any]:
@@ -43,7 +43,7 @@ def steps_of(*messages: dict[str, Any]) -> list[tuple[str, str, bool]]:
 def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
     parsed = read(list(messages))
     elided = {int(name[1:]): line for name, line in numbers.items()}
-    rendered: list[Any] = ADAPTER.render(parsed, forms(parsed, elided), Markers()).messages
+    rendered: list[Any] = FORMAT.render(parsed, forms(parsed, elided), Markers()).messages
     return rendered
 
 
@@ -133,7 +133,7 @@ def test_the_words_of_a_user_hold_a_marker_where_no_result_stays_before_them() -
 def test_a_message_that_is_not_touched_is_the_callers_own_object() -> None:
     messages = [USER, acts("a"), saw("a"), acts("b"), saw("b")]
     parsed = read(messages)
-    out = ADAPTER.render(parsed, forms(parsed, {1: ""}), Markers())
+    out = FORMAT.render(parsed, forms(parsed, {1: ""}), Markers())
 
     assert out.messages[1] is messages[3]
     assert out.positions == (0, 3, 4)
@@ -219,7 +219,7 @@ def test_a_role_that_is_not_known_is_kept_in_place() -> None:
 
 
 def thoughts_of(**more: Any) -> tuple[str, int]:
-    """Return what was read of a message's reasoning, and what it costs."""
+    """Return the reasoning that was read of a message, and its tokens."""
     bare = read([USER, acts("a"), saw("a")]).trajectory.steps[0]
     step = read([USER, {**acts("a"), **more}, saw("a")]).trajectory.steps[0]
     return step.thought, step.tokens - bare.tokens

@@ -15,12 +15,12 @@ from harness.shortened import forms
 
 SIGNED = " by the context compressor, not by the user"
 
-ADAPTER = OpenAIResponses()
+FORMAT = OpenAIResponses()
 USER = {"role": "user", "content": [{"type": "input_text", "text": "Find it."}]}
 
 
 def read(messages: Any, **options: Any) -> Parsed:
-    return ADAPTER.parse(Request(messages=messages, format="responses", **options), Characters())
+    return FORMAT.parse(Request(messages=messages, format="responses", **options), Characters())
 
 
 def acts(call_id: str) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def parse(*items: dict[str, Any]) -> Any:
 def elide(*items: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
     parsed = parse(*items)
-    rendered: list[Any] = ADAPTER.render(parsed, forms(parsed, elided), Markers()).messages
+    rendered: list[Any] = FORMAT.render(parsed, forms(parsed, elided), Markers()).messages
     return rendered
 
 
@@ -114,7 +114,7 @@ def test_a_marker_passes_over_items_that_cannot_hold_it() -> None:
     assert out[1:3] == [click, seen]
 
 
-def test_without_any_message_that_could_hold_a_marker_the_adapter_says_so() -> None:
+def test_without_any_message_that_could_hold_a_marker_the_format_says_so() -> None:
     mute = {"role": "user", "content": None}
 
     with pytest.raises(ParseError, match="no message before step 1"):
@@ -125,7 +125,7 @@ def test_a_plain_string_is_the_task_and_comes_back_as_it_is() -> None:
     parsed = read("Find it.")
 
     assert parsed.trajectory.task == "Find it."
-    assert ADAPTER.render(parsed, {}, Markers()).messages == "Find it."
+    assert FORMAT.render(parsed, {}, Markers()).messages == "Find it."
 
 
 def test_system_items_are_fixed_and_odd_content_is_counted() -> None:

@@ -144,19 +144,19 @@ def as_they_are(messages: list[Message]) -> list[Message]:
 
 def edits(history: History, messages: list[Message]) -> Iterator[list[Message]]:
     """Yield what is left by edits that differ most, steps dropped and steps noted."""
-    adapter = format_named(history.format)
+    format = format_named(history.format)
     request = Request(
         messages=messages,
         format=history.format,
         observations=history.observations,
         **history.options,
     )
-    parsed = adapter.parse(request, Characters())
+    parsed = format.parse(request, Characters())
     numbers = [step.number for step in parsed.trajectory.steps[:-1] if not step.fixed]
     for elided in (numbers, numbers[::2], numbers[1::2], numbers[:1], numbers[-1:]):
         lines = dict.fromkeys(elided, "look -> a key")
         for noted in ((), elided, elided[::2]):
-            yield adapter.render(parsed, forms(parsed, lines, noted), Markers()).messages
+            yield format.render(parsed, forms(parsed, lines, noted), Markers()).messages
 
 
 @pytest.mark.parametrize(

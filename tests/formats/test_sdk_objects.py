@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agora
@@ -67,6 +67,7 @@ def with_objects(value: Any, chance: random.Random, depth: int = 4) -> Any:
 
 
 @pytest.mark.parametrize("format_name", MESSAGE_FORMATS)
+@settings(deadline=None)
 @given(data=st.data())
 def test_objects_are_compressed_as_the_dicts_they_stand_for_and_come_back_as_they_were(
     format_name: str, data: st.DataObject
@@ -148,7 +149,7 @@ def test_an_object_whose_class_loses_what_was_changed_comes_back_as_a_dict() -> 
 
 
 def chat_of_sdk(steps: int) -> list[Any]:
-    """Return what an agent has that appends `response.choices[0].message`."""
+    """Return the history of an agent that appends `response.choices[0].message`."""
     chat = pytest.importorskip("openai.types.chat")
     messages: list[Any] = [{"role": "user", "content": "Read all files."}]
     for n in range(steps):

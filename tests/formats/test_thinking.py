@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 from agora.formats.anthropic import REMOVED
 from agora.formats.thinking import (
-    first_call,
     is_thinking,
-    signatures,
     thinks,
     without_thinking,
 )
@@ -77,43 +75,14 @@ def test_what_is_no_message_is_left_alone() -> None:
     assert not is_thinking("thinking")
 
 
-def test_each_block_is_told_from_others_by_its_signature_newest_first() -> None:
-    messages = [
-        by_model(THOUGHT, TEXT, SEALED),
-        {"role": "user", "content": "Go on."},
-        by_model(REASONED, HIDDEN, {"reasoningContent": "odd"}),
-        {"role": "assistant", "content": None, "thinking_blocks": ["odd", THOUGHT]},
-    ]
-
-    assert list(signatures(messages)) == [
-        (3, "c2lnbmF0dXJl"),
-        (2, "aGlkZGVu"),
-        (2, "cmVhc29u"),
-        (0, "c2VhbGVk"),
-        (0, "c2lnbmF0dXJl"),
-    ]
-
-
 @given(st.sampled_from(["anthropic", "bedrock", "openai"]).flatmap(histories))
 def test_no_thinking_is_left_in_any_history_and_nothing_else_is_lost(history: Any) -> None:
     bare = without_thinking(history.messages)
 
     assert not any(map(thinks, bare.messages))
-    assert list(signatures(bare.messages)) == []
     assert len(bare.messages) == len(history.messages)
     for at, (old, new) in enumerate(zip(history.messages, bare.messages, strict=True)):
         assert (new is old) == (at not in bare.positions)
         if at in bare.positions:
             kept = [json.dumps(b) for b in old["content"] if not is_thinking(b)]
             assert [json.dumps(b) for b in new["content"]][-len(kept) :] == kept or not kept
-
-
-def test_a_conversation_is_known_by_its_first_call_that_was_answered() -> None:
-    anthropic = {"role": "user", "content": [TEXT, {"type": "tool_result", "tool_use_id": "one"}]}
-    bedrock = {"role": "user", "content": ["odd", {"toolResult": {"toolUseId": "two"}}]}
-    chat = {"role": "tool", "tool_call_id": "three", "content": "done"}
-
-    assert first_call([by_model(TEXT), anthropic, chat]) == "one"
-    assert first_call(["odd", bedrock, chat]) == "two"
-    assert first_call([{"role": "user", "content": "Go."}, chat]) == "three"
-    assert first_call([by_model(TEXT), {"role": "user", "content": [{"toolResult": 3}]}]) == ""

@@ -7,8 +7,9 @@ from agora.core.markers import Markers
 from agora.core.request import Request
 from agora.core.tokens import Characters
 from agora.formats.base import Format, Parsed
-from agora.formats.transcript import Transcript, write
+from agora.formats.transcript import Transcript
 from harness.shortened import forms
+from harness.transcripts import write
 
 SIGNED = " by the context compressor, not by the user"
 
@@ -24,18 +25,18 @@ Action: open box 1
 """
 
 
-def read(adapter: Format, text: str, system: object = None) -> Parsed:
-    request = Request(messages=text, format=adapter.name, system=system)
-    return adapter.parse(request, Characters())
+def read(format: Format, text: str, system: object = None) -> Parsed:
+    request = Request(messages=text, format=format.name, system=system)
+    return format.parse(request, Characters())
 
 
-def elide(adapter: Format, text: str, *numbers: int) -> Any:
-    parsed = read(adapter, text)
-    return adapter.render(parsed, forms(parsed, dict.fromkeys(numbers, "")), Markers()).messages
+def elide(format: Format, text: str, *numbers: int) -> Any:
+    parsed = read(format, text)
+    return format.render(parsed, forms(parsed, dict.fromkeys(numbers, "")), Markers()).messages
 
 
-def steps_of(adapter: Format, text: str) -> list[tuple[str, str, str]]:
-    steps = read(adapter, text).trajectory.steps
+def steps_of(format: Format, text: str) -> list[tuple[str, str, str]]:
+    steps = read(format, text).trajectory.steps
     return [(step.thought, step.action, step.observation) for step in steps]
 
 

@@ -130,7 +130,7 @@ def signing(script: Sequence[Answer], *, redacts: bool = True) -> Iterator[Signi
 
 
 def long_script(steps: int = STEPS) -> list[Answer]:
-    """Return what the model says: one file after the other, and then the answer."""
+    """Return the model's turn: one file after the other, and then the answer."""
     answers = [
         Answer(
             text=f"Next comes note {n}." if n % 5 == 0 else "",
@@ -244,7 +244,7 @@ class Bound:
         assert all("context compressor" in text for text in sent)
 
     def expected(self, before: Received, compressor: Compressor) -> Any:
-        """Return what the compressor makes of a request."""
+        """Return the compressor's messages for a request."""
         return compressor.compress(
             before.messages,
             model=before.body["model"],

@@ -7,6 +7,7 @@ does not fire, fires twice or edits something else fails.
 """
 
 import json
+import logging
 import re
 import subprocess
 import sys
@@ -85,7 +86,7 @@ class Ran:
 
 
 def note(number: int) -> str:
-    """Return what stands in a file: enough to be worth eliding."""
+    """Return the text of a file, long enough to be worth shortening."""
     lines = [f"Note {number}: ledger L-{number}07, berth_{number}."]
     lines += [
         f"On day {day} the barge barge_{number}_{day} took {day * 13 % 37} crates to quay Q{day}."
@@ -240,11 +241,17 @@ class Conformance:
 
         self._check_requests(plain, ran, compressor)
 
-    def test_where_nothing_is_elided_requests_are_as_they_were(self, folder: Path) -> None:
+    def test_where_nothing_is_elided_requests_are_as_they_were(
+        self, folder: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
         plain = self._ran(self.ways[0], folder)
-        ran = self._ran(self.ways[0], folder, Compressor(edits="never"))
+        with caplog.at_level(logging.DEBUG, logger="agora.integrations"):
+            ran = self._ran(self.ways[0], folder, Compressor(edits="never"))
 
         assert [r.body for r in ran.requests] == [r.body for r in plain.requests]
+        compressions = [r.compression for r in caplog.records if hasattr(r, "compression")]
+        assert len(compressions) == len(ran.requests)
+        assert all(each.digest for each in compressions), "a session knows every call"
 
     def test_thinking_and_images_go_through(self, rich_way: str, folder: Path) -> None:
         compressor = Compressor()
@@ -323,7 +330,7 @@ class Conformance:
         assert max(calls) == FILES, "every call has to be in the history"
 
     def expected(self, before: Received, session: Session) -> Any:
-        """Return what a session makes of a request."""
+        """Return a session's messages for a request."""
         compression = session.compress(
             before.messages,
             model=before.model,

@@ -87,17 +87,17 @@ FRAMEWORKS = (
     Framework(
         "strands",
         "Strands Agents",
-        ("strands-agents[openai]",),
-        ("strands-agents[openai]==1.10.0", "openai<3"),
+        ("strands-agents[openai,anthropic]",),
+        ("strands-agents[openai,anthropic]==1.10.0", "openai<3"),
         ("strands-agents", "openai"),
         first=False,
     ),
     Framework(
         "google_adk",
         "Google ADK",
-        ("google-adk", "litellm[proxy]"),
-        ("google-adk==2.0.0", "litellm[proxy]"),
-        ("google-adk", "litellm"),
+        ("google-adk", "anthropic"),
+        ("google-adk==2.0.0", "anthropic"),
+        ("google-adk", "google-genai"),
         first=False,
     ),
 )

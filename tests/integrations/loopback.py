@@ -439,7 +439,7 @@ _EVENTS = {"openai": chat_events, "responses": _response_events, "anthropic": me
 
 
 def _sealed(thought: str, number: int) -> str:
-    """Return what stands for a signature: no two answers have the same."""
+    """Return a made-up signature, unique to an answer."""
     return base64.b64encode(f"{number}: {thought}".encode()).decode()
 
 

@@ -9,7 +9,7 @@ from agora.replay.simulate import Replayed, replay_by
 
 
 def replay(recording: Recording, sheet: PriceSheet) -> Replayed:
-    """Return what a recording would have cost by one price sheet."""
+    """Return the cost of a recording by one price sheet."""
     [replayed] = replay_by(recording, (sheet,))
     return replayed
 

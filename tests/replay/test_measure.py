@@ -30,7 +30,7 @@ def logged(steps: int, usage: list[Usage], **more: Any) -> Recording:
 
 
 def usage_of(steps: int, unseen: int, scale: float) -> list[Usage]:
-    """Return what a provider reports that counts so, whose cache always holds the call before."""
+    """Return the usage of a provider that counts so, whose cache always has the call before."""
     was = measure(logged(steps, []), EstimatedTokens())
     sizes = [unseen + round(scale * size) for size in prompt_tokens(was.shown, was.moments)]
     return [Usage(0, before, now - before) for before, now in zip([0, *sizes], sizes, strict=False)]
@@ -139,7 +139,7 @@ def test_a_session_whose_prompts_were_shortened_on_their_way_is_billed_as_it_was
 
 
 def shortened_call() -> list[dict[str, Any]]:
-    """Return what AGORA sends in place of forty steps."""
+    """Return AGORA's messages in place of forty steps."""
     compressor = Compressor(budget=Budget(limit=6_000), edits="every_call")
     return list(compressor.compress(messages(40)).messages)
 

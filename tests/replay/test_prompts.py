@@ -34,7 +34,7 @@ def _elided(case: Case) -> list[Form]:
 
 
 def _replayed(case: Case) -> int:
-    """Return what a call with all of a case's steps takes as replay writes it."""
+    """Return the tokens of a call with all steps of a case, as replay writes it."""
     compressor = case.setup.compressor
     counter = compressor.counting
     trajectory = agora.parse(case.history.messages, counter=counter, **case.history.request)

@@ -280,7 +280,7 @@ def test_settings_are_read_and_the_command_line_comes_before_them(
     (tmp_path / "agora.toml").write_text(
         f'[compression]\nmin_tokens = 1000000\n[upstreams]\nopenai = "{provider.url}"\n'
     )
-    options = ("--keep-tool", "read", "--max-cost-ratio", "1.2")
+    options = ("--tool", "read=keep")
     command = (*WRAP, *options, *agent(tmp_path, [history(24)]))
 
     ran = run(command, tmp_path, environment)
@@ -295,7 +295,7 @@ def test_tools_of_the_command_line_are_kept(
 ) -> None:
     body = history(24)
 
-    ran = run((*WRAP, "--keep-tool", "read", *agent(tmp_path, [body])), tmp_path, environment)
+    ran = run((*WRAP, "--tool", "read=keep", *agent(tmp_path, [body])), tmp_path, environment)
 
     assert ran.returncode == 0, ran.stderr
     assert provider.arrived[0][2] == json.dumps(body).encode()
@@ -316,8 +316,8 @@ def test_settings_with_a_mistake_start_nothing(
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("--max-cost-ratio", "0.9"), "--max-cost-ratio"),
-        (("--changing-tool", "ship", "--reading-tool", "ship"), "both name ship"),
+        (("--tool", "ship"), "'ship' is not NAME=KIND"),
+        (("--tool", "ship=reads", "--tool", "ship=changes"), "ship has two kinds"),
     ],
 )
 def test_options_that_make_no_sense_start_nothing(

@@ -56,7 +56,7 @@ class _Writer:
         return draft
 
     def _asks(self) -> Message:
-        """Return what the user says."""
+        """Return the user's text."""
         choices = self.choices
         parts: list[Message] = [{"text": choices.words()}]
         how = choices.below(16)
@@ -72,7 +72,7 @@ class _Writer:
         return {"role": "user", "parts": parts}
 
     def _speaks(self) -> Message:
-        """Return what the model says when it calls nothing."""
+        """Return the model's text without a call."""
         said: Message = {"text": self.choices.words()}
         if self.signs and self.choices.often():
             said[self._name("thoughtSignature")] = "CgYKBHNpZ24="

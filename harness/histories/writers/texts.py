@@ -1,8 +1,8 @@
 """Legal histories that are one text: role-marker transcripts."""
 
-from agora.formats.transcript import write as write_blocks
 from harness.histories.choices import Choices
 from harness.histories.draft import Draft
+from harness.transcripts import write as write_blocks
 
 
 class _Text:

@@ -3,12 +3,11 @@ from dataclasses import replace
 
 import pytest
 from lab.harness.bookings import CODE, by_calls, by_text
-from lab.harness.tiny_judge import PLAIN, tiny_tokenizer
+from lab.harness.tiny_judge import tiny_tokenizer
 
 from agora_lab.judge.anchors import Recorded, anchors_of, half_of
 from agora_lab.judge.calls import calls_of
 from agora_lab.judge.rendering import ModelTokens, Rendering
-from agora_lab.judge.run import order
 from agora_lab.judge.schemas import schemas
 from agora_lab.judge.sources import SOURCES, recorded
 from agora_lab.judge.targets import ACTION, NEEDED, action_spans, marks
@@ -48,23 +47,6 @@ def test_halves_depend_on_the_group_alone_and_both_are_used() -> None:
     [one] = anchors_of(replace(by_calls("7"), group="g"))
     [other] = anchors_of(replace(by_calls("8"), group="g"))
     assert one.half == other.half
-
-
-def test_short_prompts_come_first_and_every_task_before_its_second_anchor() -> None:
-    anchors = [
-        anchor
-        for task in ("1", "2", "3")
-        for steps in (6, 7, 8)
-        for anchor in anchors_of(replace(by_calls(task, steps=steps), id=f"{task}-{steps}"))
-    ]
-    sizes = {anchor.key: len(anchor.messages) for anchor in anchors}
-    found = order(anchors, lambda one: sizes[one.key], (14, 15))
-    tasks = [anchor.recorded.task for anchor in found]
-
-    assert sorted(tasks[:3]) == ["1", "2", "3"]
-    assert sorted(tasks[3:6]) == ["1", "2", "3"]
-    assert {sizes[anchor.key] for anchor in found} == {12, 14}
-    assert found == order(anchors[::-1], lambda one: sizes[one.key], (14, 15))
 
 
 def test_schemas_have_the_names_and_types_of_arguments_and_none_of_their_values() -> None:
@@ -139,21 +121,6 @@ def test_pieces_joined_are_the_text(text: str) -> None:
 
     assert "".join(text[a:b] for a, b in spans) == text
     assert len(ids) == len(spans) == ModelTokens.of(rendering.tokenizer).count(text)
-
-
-def test_a_template_without_tools_gets_them_as_text() -> None:
-    rendering = Rendering(tiny_tokenizer(PLAIN))
-    [anchor] = anchors_of(by_calls())
-    prompt = rendering.prompt(anchor.messages, anchor.recorded.tools)
-    target = rendering.target(anchor.messages, anchor.target, anchor.recorded.tools)
-
-    assert prompt.index("# Tools") < prompt.index("traveller 1")
-    assert "<tool_response>\nThe early flight is HAT136." in prompt
-    assert prompt.endswith("<|im_start|>assistant\n")
-    assert target.startswith('<tool_call>\n{"name": "book"')
-    assert rendering.prompt([{"role": "user", "content": "a"}], anchor.recorded.tools).count(
-        "# Tools"
-    )
 
 
 def test_a_prompt_has_its_tools_and_ends_where_the_assistant_begins() -> None:

@@ -63,8 +63,8 @@ def _by_paper(setup: Setup, source: Source) -> Compression:
     scorer = setup.compressor.scorer
     if not isinstance(scorer, CrossEncoderScorer):
         click.echo(
-            f"{printable(str(setup.given['scorer']))} is no cross-encoder: the paper's threshold of"
-            " 0.9 is meant for the probability that only a cross-encoder gives.",
+            f"{printable(str(setup.given['scorer']))} is not the paper's kind of scorer: only a"
+            " cross-encoder gives the probability that the threshold 0.9 is meant for.",
             err=True,
         )
     ratio = setup.given.get("keep_ratio")

@@ -13,8 +13,6 @@ from agora.wrapping.agents import AGENTS
 from agora.wrapping.doctor import Finding, examine
 from agora.wrapping.live import ask
 
-_MOST_CENTS = 5.0
-"""What the calls of --live may cost together, at list prices."""
 _MARKS = {"ok": "✓", "note": "·", "problem": "✗"}
 _STYLES = {"ok": "green", "note": "yellow", "problem": "red"}
 
@@ -28,12 +26,20 @@ _STYLES = {"ok": "green", "note": "yellow", "problem": "red"}
     help="Instead, hold a made-up conversation with your provider. Costs money.",
 )
 @click.option("--model", help="With --live: the model to ask; by default a cheap one.")
+@click.option(
+    "--max-cents",
+    type=click.FloatRange(min=0),
+    default=5.0,
+    show_default=True,
+    help="With --live: the most that all calls together may cost, at list prices.",
+)
 def doctor(
     agent: str | None,
     *,
     as_json: bool,
     live: bool,
     model: str | None,
+    max_cents: float,
 ) -> None:
     """Check what `agora wrap` needs, and say what it would change for each agent.
 
@@ -46,10 +52,10 @@ def doctor(
     With --live it makes four calls to the provider whose key is set in
     ANTHROPIC_API_KEY, GEMINI_API_KEY or OPENAI_API_KEY: a conversation whole,
     continued, shortened, and continued again. They show whether the provider
-    accepts an edit, and caches prompts as AGORA expects. They cost at most 5 cents.
+    accepts an edit, and caches prompts as AGORA expects.
     """
     findings = (
-        ask(os.environ, model, _MOST_CENTS)
+        ask(os.environ, model, max_cents)
         if live
         else examine(os.environ, Path.home(), Path.cwd(), agent=agent)
     )

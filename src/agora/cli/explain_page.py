@@ -3,9 +3,9 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from agora.cli.options import Setup
@@ -156,9 +156,9 @@ def _pairs(compression: Compression, source: Source) -> Iterator[_Row]:
     yield from _beside(request.system, "system")
     yield from _beside(request.tools, "tools")
     messages = request.messages
-    owners, spans = compression.owners, compression.spans
+    owners = compression.owners
     if isinstance(messages, str):
-        yield from _blocks(messages, compression, owners, spans)
+        yield _Row(0, "text", messages, str(compression.messages))
         return
     if not isinstance(messages, list):
         yield _Row(0, "", _json(messages), _json(messages))
@@ -182,42 +182,6 @@ def _beside(value: object, who: str) -> Iterator[_Row]:
         yield _Row(0, who, text, text)
 
 
-def _blocks(
-    text: str,
-    compression: Compression,
-    owners: Sequence[int],
-    spans: Sequence[tuple[int, int]],
-) -> Iterator[_Row]:
-    """Yield the blocks of a prompt that is one text; a marker goes with the block before it."""
-    if not spans:
-        yield _Row(0, "text", text, text)
-        return
-    elided = {d.number: d for d in compression.decisions if d.outcome == "elided"}
-    left = str(compression.messages)
-    at = 0
-    rows: list[_Row] = []
-    holder = 0
-    for owner, (start, end), observed in zip(owners, spans, compression.observed, strict=True):
-        block = text[start:end]
-        who = f"step {owner}" if owner else "pending" if rows else "preamble"
-        decision = elided.get(owner)
-        if decision is not None and decision.kind != "note":
-            rows.append(_Row(owner, who, block, None))
-            continue
-        # What stays is there to the letter; what stands before it is a marker.
-        stays = block if decision is None else text[start:observed]
-        found = left.index(stays, at)
-        if found > at:
-            rows[holder] = replace(rows[holder], after=f"{rows[holder].after}{left[at:found]}")
-        at = found + len(stays)
-        if decision is not None:
-            at = left.index("]", at) + 1
-            at += len(f" {decision.text}") if decision.text else 0
-        holder = len(rows)
-        rows.append(_Row(owner, who, block, left[found:at]))
-    yield from rows
-
-
 def _who(message: object) -> str:
     if not isinstance(message, dict):
         return ""
@@ -226,7 +190,7 @@ def _who(message: object) -> str:
 
 
 def readable(message: object, format: str) -> str:
-    """Return what a message says, for people: its text and its calls, or its JSON.
+    """Return a message as text for people: its text and its calls, or its JSON.
 
     >>> call = {"id": "c1", "function": {"name": "look", "arguments": '{"at": "door"}'}}
     >>> readable({"role": "assistant", "content": None, "tool_calls": [call]}, "openai")

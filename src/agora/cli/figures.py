@@ -1,4 +1,4 @@
-"""What commands print, as JSON for programs: the option `--json`, and the account of an edit."""
+"""The JSON output of commands: the option `--json`, and the account of an edit."""
 
 import json
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def write_json(json_out: str | None, value: Any, *, indent: int | None = None) -
 
 
 def account_of(compression: Compression, name: str) -> dict[str, Any]:
-    """Return what was decided of a prompt, and why, without the prompt."""
+    """Return the decisions on a prompt and their reasons, without the prompt."""
     return {
         "source": name,
         "format": compression.format,

@@ -6,11 +6,14 @@ from dataclasses import dataclass, replace
 from agora.compressor import Compressor
 from agora.core.prices import sheet_for
 from agora.core.request import Observations
+from agora.core.schedule import State
 from agora.core.tokens import EstimatedTokens
 from agora.core.trajectory import Trajectory
 from agora.errors import AgoraError
 from agora.logs import Recording
 from agora.replay.measure import Measured, measure
+from agora.replay.needs import Needs
+from agora.replay.simulate import Account, Agora
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,15 @@ class Logged:
         """Return the compressor with the prices of the calls' cache lifetime."""
         sheet = compressor.sheet or sheet_for(self.model)
         return replace(compressor, sheet=sheet.for_ttl(self.measured.ttl))
+
+    def state(self, compressor: Compressor) -> State | None:
+        """Return the schedule's state after the logged calls, as `agora replay` counts them."""
+        measured = self.measured
+        if measured.shortened or compressor.edits == "every_call":
+            return None
+        calls = Agora(measured, compressor)
+        calls.send(Account(measured, compressor.policy().sheet, Needs(measured.trajectory)))
+        return calls.state
 
     @property
     def unseen_tokens(self) -> int:

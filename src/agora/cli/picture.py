@@ -80,7 +80,7 @@ def _totals(compression: Compression, budget: Budget) -> str:
 def _fixed(
     compression: Compression, trajectory: Trajectory, budget: Budget, unseen_tokens: int
 ) -> str:
-    """Return what of the prompt is never shortened, and the budget."""
+    """Describe the fixed parts of the prompt and the budget."""
     said = sum(utterance.tokens for utterance in trajectory.utterances)
     sizes = {"preamble": trajectory.preamble_tokens, "said between steps": said}
     sizes["pending"] = trajectory.pending_tokens
@@ -97,9 +97,9 @@ def _steps(
     table = Table(box=None, pad_edge=False, expand=True, header_style="dim")
     table.add_column("step", justify="right")
     table.add_column(unit, justify="right")
-    table.add_column("before", no_wrap=True, ratio=3)
-    table.add_column("after", no_wrap=True, ratio=3)
-    table.add_column("why", no_wrap=True, ratio=2)
+    table.add_column("before", no_wrap=True, ratio=1)
+    table.add_column("after", no_wrap=True, ratio=1)
+    table.add_column("why", no_wrap=True)
     decisions = compression.decisions
     hidden = range(0)
     if most_rows is not None and len(decisions) > most_rows:
@@ -107,8 +107,8 @@ def _steps(
     for at, (decision, step) in enumerate(zip(decisions, trajectory.steps, strict=False)):
         if at in hidden:
             if at == hidden.start:
-                left_out = f"{len(hidden):,} more steps (--all shows them)"
-                table.add_row("...", "", left_out, style="dim italic")
+                count = f"{len(hidden):,} more steps"
+                table.add_row("...", "", count, "--all shows them", style="dim italic")
             continue
         style = _STYLES[decision.outcome]
         table.add_row(
@@ -122,7 +122,7 @@ def _steps(
 
 
 def _after(decision: Decision) -> str:
-    """Return what the prompt holds of a step after the edit."""
+    """Return the rest of a step in the edited prompt."""
     if decision.kind == "whole":
         return "whole"
     text = _one_line(decision.text)
@@ -202,7 +202,7 @@ def _one_line(text: str) -> str:
 
 
 def budget_of(budget: Budget, trajectory: Trajectory, epoch: int) -> int:
-    """Return what may stay of the prompt as it was at the epoch, as the compressor reckons it."""
+    """Return the compressor's budget for the prompt at its last edit."""
     seen = epoch or len(trajectory.steps)
     said = sum(u.tokens for u in trajectory.utterances if u.after <= seen)
     taken = sum(step.tokens for step in trajectory.steps[:seen])

@@ -156,7 +156,7 @@ def _nothing(paths: tuple[Path, ...]) -> str:
 
 
 def _names(paths: tuple[Path, ...]) -> dict[str, str]:
-    """Return what each path is called before `#4`: nothing if it is the only one."""
+    """Return the name of each path before `#4`, or no name if there is only one."""
     if len(paths) == 1:
         return {}
     names = [path.name for path in paths]

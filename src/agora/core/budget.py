@@ -48,7 +48,7 @@ class Budget:
             object.__setattr__(self, "min_ratio", 0.0)
 
     def of(self, total: int, *, floor: int = 0) -> int:
-        """Return what may stay of a prompt of `total`, of which `floor` stays in any case."""
+        """Return the budget for a prompt of `total` tokens, `floor` of them protected."""
         if self.limit is not None:
             return self.limit
         assert self.keep_ratio is not None  # noqa: S101 - set in __post_init__

@@ -9,7 +9,7 @@
 A scorer may put another order in the place of newest first.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -43,10 +43,10 @@ class Choices:
     scores: Sequence[float]
     """The score of each step of the past."""
     marker_tokens: int
-    """What a marker costs without its lines."""
+    """The tokens of a marker without its lines."""
 
     def decide(self, budget: int) -> tuple[Decision, ...]:
-        """Return what happens to each step if the past may cost `budget`."""
+        """Return the decision on each step if the past may cost `budget` tokens."""
         fixed = sum(s.tokens for s in self.past.steps if s.number in self.protected)
         forms = {form.number: form for form in self._fit(budget - self.past.fixed_tokens - fixed)}
         return tuple(
@@ -87,40 +87,30 @@ class Choices:
             forms[at] = form
             return True
 
-        order = self._order()
-        written: set[str] = set()
-        for at in order:
+        newest_first = self._order()
+        written = {""}
+        for at in newest_first:
             options = self.options[at]
-            if options.wrote and options.wrote not in written and options.verbatim:
-                written.add(options.wrote)
-                take(at, options.verbatim[0])
-        for at in order:
-            if forms[at].kind == "omitted" and self.options[at].short:
-                take(at, self.options[at].short[0])
-        for at in order if self._acts_by_text else ():
-            options = self.options[at]
-            for form in (*reversed(options.verbatim), *reversed(options.short)):
-                if form.tokens <= forms[at].tokens or take(at, form):
-                    break
-        if not self._acts_by_text:
-            self._add_facts(forms, take, order)
-        for at in order:
+            if options.written not in written and options.word_for_word:
+                written.add(options.written)
+                take(at, options.word_for_word)
+        for at in newest_first:
+            if forms[at].kind == "omitted" and self.options[at].shorter:
+                take(at, self.options[at].shorter[0])
+        if self._acts_by_text:
+            for at in newest_first:
+                for form in sorted(self.options[at].shorter, key=_tokens, reverse=True):
+                    if form.tokens <= forms[at].tokens or take(at, form):
+                        break
+        else:
+            for level in range(1, max((len(o.shorter) for o in self.options), default=0)):
+                for at in newest_first:
+                    shorter = self.options[at].shorter
+                    if level < len(shorter) and forms[at] is shorter[level - 1]:
+                        take(at, shorter[level])
+        for at in newest_first:
             take(at, self.options[at].whole)
         return forms
-
-    def _add_facts(
-        self, forms: list[Form], take: Callable[[int, Form], bool], order: Sequence[int]
-    ) -> None:
-        """Give each step in turn one more level of facts, then its calls word for word."""
-        for level in range(1, max((len(one.short) for one in self.options), default=0)):
-            for at in order:
-                short = self.options[at].short
-                if level < len(short) and forms[at] is short[level - 1]:
-                    take(at, short[level])
-        for at in order:
-            options = self.options[at]
-            if options.verbatim and options.short and forms[at] is options.short[-1]:
-                take(at, options.verbatim[-1])
 
     def _order(self) -> list[int]:
         """Return the places of the options, best score first and the newest on a tie."""
@@ -143,6 +133,10 @@ class Choices:
         return len(removed) - sum(
             after == before + 1 and before not in interrupted for before, after in pairwise(removed)
         )
+
+
+def _tokens(form: Form) -> int:
+    return form.tokens
 
 
 def choices_of(

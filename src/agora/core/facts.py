@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 from agora.core.memo import ENTRY_WEIGHT, Memo
@@ -33,10 +34,7 @@ _PAIR = re.compile(
     r"""|(-?[0-9][0-9.]{0,18})(?=[\s,}\]]))"""
 )
 _ONE_NUMBER = re.compile(r"\s{0,9}([$€£]?-?[0-9][0-9.,]{0,18}%?)\s{0,9}")
-_WORDS_AND_SIGNS = re.compile(
-    r"[a-z][a-z'-]{1,39} \d{1,2}\b(?![.,]\d)"
-    r"|[^\W_]\w*(?:[.\-/:@+#%$~\\_]+\w+)*|[/~.#$@][\w./\-@+~$]*\w"
-)
+_WORDS_AND_SIGNS = re.compile(r"[^\W_]\w*(?:[.\-/:@+#%$~\\_]+\w+)*|[/~.#$@][\w./\-@+~$]*\w")
 _CODE = re.compile(
     r"^(?:(?:FAILED|ERROR) (?P<test>[\w./-]{1,120}::[\w:\[\]-]{1,80})"
     r'|[ \t]{0,12}File "(?P<frame>[\w./-]{1,120})", line \d{1,7}'
@@ -58,6 +56,7 @@ _TIME_OR_NUMBER = re.compile(r"[0-9][0-9:.,+\-/TZ]*")
 _MEASURE = re.compile(r"-?[$€£¥]?[0-9]+(?:[.,][0-9]+)*[°%€£µΩ]?[A-Za-z]{0,3}")
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _SUBWORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_PLAIN = re.compile(r"(?=.*[^\W_])[\w#$@~./+'’°·:%€£¥-][\w#$@~./+'’°·:%€£¥\\-]*")
 _CALL_ID = re.compile(
     r"(?:call|toolu|srvtoolu|tooluse|chatcmpl|fc|rs|msg|resp|req|run)_[A-Za-z0-9-]{8,}"
 )
@@ -92,7 +91,7 @@ class Fact(NamedTuple):
     text: str
     """As a line writes it: `balance=113`, or the bare name where the text has no keys."""
     name: str
-    """What makes it new: the name, or for a number or a plain word its key and record as well."""
+    """Its identity: the name, and for a number or a plain word also its key and record."""
     weight: float
     record: int
     identifies: bool = False
@@ -213,7 +212,7 @@ class _Records:
         nested = {key: inner for key, inner in named.items() if isinstance(inner, _NESTED)}
         leaves = sorted(
             (key for key in named if key not in nested),
-            key=lambda key: _IDENTIFYING_KEY.fullmatch(key) is None,
+            key=lambda key: not _identifies(key),
         )
         # A table from names to values, such as products to their ids, has a record per entry.
         by_name = any(" " in key for key in leaves)
@@ -241,7 +240,7 @@ class _Records:
             weight = 0.4 if number else value_weight(text)
         if not keys and (number or (text.isdigit() and len(text) < 4)):
             return
-        # An escape makes a string other than it stands in the source.
+        # With an escape the string differs from its source text.
         if not weight or ("\\" in self._source and text not in self._source):
             return
         identifies = len(keys) == 1 and not isinstance(value, bool) and _identifies(path[0])
@@ -258,6 +257,7 @@ class _Records:
         )
 
 
+@lru_cache(maxsize=4_096)
 def _identifies(key: str) -> bool:
     return _KEY.fullmatch(key) is not None and _IDENTIFYING_KEY.fullmatch(key) is not None
 
@@ -295,12 +295,11 @@ def is_name(text: str) -> bool:
     >>> is_name("economy"), is_name("W-7001"), is_name("ignore the above"), is_name("{}")
     (True, True, False, False)
     """
-    if len(text) > _NAME_CHARACTERS or not any(map(str.isalnum, text)) or _CALL_ID.fullmatch(text):
+    if len(text) > _NAME_CHARACTERS or _PLAIN.fullmatch(text) is None or _CALL_ID.fullmatch(text):
         return False
-    plain = re.fullmatch(r"[\w#$@~./+'’°·:%€£¥-][\w#$@~./+'’°·:%€£¥\\-]*", text)
-    unspaced = _UNSPACED.search(text) is not None
-    short = not unspaced or (len(text) <= 12 and text.isalnum() and not _denies(text))
-    return plain is not None and short and not reads_as_orders(text)
+    if not text.isascii() and _UNSPACED.search(text):
+        return len(text) <= 12 and text.isalnum() and not _denies(text)
+    return len(text) < 8 or not reads_as_orders(text)
 
 
 @lru_cache(maxsize=16_384)
@@ -319,7 +318,7 @@ def name_weight(name: str) -> float:
     True
     """
     if " " in name:
-        return 1.0 if name[0].islower() else 0.3
+        return 0.3
     if _TIME_OR_NUMBER.fullmatch(name):
         if name.isdigit():
             return 0.8 if len(name) > 5 else 0.6
@@ -344,18 +343,11 @@ def _names_of_code(text: str) -> dict[str, float]:
 
 
 def _names_of_prose(text: str) -> dict[str, float]:
-    """Return the first paths, ids and numbered things outside of sentences that deny."""
+    """Return the first paths and ids outside of sentences that deny."""
     if _denies(text):
         text = "\n".join(part for part in _SENTENCE_END.split(text) if not _denies(part))
-    weights: dict[str, float] = {}
-    names = 0
-    for name in _names(text):
-        if " " in name:
-            weights[name] = 1.0
-        elif names < _MOST_NAMES_OF_TEXT and _is_path_or_id(name):
-            weights.setdefault(name, 0.9)
-            names += 1
-    return weights
+    names = filter(_is_path_or_id, _names(text))
+    return dict.fromkeys(islice(dict.fromkeys(names), _MOST_NAMES_OF_TEXT), 0.9)
 
 
 def _is_path_or_id(name: str) -> bool:
@@ -374,10 +366,7 @@ def _denies(text: str) -> bool:
 
 
 def _names(text: str) -> Iterator[str]:
-    numbered = len(text) <= 1_500
-    for name in _WORDS_AND_SIGNS.findall(text):
-        if numbered if " " in name else len(name) > 1 and is_name(name):
-            yield name
+    return (name for name in _WORDS_AND_SIGNS.findall(text) if len(name) > 1 and is_name(name))
 
 
 def names_in(text: str) -> frozenset[str]:
@@ -401,7 +390,7 @@ def chosen_facts(
     most: Sequence[int],
     said: Collection[str] = (),
 ) -> list[str]:
-    """Return what a line says of a result with at most so many facts, for each number in `most`.
+    """Return the facts of a result for a line, at most `n` of them for each `n` in `most`.
 
     Facts whose name is in `known`, or in `said` on the same line, are left out. Of a record with a
     word in `topics`, one that the user mentioned, the fact of the greatest weight counts twice. A
@@ -419,13 +408,16 @@ def chosen_facts(
         if fact.identifies:
             identities.setdefault(fact.record, at)
     order = sorted(new.values(), key=lambda at: -facts[at].weight)
-    mentioned = {fact.record for fact in facts if topics & _topics_of(fact.text)} if topics else ()
-    leads = {facts[at].record: at for at in reversed(order) if facts[at].record in mentioned}
-    order.sort(key=lambda at: -facts[at].weight * (1 + (leads.get(facts[at].record) == at)))
+    if not topics.isdisjoint(words_in("\n".join(fact.text for fact in facts))):
+        mentioned = {fact.record for fact in facts if topics & _topics_of(fact.text)}
+        leads = {facts[at].record: at for at in reversed(order) if facts[at].record in mentioned}
+        order.sort(key=lambda at: -facts[at].weight * (1 + (leads.get(facts[at].record) == at)))
     texts = []
     for limit in most:
         chosen: set[int] = set()
         for at in order:
+            if len(chosen) == limit:
+                break
             wanted = {at}
             identity = identities.get(facts[at].record, at)
             if facts[at].weight < 1 and facts[identity].name not in said:

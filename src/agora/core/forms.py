@@ -1,6 +1,5 @@
-"""What may stand in the prompt for a step: all of it, notes, a line in a marker, or nothing."""
+"""The forms of a step in the prompt: whole, with notes, a line in a marker, or omitted."""
 
-import json
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from typing import Literal, NamedTuple
 from agora.core.action_lines import CUT, action_lines, verbatim_command
 from agora.core.actions import Tools, changes, command_of
 from agora.core.facts import chosen_facts, facts_in, names_in, reads_as_orders
-from agora.core.outcome import outcome_of
+from agora.core.outcome import body_of, outcome_of
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Result, Step
 
@@ -18,18 +17,18 @@ FACT_COUNTS = (0, 1, 2, 4, 8, 12)
 _ARROW = " -> "
 _SHORT_CHARACTERS = 60
 _NOTE_TOKENS = 14
-"""What the frame of a note costs."""
+"""Tokens of a note's frame."""
 
 
 class Place(NamedTuple):
-    """What stands in the places of one call and of its result; None is the caller's own text."""
+    """The texts in the places of one call and of its result; None is the caller's own."""
 
     action: str | None = None
     result: str | None = None
 
 
 class Form(NamedTuple):
-    """What stands in the prompt for one step, and what it costs."""
+    """The form of one step in the prompt, and its tokens."""
 
     number: int
     kind: Literal["omitted", "line", "note", "whole"]
@@ -45,7 +44,7 @@ class Form(NamedTuple):
 
     @property
     def result(self) -> str:
-        """What stands for the results."""
+        """The texts in place of the results."""
         return " ".join(place.result for place in self.places if place.result)
 
     @property
@@ -58,7 +57,7 @@ class Form(NamedTuple):
 
     @property
     def text(self) -> str:
-        r"""What stands for the step: the text of its notes, or the lines in its marker.
+        r"""The text in place of the step: its notes, or its lines in a marker.
 
         >>> flight = Place("get_flight number=HAT136", "date=2024-05-20")
         >>> Form(3, "line", (flight, Place("look", "")), 12).text
@@ -82,21 +81,21 @@ class Options:
     """The forms that one step may take."""
 
     whole: Form
-    short: Sequence[Form]
-    """Its action in short, with more and more facts; or with notes, if the calls have to stay."""
-    verbatim: Sequence[Form] = ()
-    """Its action word for word, with more and more facts, where `short` cuts it."""
+    shorter: Sequence[Form]
+    """From its action in short to its action word for word, each with more and more facts."""
+    word_for_word: Form | None = None
+    """The first of these with its whole action, if the others cut it."""
     may_be_omitted: bool = False
     """True if the step only reads, so that forgetting it does no harm."""
-    wrote: str = ""
-    """The name of the file or script that the agent itself wrote in this step."""
+    written: str = ""
+    """The file or script that the agent itself wrote in this step."""
 
     @property
     def least(self) -> Form:
         """The cheapest form."""
         if self.may_be_omitted:
             return omitted(self.whole.number)
-        return self.short[0] if self.short else self.whole
+        return self.shorter[0] if self.shorter else self.whole
 
 
 def options_of(
@@ -114,35 +113,33 @@ def options_of(
     `topics`, the words of the task and of the user, come first. With `keeps_place` the step's
     calls stay.
     """
-    reads = not changes(step, tools)
-    shorts = action_lines(step, tools)
-    said = frozenset(" ".join(shorts).replace("=", " ").split())
-    texts = [_result_texts(result, known, said, topics) for result in step.results]
+    in_place = keeps_place or not step.removable
+    reads = not in_place and not changes(step, tools)
+    actions = action_lines(step, tools)
+    known_here = frozenset(" ".join(actions).replace("=", " ").split())
+    full: Form | None = None
+    texts = [_result_texts(result, known, known_here, topics) for result in step.results]
     levels = list(dict.fromkeys(zip(*texts, strict=True)))
-    cut = any(not line or CUT in line for line in shorts)
-    full = verbatim_command(step)
-    short: list[Form] = []
-    verbatim: list[Form] = []
-    if keeps_place or not step.removable:
-        short, reads = [_note(step, level, counter) for level in levels], False
-    elif not (reads and _says_nothing(step, shorts)):
-        short = [_line(step, shorts, level, counter) for level in levels]
-        if full is not None and [full] != shorts:
-            verbatim = [_line(step, [full], level, counter) for level in levels]
-        elif cut and step.calls and step.action_tokens:
-            verbatim = [_note(step, level, counter) for level in levels]
+    if in_place:
+        forms = [_note(step, level, counter) for level in levels]
+    elif reads and not step.observation.strip() and all(line.endswith(CUT) for line in actions):
+        forms = []  # A thought that was noted by a tool: nothing to name, and no result.
+    else:
+        forms = [_line(step, actions, level, counter) for level in levels]
+        command = verbatim_command(step)
+        if command is not None and [command] != actions:
+            forms[1:] = [_line(step, [command], level, counter) for level in levels]
+            full = forms[1]
+        elif step.action_tokens and any(not line or CUT in line for line in actions):
+            full = _note(step, levels[-1], counter)
+            forms.append(full)
     return Options(
         whole=whole(step),
-        short=[form for form in short if form.tokens < step.tokens],
-        verbatim=[form for form in verbatim if form.tokens < step.tokens],
+        shorter=[form for form in forms if form.tokens < step.tokens],
+        word_for_word=full if full and full.tokens < step.tokens else None,
         may_be_omitted=reads,
-        wrote="" if reads else _written(step),
+        written="" if reads or in_place else _written(step),
     )
-
-
-def _says_nothing(step: Step, actions: Sequence[str]) -> bool:
-    """Return True for a thought that was noted by a tool: nothing to name, and no result."""
-    return not step.observation.strip() and all(line.endswith(CUT) for line in actions)
 
 
 def _line(step: Step, actions: Sequence[str], texts: Sequence[str], counter: TokenCounter) -> Form:
@@ -167,18 +164,19 @@ def _note(step: Step, texts: Sequence[str], counter: TokenCounter) -> Form:
 def _result_texts(
     result: Result, known: Collection[str], said: frozenset[str], topics: frozenset[str]
 ) -> list[str]:
-    """Return what is said of a result, for each of the counts of facts."""
+    """Return the text about a result for each count of facts."""
     outcome = outcome_of(result)
     head = [outcome.status] if outcome.status else []
     if outcome.reason:
         head.append(f'"{outcome.reason}"')
         said = said | names_in(outcome.reason)
-    empty = _empty(result.text)
+    body = body_of(result.text)
+    empty = _empty(body)
     if empty:
         return [" ".join([*head, empty])] * len(FACT_COUNTS)
     facts = chosen_facts(facts_in(result.text), known, topics, FACT_COUNTS[1:], said)
     if not facts[-1] and not outcome.reason:
-        facts = [_short(result.text)] * len(facts)
+        facts = [_short(body)] * len(facts)
     return [" ".join([*head, *filter(None, [text])]) for text in ["", *facts]]
 
 
@@ -196,34 +194,17 @@ def _short(text: str) -> str:
     return f'"{text}"' if any(map(str.isalpha, text)) else text
 
 
-_TARGET = re.compile(
-    r"(?:>{1,2}|\btee(?: -a)?)\s{0,4}([\w./~$-]{1,200})|^\*\*\* (?:Add|Update) File: (\S{1,200})",
-    re.MULTILINE,
+_WRITTEN = re.compile(
+    r"(?:>{1,2}|\btee(?: -a)?|\*\*\* (?:Add|Update) File:) ?([\w./~$-]{1,200})"
+    r'|"(?:file_?path|path|file_?name|target_file)": ?"([^"]{1,200})"'
 )
-_PATH_KEYS = ("file_path", "path", "filename", "file", "notebook_path", "target_file")
 _WRITTEN_LINES = 4
 
 
 def _written(step: Step) -> str:
-    """Return the name of the file or patch that the agent wrote in a step; empty if it wrote none.
-
-    A script that has no name counts as one of its own.
-    """
-    texts = [command_of(step.action)] if not step.calls else [c.arguments for c in step.calls]
-    for text in texts:
-        lines = text.count("\n") + text.count("\\n")
-        if lines < _WRITTEN_LINES:
-            continue
-        target = _TARGET.search(text[:4_000])
-        if target:
-            return target[1] or target[2]
-        try:
-            given = json.loads(text) if step.calls else {}
-        except (ValueError, RecursionError):
-            given = {}
-        for key in _PATH_KEYS:
-            if isinstance(given, dict) and isinstance(given.get(key), str):
-                return str(given[key])
-        if "<<" in text:
-            return f"step {step.number}"
+    """Return the name of the file or script that the agent wrote; empty if it wrote none."""
+    for text in [call.arguments for call in step.calls] or [command_of(step.action)]:
+        target = _WRITTEN.search(text[:4_000])
+        if text.count("\n") + text.count("\\n") >= _WRITTEN_LINES and (target or "<<" in text):
+            return target[1] or target[2] if target else f"step {step.number}"
     return ""

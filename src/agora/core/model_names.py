@@ -15,7 +15,7 @@ def bare_name(model: str) -> str:
 
 
 def belongs(name: str, family: str) -> bool:
-    """Tell whether `name` is the family's own: the same, a variant or a dated release of it.
+    """Return True if `name` is the family, a variant or a dated release of it.
 
     >>> [belongs(f"gpt-4-{rest}", "gpt-4") for rest in ("0613", "turbo", "5")]
     [True, True, False]

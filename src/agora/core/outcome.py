@@ -57,7 +57,7 @@ class Outcome(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether the call failed."""
+        """True if the call failed."""
         return self.status not in ("", "exit 0")
 
 
@@ -75,6 +75,18 @@ def outcome_of(result: Result) -> Outcome:
         status = "error"
     failed = Outcome(status).failed
     return Outcome(status, _reason(fields or result.text) if failed else "")
+
+
+def body_of(text: str) -> str:
+    r"""Return a short result without the lines of its frame; a longer one as it is.
+
+    >>> body_of("<returncode>0</returncode>\n<output>\n273:    def load(self):\n</output>")
+    '273:    def load(self):'
+    """
+    if len(text) > _ENDS:
+        return text
+    lines = (line for line in text.splitlines() if not _FRAME.match(line.strip()))
+    return "\n".join(lines).strip()
 
 
 def _fields(value: Any) -> dict[str, Any]:

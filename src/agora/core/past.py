@@ -1,4 +1,4 @@
-"""What an edit may see of a trajectory: nothing that comes later."""
+"""The part of a trajectory that an edit may see: nothing that comes later."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -44,11 +44,11 @@ class Past:
 
     @property
     def tokens(self) -> int:
-        """What it costs unedited."""
+        """Its tokens unedited."""
         return self.fixed_tokens + sum(step.tokens for step in self.steps)
 
     def least_tokens(self, protected: Collection[int]) -> int:
-        """Return what it costs when only the protected steps are kept."""
+        """Return its tokens if only the protected steps are kept."""
         return self.fixed_tokens + sum(
             s.tokens if s.number in protected else s.residue_tokens for s in self.steps
         )

@@ -1,4 +1,4 @@
-"""One HTTP request as Envoy tells it: messages in, their answers out, whatever happens."""
+"""One HTTP request on Envoy's stream: its messages in, answers out, whatever fails."""
 
 import asyncio
 import logging
@@ -35,17 +35,17 @@ from agora.service import (
 
 _log = logging.getLogger(__name__)
 RETRY = "x-agora-refused"
-"""On a refused answer: Envoy may send the request once more (`retriable_headers`)."""
+"""The header of a refused answer by which Envoy sends the request again (`retriable_headers`)."""
 CONVERSATION = "x-agora-conversation"
-"""On answers in an experiment: the name of the conversation in the log."""
+"""The header with the conversation's name in the log, in an experiment."""
 _ATTEMPT = "x-envoy-attempt-count"
-"""Where Envoy counts attempts, it is set up to make a second one."""
+"""The header with Envoy's count of attempts; if it is there, a second one is possible."""
 _RETRY_SECONDS = 10.0
-"""A second attempt that does not begin in this time does not come."""
+"""Seconds after which no second attempt comes."""
 _UNREAD = frozenset({"off", "too_long", "signed_body"})
-"""Reasons known from the head with which the body is of no use."""
+"""Reasons, known from the head, that make the body useless."""
 _PIECE = 64 << 10
-"""What Envoy asks the pieces of a body not to exceed."""
+"""The largest piece of a body that Envoy accepts."""
 _DUPLEX = ProcessingMode.FULL_DUPLEX_STREAMED
 _NOTHING_ELSE = ProcessingMode(
     request_body_mode=ProcessingMode.NONE, response_header_mode=ProcessingMode.SKIP
@@ -54,12 +54,12 @@ _NOTHING_ELSE = ProcessingMode(
 
 @dataclass(slots=True)
 class Shared:
-    """What the requests of a process share."""
+    """State that the requests of a process share."""
 
     service: Service
     kept: Kept
     held_bytes: int = 0
-    """What the bodies in full duplex take that wait until they are whole."""
+    """Bytes of incomplete bodies in full duplex."""
 
     @classmethod
     def of(cls, service: Service) -> "Shared":
@@ -76,23 +76,23 @@ class Exchange:
         self._max_bytes = shared.service.settings.limits.body_mb << 20
         self._headers: Mapping[str, str] = {}
         self._route: Route | None = None
-        """None where the body is not wanted."""
+        """The body so far; None if it is not needed."""
         self._duplex = False
-        """Whether the body comes in pieces that nobody else keeps."""
+        """True if the body comes in pieces that Envoy does not keep (full duplex)."""
         self._head: Any = None
-        """In full duplex the answer to the head, given when the body is decided on."""
+        """In full duplex the answer to the head, sent after the decision on the body."""
         self._pieces: list[bytes] = []
         self._answer_mode = ProcessingMode.NONE
         self._call: Call | None = None
         self._edited: Edited | None = None
         self._name = b""
-        """Under which it is kept for another attempt."""
+        """The name under which it is stored for another attempt."""
         self._sent_last: Sent | None = None
-        """What is kept, while another attempt may come."""
+        """The stored request, while another attempt may come."""
         self._status = 0
         self._usage: UsageStream | None = None
         self._whole = True
-        """Whether the answer came to its end, as far as it is seen."""
+        """True if the answer came to its end, as far as the filter sees it."""
         self._began = self._sent = 0.0
         self._held_seconds = self._first_byte_seconds = 0.0
 
@@ -108,7 +108,7 @@ class Exchange:
                 try:
                     answers = await self._answers(kind, request)
                 except Exception as error:
-                    # Whatever went wrong here, the request goes on as it came.
+                    # On any error the request goes on as it came.
                     _log.warning("%s failed with %s", kind, type(error).__name__)
                     answers = self._fail_open(kind, request)
                 for answer in answers:
@@ -190,7 +190,7 @@ class Exchange:
         return max(size, self._max_bytes) if "content-encoding" in self._headers else size
 
     async def _on_body(self, came: bytes) -> Any:
-        """Return the answer to a body that is whole."""
+        """Return the answer to a complete body."""
         answer = _continue("request_body")
         if self._route is None:
             return answer
@@ -207,7 +207,7 @@ class Exchange:
         return answer
 
     async def _on_piece(self, kind: str, piece: bytes, *, ends: bool) -> list[Any]:
-        """Return what answers a piece: nothing yet, the edited body, or all that came so far."""
+        """Return the answers to a piece: none yet, the edited body, or all pieces so far."""
         self._pieces.append(piece)
         self._shared.held_bytes += len(piece)
         if self._route is None:
@@ -236,14 +236,14 @@ class Exchange:
         return pieces
 
     def _hand_on(self, kind: str, pieces: list[bytes], *, ends: bool) -> list[Any]:
-        """Return the answers with these pieces; before them the head, if it was held back."""
+        """Return the answers with these pieces, after the head if it was withheld."""
         head, self._head = self._head, None
         answers = [head] if head is not None else []
         answers += _streamed("request_body", pieces, ends=ends and kind == "request_body")
         return [*answers, _continue(kind)] if kind == "request_trailers" else answers
 
     async def _edit(self, route: Route, came: bytes) -> bytes | None:
-        """Return what to send instead of a body, or None; the call is known from here on."""
+        """Return the body to send instead, or None. Sets the call."""
         service, headers = self._service, self._headers
         self._began = time.monotonic()
         self._sent = self._began
@@ -277,7 +277,7 @@ class Exchange:
             response.clear_route_cache = True
 
     async def _on_answer(self, message: Any) -> Any:
-        """Return the answer to the head of the provider's answer; a refused edit is held back."""
+        """Answer the head of the provider's answer. A refused edit is withheld from the client."""
         answer = _continue("response_headers")
         self._whole = message.end_of_stream or self._answer_mode == ProcessingMode.NONE
         call, edited = self._call, self._edited
@@ -307,12 +307,12 @@ class Exchange:
         return answer
 
     def _let_go(self, call: Call, edited: Edited) -> None:
-        """Forget the bodies: an answer can take minutes. Only a shadow is still to be decided."""
+        """Free the bodies, because an answer can take minutes. A shadow still needs its own."""
         if edited.reason != "shadow":
             self._call, self._edited = replace(call, body=b""), edited.without_bodies()
 
     def _end(self, call: Call, edited: Edited) -> None:
-        """Account for the request: at once, or when it is clear that no other attempt comes."""
+        """Account for the request: at once, or when no other attempt can come."""
         if self._sent_last is None:
             self._finish(call, edited)
         else:
@@ -350,7 +350,7 @@ class Exchange:
 
 
 def _continue(kind: str) -> Any:
-    """Return the answer that changes nothing, of the kind that the message asks for."""
+    """Return the answer to a message that changes nothing."""
     if kind.endswith("_headers"):
         return ProcessingResponse(**{kind: HeadersResponse()})
     if kind.endswith("_trailers"):
@@ -361,7 +361,7 @@ def _continue(kind: str) -> Any:
 
 
 def _streamed(kind: str, pieces: list[bytes], *, ends: bool) -> list[Any]:
-    """Return the answers that hand pieces on; `ends` if nothing follows them, not even trailers."""
+    """Return the answers that forward pieces; `ends` if nothing follows, not even trailers."""
     last = len(pieces) - 1
     answers = []
     for number, piece in enumerate(pieces):

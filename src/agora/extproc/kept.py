@@ -1,8 +1,8 @@
-"""What was sent for each request, as long as Envoy may try it another time.
+"""Requests as they were sent, as long as Envoy may try them again.
 
-Another attempt is a stream of its own, to which Envoy tells the client's body once more, but the
-headers as the filters before the provider left them: without a request id. So what was sent is
-known by the credential and the body itself, and nobody gets what is not made of their own body.
+Another attempt is a new stream. Envoy sends the client's body again, but the headers without a
+request id. So a stored request is found by the credential and the body, and no client can get
+another one's.
 """
 
 from collections import OrderedDict
@@ -17,16 +17,16 @@ _CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sent:
-    """What was sent in one attempt, or is to be sent in the next."""
+    """The request of one attempt, or of the next."""
 
     call: Call
     edited: Edited
 
 
 class Kept:
-    """What was sent by name, up to a number of bytes; the rest is not rescued.
+    """Stored requests by name, up to a number of bytes; further ones cannot be rescued.
 
-    Requests that are the same share a name, and each of them has a place of its own under it.
+    Equal requests share a name, and each has its own place under it.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -35,7 +35,7 @@ class Kept:
         self._sent: OrderedDict[bytes, list[Sent]] = OrderedDict()
 
     def put(self, name: bytes, sent: Sent) -> None:
-        """Keep what was sent, or what is to be sent next."""
+        """Store a request that was sent, or that is to be sent next."""
         self._sent.setdefault(name, []).append(sent)
         self._bytes += _weight(sent)
         while self._bytes > self._most:
@@ -43,12 +43,12 @@ class Kept:
             self._bytes -= sum(map(_weight, gone))
 
     def take(self, name: bytes) -> Sent | None:
-        """Return what is kept under a name, and forget it."""
+        """Remove and return the request under a name."""
         sent = self._sent.get(name)
         return self._forget(name, sent[-1]) if sent else None
 
     def drop(self, name: bytes, sent: Sent) -> bool:
-        """Forget what was kept, and return whether it was still there; if not, it was taken."""
+        """Remove a request. Return True if it was still there, and not taken."""
         there = sent in self._sent.get(name, ())
         if there:
             self._forget(name, sent)

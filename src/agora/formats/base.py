@@ -1,4 +1,4 @@
-"""What a wire format is: the class that each format subclasses, and the values it works with."""
+"""The base class of wire formats, and the values that they work with."""
 
 import json
 import re
@@ -28,7 +28,7 @@ _KINDS = (
 
 
 class MessageRole(IntEnum):
-    """What a message is to the agent's loop."""
+    """The part of a message in the agent's loop."""
 
     SYSTEM = 0
     """System and developer text, and whatever stands outside the loop."""
@@ -94,7 +94,7 @@ class Rendered:
     messages: Any
     added: tuple[str, ...]
     positions: tuple[int, ...] = ()
-    """Where each message stood among the caller's own; empty in text formats."""
+    """The position of each message among the caller's own; empty in text formats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Rule:
     sentence: str
     """The provider's words where they are known, as a `str.format` template."""
     source: str
-    """Where the rule was met: public issues, SDKs, chat templates."""
+    """The sources of the rule: public issues, SDKs, chat templates."""
     strict: bool = False
     """True if only some models or older endpoints keep it."""
 
@@ -192,11 +192,9 @@ class Format:
     fields: ClassVar[BodyFields | None] = None
     """None for prompts that are one text and come in no body."""
     text_pattern: ClassVar[re.Pattern[str] | None] = None
-    """What a prompt that is one text contains."""
+    """The parts of a prompt that is one text."""
     rules: ClassVar[tuple[Rule, ...]] = ()
     """The rules that `check` reports, besides the shape."""
-    cache_marks: ClassVar[tuple[str, ...]] = ()
-    """The fields that mark the end of what the provider caches."""
     signs_thinking: ClassVar[bool] = False
     """True if its messages may hold reasoning that the provider checks: signed or sealed."""
 
@@ -233,7 +231,7 @@ class Format:
         return bool(self.call_ids(message))
 
     def user_message(self, text: str) -> Message:
-        """Return a message in which the user says a text."""
+        """Return a user message with a text."""
         return {"role": "user", "content": text}
 
     def step_messages(
@@ -243,7 +241,7 @@ class Format:
         raise NotImplementedError
 
     def text_of(self, message: Message) -> str:
-        """Return what a message says, for people: reasoning, text, results, calls."""
+        """Return a message as text for people: reasoning, text, results, calls."""
         return ""
 
     def mark_for_cache(self, message: Message) -> Message:
@@ -282,9 +280,9 @@ class Format:
 
     # Thinking, tools
 
-    def signatures(self, message: Message) -> list[str]:
-        """Return what identifies each block of checked reasoning; may be empty texts."""
-        return []
+    def count_thinking(self, message: Message) -> int:
+        """Return the number of blocks of checked reasoning in a message."""
+        return 0
 
     def without_thinking(self, message: Message) -> Message:
         """Return a message without its signed thinking; itself if that has to stay."""
@@ -296,7 +294,7 @@ class Format:
 
 
 def kind_of(value: object) -> str:
-    """Return what a reader of JSON calls `value`, with its article.
+    """Return the JSON type of `value`, with its article.
 
     >>> [kind_of(value) for value in (None, True, "", {}, [], 1, 0.5, ())]
     ['null', 'a boolean', 'a string', 'an object', 'an array', 'an integer', 'a number', 'a tuple']

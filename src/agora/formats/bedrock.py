@@ -77,7 +77,6 @@ class Bedrock(Anthropic):
         thinks=_thinks,
     )
     rules: ClassVar[tuple[Rule, ...]] = (*Anthropic.rules, B2, B5, B11)
-    cache_marks = ("cachePoint",)
     harmless_blocks = frozenset(_HARMLESS)
 
     # Recognition
@@ -127,9 +126,8 @@ class Bedrock(Anthropic):
 
     # Thinking
 
-    def signatures(self, message: Message) -> list[str]:
-        reasoning = {"content": [b for b in as_list(message.get("content")) if _is_reasoning(b)]}
-        return super().signatures(_to_anthropic(reasoning))
+    def count_thinking(self, message: Message) -> int:
+        return sum(map(_is_reasoning, as_list(message.get("content"))))
 
     def without_thinking(self, message: Message) -> Message:
         content = as_list(message.get("content"))

@@ -1,4 +1,4 @@
-"""What relatives of OpenAI's chat format add to a message of the agent: reasoning and signatures.
+"""Reasoning and signatures in dialects of OpenAI's chat format.
 
 DeepSeek and Kimi send `reasoning_content`, vLLM and routers `reasoning`, OpenRouter
 `reasoning_details`, Gemini a signature on each call, LiteLLM the signed `thinking_blocks` of
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agora.core.tokens import TokenCounter
-from agora.formats.anthropic import REMOVED, is_thinking, signatures_of
+from agora.formats.anthropic import REMOVED, is_thinking
 from agora.formats.base import (
     Message,
     Rule,
@@ -48,9 +48,10 @@ def read_reasoning(message: Message, counter: TokenCounter) -> tuple[str, int]:
     return thought, tokens + counter.count(thought) if thought else tokens
 
 
-def signatures(message: Message) -> list[str]:
-    """Return what identifies each of Claude's signed thinking blocks."""
-    return [*signatures_of(message.get("content")), *signatures_of(message.get(_SIGNED))]
+def count_thinking(message: Message) -> int:
+    """Return the number of Claude's signed thinking blocks."""
+    blocks = [*as_list(message.get("content")), *as_list(message.get(_SIGNED))]
+    return sum(map(is_thinking, blocks))
 
 
 def without_thinking(message: Message) -> Message:
@@ -83,7 +84,7 @@ def check_reasoning(messages: list[Any], before: list[Any]) -> Iterator[RuleViol
 
 
 def _identity(message: Message) -> Key:
-    """Return what tells an assistant message from others: its calls, or else its text."""
+    """Return the identity of an assistant message: its calls, or else its text."""
     ids = [_text(as_object(call).get("id")) for call in as_list(message.get("tool_calls"))]
     if ids:
         return tuple(ids)
@@ -95,7 +96,7 @@ def _identity(message: Message) -> Key:
 
 
 def _reasoning(message: Message) -> Key:
-    """Return what may not change: the reasoning, its sealed parts, and signatures of calls."""
+    """Return the parts that must not change: reasoning, sealed parts, signatures of calls."""
     fields: list[object] = [_text(message.get(name)) for name in _REASONING]
     for detail in as_list(message.get("reasoning_details")):
         fields += [_text(as_object(detail).get(name)) for name in _DETAIL_FIELDS]

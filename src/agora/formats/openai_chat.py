@@ -65,7 +65,6 @@ class OpenAIChat(MessageFormat):
     name = "openai"
     fields = BodyFields(messages="messages", system=("system",), thinks=thinking_setting)
     rules = (O1, O2, chat_dialects.O7, T1)
-    cache_marks = ("cache_control", "prompt_cache_breakpoint")
     signs_thinking = True
     splits_turns = True
 
@@ -117,8 +116,8 @@ class OpenAIChat(MessageFormat):
 
     # Thinking
 
-    def signatures(self, message: Message) -> list[str]:
-        return chat_dialects.signatures(message)
+    def count_thinking(self, message: Message) -> int:
+        return chat_dialects.count_thinking(message)
 
     def without_thinking(self, message: Message) -> Message:
         return chat_dialects.without_thinking(message)

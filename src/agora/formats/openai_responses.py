@@ -48,7 +48,7 @@ _TEXT_OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
 _HOSTED = frozenset({"web_search_call", "file_search_call", "code_interpreter_call", "mcp_call"})
 """Calls that the provider answers itself, inside the item."""
 _BY_CLIENT = frozenset(("message", "mcp_approval_response"))
-"""What the client's side makes besides outputs. Everything else may be the assistant's: unknown
+"""Parts of the client's messages besides outputs. Everything else may be the assistant's: unknown
 kinds of items and item references too."""
 _OWN_PARTS = frozenset({"input_text", "output_text", "input_image", "input_file"})
 _ROLES = {
@@ -95,7 +95,6 @@ class OpenAIResponses(MessageFormat):
         server_side=("previous_response_id", "conversation"),
     )
     rules = (R1, R2, R3, R4, R9, R10)
-    cache_marks = ("prompt_cache_breakpoint",)
     signs_thinking = True
 
     # Recognition
@@ -146,9 +145,8 @@ class OpenAIResponses(MessageFormat):
 
     # Thinking
 
-    def signatures(self, message: Message) -> list[str]:
-        is_reasoning = message.get("type") == "reasoning"
-        return [_text(message, "id") or ""] if is_reasoning else []
+    def count_thinking(self, message: Message) -> int:
+        return int(message.get("type") == "reasoning")
 
     # Reading
 
@@ -386,7 +384,7 @@ def _check_sealed(
 
 
 def _sealed(item: Message) -> tuple[object, ...] | None:
-    """Return what may not change of an item with encrypted content; None if it has none."""
+    """Return the fields of an item with encrypted content that must not change, or None."""
     content = _text(item, "encrypted_content")
     if content is None:
         return None

@@ -5,7 +5,7 @@ dialect. OpenAI's Responses have reasoning items: those stay in any case, since 
 item, and the provider itself leaves out what an edit has made invalid.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,12 +40,14 @@ def is_thinking(block: object) -> bool:
 
 def thinks(message: object) -> bool:
     """Return True if a message holds reasoning that the provider checks."""
-    return bool(_signatures(message))
+    return count_thinking(message) > 0
 
 
 def count_thinking(message: object) -> int:
     """Return the number of thinking blocks in a message."""
-    return len(_signatures(message))
+    if not isinstance(message, dict):
+        return 0
+    return max(format.count_thinking(message) for format in _signing())
 
 
 def without_thinking(messages: Sequence[Any], *, until: int | None = None) -> Thoughtless:
@@ -69,37 +71,6 @@ def without_thinking(messages: Sequence[Any], *, until: int | None = None) -> Th
                 out[at] = format.without_thinking(out[at])
             blocks += count if out[at] is not messages[at] else 0
     return Thoughtless(out, blocks, frozenset(positions))
-
-
-def first_call(messages: Sequence[Any]) -> str:
-    """Return the id of the first answered call: it tells a conversation from others.
-
-    Empty where nothing was called yet.
-    """
-    for message in messages:
-        for format in formats() if isinstance(message, dict) else ():
-            ids = format.result_ids(message)
-            if ids:
-                return ids[0]
-    return ""
-
-
-def signatures(messages: Sequence[Any]) -> Iterator[tuple[int, str]]:
-    """Yield what tells each thinking block from all others, newest first, with its message."""
-    for at in range(len(messages) - 1, -1, -1):
-        for signature in reversed(_signatures(messages[at])):
-            if signature:
-                yield at, signature
-
-
-def _signatures(message: object) -> list[str]:
-    """Return the signatures by the first format that knows any."""
-    if isinstance(message, dict):
-        for format in _signing():
-            found = format.signatures(message)
-            if found:
-                return found
-    return []
 
 
 def _signing() -> list[Format]:

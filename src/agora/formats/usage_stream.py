@@ -35,7 +35,7 @@ class UsageStream:
     >>> stream.feed(b'{"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 2, ')
     >>> stream.feed(b'"prompt_tokens_details": {"cached_tokens": 4}}}')
     >>> stream.usage()
-    Usage(uncached=5, read=4, written=0, output=2, written_1h=None, dollars=None)
+    Usage(uncached=5, read=4, written=0, output=2, written_1h=None, dollars=None, reasoning=0)
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class UsageStream:
         self._texts: dict[bytes, list[bytes]] = {}
         self._text_size = 0
         self.ended = False
-        """Whether the last event of a stream was seen: a client may leave then."""
+        """True after the last event of a stream: a client may leave then."""
 
     def feed(self, piece: bytes) -> None:
         """Take the next piece."""
@@ -103,7 +103,7 @@ class UsageStream:
         return read_usage(fields) if fields else None
 
     def words(self) -> list[str]:
-        """Return what the answer is known by when it comes back: ids, and what may be its text."""
+        """Return words by which the answer is recognised in a later request: ids and texts."""
         texts = [b"".join(parts) for parts in self._texts.values()]
         texts += [max(parts, key=len) for parts in self._texts.values()]
         words = []

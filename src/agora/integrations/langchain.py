@@ -7,10 +7,9 @@ from typing import Any
 from agora.compressor import Compressor
 from agora.core.compression import Compression
 from agora.errors import MissingExtraError
-from agora.formats.anthropic import REMOVED
-from agora.integrations.base import (
+from agora.integrations.base import Shortener
+from agora.integrations.chat import (
     Message,
-    Shortener,
     call_part,
     edited_text,
     loses_thinking,
@@ -28,7 +27,7 @@ except ImportError as error:
 
 _ROLES = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system"}
 _ASIDE = ("thinking_blocks", "reasoning_details")
-"""Where LiteLLM's dialect and OpenRouter's keep signed thinking: beside the content."""
+"""The fields beside the content in which LiteLLM and OpenRouter keep signed thinking."""
 
 
 class AgoraMiddleware(AgentMiddleware):
@@ -65,7 +64,8 @@ class AgoraMiddleware(AgentMiddleware):
             self._shortener,
             request.messages,
             model=_model(request.model),
-            system=request.system_prompt,
+            # LangChain's text is a subclass of str, which a session cannot compare.
+            system=str(request.system_prompt) if request.system_prompt else None,
             tools=[convert_to_openai_tool(tool) for tool in request.tools] or None,
         )
         shorter = request.override(messages=messages) if compression.changed else request
@@ -84,10 +84,7 @@ def shorten(
 ) -> tuple[list[BaseMessage], Compression]:
     """Return the messages to send and the account of them, for a graph's own node.
 
-    Args:
-        shortener: `agora.integrations.base.Shortener()`, one for the graph.
-        messages: The graph's messages; they stay as they are.
-        options: Those of `Compressor.compress`, such as `model`.
+    A graph has one `shortener`; `options` are those of `Compressor.compress`, such as `model`.
     """
     chat = [_chat(message) for message in messages]
     compression = shortener.shorten(chat, format="openai", **options)
@@ -103,8 +100,8 @@ def _chat(message: BaseMessage) -> Message:
     if isinstance(message, AIMessage):
         blocks = message.content if isinstance(message.content, list) else []
         if blocks:
-            texts = [b if isinstance(b, str) else b["text"] for b in blocks if _is_text(b)]
-            chat["content"] = [text_part(text) for text in texts]
+            texts = [b if isinstance(b, str) else _text(b) for b in blocks]
+            chat["content"] = [text_part(text) for text in texts if text]
         aside = [block for name in _ASIDE for block in message.additional_kwargs.get(name) or ()]
         thoughts = [thought for block in (*blocks, *aside) if (thought := _thought(block))]
         calls = [call_part(c["id"], c["name"], c["args"]) for c in message.tool_calls]
@@ -123,22 +120,18 @@ def _edit(message: BaseMessage, old: Message, new: Message) -> BaseMessage:
         if isinstance(content, list):
             content = [block for block in content if not _thought(block)]
         aside = {name: value for name, value in aside.items() if name not in _ASIDE}
-        emptied = not content and not old.get("tool_calls")
-        return message.model_copy(
-            update={"content": REMOVED if emptied else content, "additional_kwargs": aside}
-        )
     keeps, text = edited_text(old, new)
     if not keeps:
         content = text
-    elif isinstance(content, list):
+    elif text and isinstance(content, list):
         content = [*content, text_part(text)]
-    else:
+    elif text:
         content = f"{content}\n\n{text}" if content else text
-    return message.model_copy(update={"content": content})
+    return message.model_copy(update={"content": content, "additional_kwargs": aside})
 
 
-def _is_text(block: Any) -> bool:
-    return isinstance(block, str) or (block.get("type") == "text" and bool(block["text"]))
+def _text(block: Message) -> str:
+    return block["text"] if block.get("type") == "text" else ""
 
 
 def _thought(block: Any) -> Message | None:

@@ -9,10 +9,9 @@ from agora.compressor import Compressor
 from agora.core.binding import binds
 from agora.core.compression import Compression
 from agora.errors import MissingExtraError
-from agora.formats.anthropic import REMOVED
-from agora.integrations.base import (
+from agora.integrations.base import Shortener
+from agora.integrations.chat import (
     Message,
-    Shortener,
     call_part,
     edited_text,
     image_part,
@@ -81,10 +80,7 @@ class Agora(AbstractCapability[Any]):
 def shorten(
     shortener: Shortener, messages: Sequence[ModelMessage], **options: Any
 ) -> tuple[list[ModelMessage], Compression]:
-    """Return the messages to send and the account of them.
-
-    `options` are those of `Compressor.compress`, such as `model`.
-    """
+    """Return the messages to send and the account; `options` are those of `compress`."""
     # Each part of a request is a chat message of its own, each response is one.
     owners: list[int] = []
     parts: list[Any] = []
@@ -133,13 +129,11 @@ def _content(part: Any) -> Any:
 
 
 def _edit(part: Any, old: Message, new: Message) -> Any:
-    if loses_thinking(old, new):
-        pieces = [piece for piece in part.parts if not _is_signed(piece)]
-        sent = any(piece.part_kind in ("text", "tool-call") for piece in pieces)
-        return replace(part, parts=pieces if sent else [*pieces, TextPart(REMOVED)])
     keeps, text = edited_text(old, new)
     if isinstance(part, ModelResponse):
-        return replace(part, parts=[*part.parts, TextPart(text)])
+        bare = loses_thinking(old, new)
+        pieces = [piece for piece in part.parts if not (bare and _is_signed(piece))]
+        return replace(part, parts=[*pieces, TextPart(text)] if text else pieces)
     content = _content(part)
     if keeps and content:
         content = [*content, text] if isinstance(content, list) else f"{content}\n\n{text}"

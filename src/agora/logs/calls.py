@@ -35,13 +35,13 @@ class LoggedCall:
     observations: Observations | None = None
     thinking: bool | None = None
     answer: list[Any] = field(default_factory=list)
-    """What the model answered, as messages of the same format."""
+    """The model's answer, as messages of the same format."""
     answer_id: str = ""
     previous_id: str = ""
     """The answer that these messages continue, when the provider holds the earlier ones."""
     output_tokens: int | None = None
     usage: Usage | None = None
-    """What the provider reported for this call."""
+    """The provider's usage for this call."""
     whole_usage: tuple[Usage, ...] = ()
     """The usage of every call, where the log has a finished conversation in one record."""
     at_seconds: float | None = None
@@ -233,7 +233,7 @@ def _digest(value: Any) -> int:
 
 
 def _mark(message: Any) -> tuple[str, tuple[str, ...]]:
-    """Return what identifies an answer: its text and the ids of its calls."""
+    """Return the identity of an answer: its text and the ids of its calls."""
     if not isinstance(message, dict):
         return "", ()
     texts: list[str] = []

@@ -148,7 +148,7 @@ def _lines(lines: Iterator[bytes], name: str, tally: Tally) -> Iterator[Record]:
 
 
 def _problem(error: Exception) -> str:
-    """Return what is wrong with a text that is not JSON, without the text."""
+    """Describe why a text is not JSON, without quoting it."""
     if isinstance(error, json.JSONDecodeError):
         return f"is not JSON: {error.msg.removesuffix(' at')} at character {error.pos}"
     if isinstance(error, UnicodeDecodeError):

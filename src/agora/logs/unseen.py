@@ -1,4 +1,4 @@
-"""What a log does not show of the prompts, inferred from the tokens that the provider counted.
+"""Infer the parts of prompts that a log hides from the provider's token counts.
 
 A provider's count of a prompt has three parts:
 
@@ -24,7 +24,7 @@ _FELL_TOKENS = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """What the provider counted beyond what the log shows."""
+    """Tokens that the provider counted beyond those in the log."""
 
     tokens: int = 0
     """Before the first message of every call, in the provider's tokens."""
@@ -70,7 +70,7 @@ def _larger(step: Step, extra: int) -> Step:
 
 
 def inferred(counted: Sequence[int], billed: Sequence[int]) -> Unseen:
-    """Return what is unseen, from AGORA's count and the provider's of each call's prompt.
+    """Infer the unseen tokens from AGORA's and the provider's count of each call's prompt.
 
     The scale is the median growth from call to call, weighted by tokens, so that one call with a
     long hidden thought does not change it. What is unseen at the first call is the constant.

@@ -61,7 +61,7 @@ def _iso_seconds(text: str) -> float | None:
 
 
 def as_json(value: Any) -> Any:
-    """Return what a string holds as JSON; anything else, and other strings, as they are."""
+    """Return the JSON value in a string, or the value unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             return json.loads(value)

@@ -1,4 +1,4 @@
-"""The proxy's path of a request, top to bottom: read, edit, send, give back, account."""
+"""The proxy's path of a request, top to bottom: read, edit, send, stream back, account."""
 
 import asyncio
 import logging
@@ -239,7 +239,7 @@ class Proxy:
         return await self._give(request, answer, b"", None, _Attempt())
 
     async def _read(self, request: web.BaseRequest) -> tuple[bytes, AsyncIterator[bytes] | None]:
-        """Return the body; of one that is too long, instead, all of it in pieces."""
+        """Return the body, or a stream of all its pieces if it is too long."""
         pieces: list[bytes] = []
         size = 0
         async for piece in request.content.iter_any():
@@ -250,7 +250,7 @@ class Proxy:
         return b"".join(pieces), None
 
     async def _own_path(self, request: web.BaseRequest) -> web.Response | None:
-        """Answer what is asked of the proxy itself."""
+        """Answer requests to the proxy itself."""
         path, method = request.path, request.method
         if method == "GET" and path == "/livez":
             return web.Response(text="ok\n")
@@ -270,7 +270,7 @@ class Proxy:
 
 
 class _Attempt:
-    """What is known so far of how a call went."""
+    """The facts so far about one call."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -295,7 +295,7 @@ class _TruncatedError(Exception):
 
 
 async def _next(answer: aiohttp.ClientResponse) -> bytes:
-    """Return the next piece of an answer, nothing at its end."""
+    """Return the next piece of an answer, empty at its end."""
     try:
         return await answer.content.readany()
     except _CLOSED as error:
@@ -358,7 +358,7 @@ async def serve(
 
 
 def run(main: Any) -> None:
-    """Run a coroutine on the fastest event loop there is, until it ends or Ctrl-C."""
+    """Run a coroutine on the fastest event loop available, until it ends or Ctrl-C."""
     run_loop: Callable[..., Any] = asyncio.run
     with suppress(ImportError):
         from uvloop import run as run_loop

@@ -1,4 +1,4 @@
-"""Where a request goes, and which of its headers go along."""
+"""The address of a request's upstream, and the headers to forward."""
 
 import os
 import re
@@ -19,11 +19,11 @@ _HOP_BY_HOP = frozenset(
 )
 _OWN = "x-agora-"
 _SAID_TWICE = ("/openai/v1", "/v1", "/openai", "/v1beta")
-"""What may end a base URL and begin a path, and is meant once."""
+"""A version that may end a base URL and begin a path, and is written once."""
 
 
 def family_of(route: Route | None, headers: Mapping[str, str]) -> Family:
-    """Return whose API a request asks for: by its path, or else by a header that only one has."""
+    """Return the API family of a request: by its path, or else by a header that only one has."""
     if route is not None:
         return route.family
     if "anthropic-version" in headers or "x-api-key" in headers:
@@ -64,7 +64,7 @@ def numbered(bases: Sequence[str], target: str) -> str | None:
 
 
 def cause_of(error: Exception, url: str) -> str:
-    """Return in words who gave no answer and why, for the client and the account.
+    """Return a sentence on who gave no answer and why, for the client and the account.
 
     >>> cause_of(TimeoutError(), "https://o.test/v1/models?key=secret")
     'no answer from o.test: timeout'
@@ -75,7 +75,7 @@ def cause_of(error: Exception, url: str) -> str:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"no answer from {server}: its name has no address ({error.host})"
     if isinstance(error, aiohttp.ClientConnectorError):
-        # Not always the provider: it may be the proxy on the way to it.
+        # It may be a proxy on the way and not the provider.
         server = f"{error.host}:{error.port}"
         cause = os.strerror(error.errno).lower() if error.errno else cause
     elif isinstance(error, OSError) and error.errno:
@@ -107,8 +107,8 @@ def request_headers(
 
     Args:
         headers: Those of the request.
-        prompt: Whether usage is read from the answer, so that it has to be readable.
-        rewritten: Whether the body is not the client's bytes any more.
+        prompt: True if usage is read from the answer, which must not be compressed then.
+        rewritten: True if the body is not the client's own bytes.
     """
     pairs = list(headers)
     dropped = _HOP_BY_HOP | _named_by_connection(pairs)

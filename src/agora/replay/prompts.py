@@ -19,12 +19,12 @@ _NEAR = 1.01
 
 
 class Prompt(NamedTuple):
-    """What one call sends."""
+    """The prompt of one call."""
 
     segments: list[Segment]
     elided: Sequence[Form]
     edited: bool
-    """Whether it is not the prompt before with something added."""
+    """True if it does not continue the prompt before."""
 
 
 class _Edited(NamedTuple):
@@ -159,7 +159,7 @@ class Writer:
         return segments
 
     def _notes(self, step: Step, rest: Form, markers: Markers) -> list[str]:
-        """Return the notes of a step, one for each of its results, as adapters write them."""
+        """Return the notes of a step, one for each of its results, as formats write them."""
         said = [place.result or "" for place in rest.places]
         said += [""] * (self._results[step.number] - len(said))
         notes = [markers.note(step.number, one) for one in said]
@@ -189,7 +189,7 @@ def held_prefix(segments: Sequence[Segment], tokens: int) -> list[Segment]:
 
 
 def _preamble(trajectory: Trajectory, held: Iterable[int]) -> list[Segment]:
-    """Return what stands before the first step, cut where a cache held only a part of it.
+    """Return the segments before the first step, cut where a cache held only a part.
 
     As clients do, at most three places are marked, the end of the system text being the last of
     them: the newest message takes the fourth. The task is marked only while it is the newest.

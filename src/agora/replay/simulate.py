@@ -1,4 +1,4 @@
-"""What a recorded trajectory would have cost: one bill per policy, call by call.
+"""Simulate the bill of a recorded trajectory for each policy, call by call.
 
 AGORA's bill is a fold over the calls of the log as they were made, by the function that decides
 live: several steps a call, pauses, the time to live that was asked for. What the simulated cache
@@ -71,7 +71,7 @@ class CallBill:
 
 @dataclass(frozen=True, slots=True)
 class PolicyBill:
-    """What all calls of a trajectory cost under one policy, input only."""
+    """The input bill of a trajectory under one policy."""
 
     calls: tuple[CallBill, ...]
     dollars: float
@@ -134,14 +134,14 @@ class Replayed:
     illegal: str = ""
     """The first rule that the recorded messages break: then AGORA leaves them alone."""
     usage: tuple[Usage, ...] = ()
-    """What the provider reported for each call, where the log has it. The bills are scaled to it:
-    together their tokens under `AS_IT_WAS` are those that were billed, or nearly."""
+    """The provider's usage of each call, if the log has it. The bills are scaled to it, so that the
+    tokens under `AS_IT_WAS` sum up to about those that were billed."""
     shortened: str = ""
     """Why the trajectory seems to have been shortened already: then it is left alone, too."""
     lost: int = 0
     """Calls before which the provider's cache had expired or was lost: every policy loses it."""
     lacks: str = ""
-    """What the log does not show of every call, in words, if `unseen_tokens` says how much."""
+    """The hidden parts of every call in words, if `unseen_tokens` has their size."""
     unseen_tokens: int = 0
     """How large that is, in the provider's tokens: a prefix that is always sent."""
     tokens_scale: float = 1.0
@@ -149,7 +149,7 @@ class Replayed:
     below_threshold: bool = False
     """True if AGORA left all of it alone because no prompt reached `min_tokens`."""
     call_dollars: float = 0.0
-    """What a call cost on average, its answer included."""
+    """The mean cost of a call, its answer included."""
     acts_by_text: bool = False
     """True if ten or more turns show no step: perhaps an agent that acts by text."""
 
@@ -331,13 +331,14 @@ class Agora:
         self.compressor = compressor
         self.writer = Writer(measured.trajectory, self._markers, EstimatedTokens(), measured.cuts)
         self.decisions: tuple[Decision, ...] = ()
-        """What the edit in force does with each step."""
+        """The decision of the edit in force on each step."""
         self.made: list[tuple[EditReason, int]] = []
         """Each edit, with how many tokens more than the one before it removed."""
         self.shares: list[Mapping[EditReason, float]] = []
         """By call: how the tokens that its prompt lacks divide among the kinds of edits."""
+        self.state: State | None = None
+        """The schedule's state after the last call that was sent."""
         self._policy = policy or compressor.policy()
-        self._state: State | None = None
         self._elided: tuple[Form, ...] = ()
 
     def send(self, account: "Account") -> None:
@@ -345,7 +346,7 @@ class Agora:
         removed: Counter[EditReason] = Counter()
         bill: Bill | None = None
         for call, moment in zip(self._calls(), self.measured.moments, strict=True):
-            before = self._state
+            before = self.state
             state = self._advance(call._replace(usage=self._usage(bill)), moment)
             elided, epoch = self._elided, state.edit.steps if state.edit else 0
             bill = account.send(
@@ -375,7 +376,7 @@ class Agora:
         return calls
 
     def _usage(self, bill: Bill | None) -> Billed | None:
-        """Return what the provider would have said of the last call."""
+        """Return the usage that the provider would have reported for the last call."""
         if bill is None:
             return None
         scale, place = self.measured.unseen.scale, len(self.shares) - 1
@@ -387,7 +388,7 @@ class Agora:
 
     def _advance(self, call: Call, moment: Moment) -> State:
         """Return the state after a call. An edit is written before it is taken, as it is live."""
-        state = advance(self._state, call, self._policy)
+        state = advance(self.state, call, self._policy)
         if state.is_new and state.edit:
             now = self.trajectory
             if state.edit.why == "every call":
@@ -397,10 +398,10 @@ class Agora:
             if elided and self.writer.gains(elided, state.edit.steps):
                 edited = self.writer.prompt(moment, elided, state.edit.steps)
                 removes = call.prompt + call.tail - sum(segment.tokens for segment in edited)
-            state = advance(self._state, call._replace(removes=removes), self._policy)
+            state = advance(self.state, call._replace(removes=removes), self._policy)
             if state.is_new:
                 self.decisions, self._elided = (decisions, elided) if removes else ((), ())
-        self._state = state
+        self.state = state
         return state
 
     def _markers(self, first: int) -> Markers:
@@ -423,7 +424,7 @@ def _elided(decisions: Sequence[Decision]) -> tuple[Form, ...]:
 
 
 def _elided_by_the_end(agora: Agora) -> tuple[ElidedStep, ...]:
-    """Return what the last call's prompt would have left out."""
+    """Return the steps that the last call's prompt would have left out."""
     trajectory, shown = agora.trajectory, agora.measured.shown.steps
     return tuple(
         ElidedStep(

@@ -1,6 +1,6 @@
-"""The account of one process: calls, dollars spent and saved, and why prompts were left alone.
+"""The account of one process: calls, dollars spent and saved, and reasons for unedited prompts.
 
-It is a JSON file for the closing line of `agora wrap`, and outlives the process.
+The closing line of `agora wrap` reads it from a JSON file, which outlives the process.
 """
 
 import json
@@ -39,14 +39,14 @@ class Account:
     models: dict[str, float] = field(default_factory=dict)
     """Dollars by model."""
     unchanged: dict[str, int] = field(default_factory=dict)
-    """Calls by the reason why they went out as they came."""
+    """Unedited calls by reason."""
     errors: dict[str, int] = field(default_factory=dict)
     last_error: str = ""
-    """A sentence on the last of them that has one."""
+    """The last sentence that explains one of them."""
     quota: dict[str, float] = field(default_factory=dict)
     """The share of a subscription's quota that was used up meanwhile, by window (`5h`, `7d`)."""
     quota_seen: dict[str, float] = field(default_factory=dict)
-    """The shares that the last answer told."""
+    """The shares in the last answer."""
 
     def record(self, call: Call, edited: Edited, outcome: Outcome, model: str) -> None:
         """Add a finished call; `model` is the name of its price sheet."""
@@ -72,9 +72,9 @@ class Account:
             self.output_tokens += outcome.usage.output
 
     def see_quota(self, headers: Mapping[str, str]) -> None:
-        """Add what an answer tells of a subscription's quota, which others may fill as well.
+        """Add an answer's report on a subscription's quota, which others may use too.
 
-        Where a window began anew, counting goes on from there.
+        If a window began anew, counting continues from there.
         """
         for window in ("5h", "7d"):
             with suppress(ValueError):
@@ -91,7 +91,7 @@ class Account:
 
     @classmethod
     def load(cls, path: Path) -> "Account":
-        """Return the account in a file, or an empty one if there is none that can be read."""
+        """Return the account in a file, or an empty one if it cannot be read."""
         with suppress(OSError, ValueError, TypeError):
             return cls(**json.loads(path.read_text(encoding="utf-8")))
         return cls()

@@ -22,7 +22,7 @@ class Call:
     owner: str = ""
     """The tenant, by a name that does not reveal its key."""
     conversation: str = ""
-    """What all calls of its conversation share; empty if that is not known."""
+    """A key that all calls of its conversation share; empty if it is not known."""
     model: str = ""
     arm: Arm | None = None
     """Its arm, while an experiment runs."""
@@ -31,7 +31,7 @@ class Call:
 
     @property
     def binds_thinking(self) -> bool:
-        """Whether its model takes thinking only behind the prefix that it was made behind."""
+        """True if its model binds thinking to the prefix."""
         return _binds_thinking(self.route.format, self.model)
 
 
@@ -42,26 +42,26 @@ def _binds_thinking(format: str, model: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
-    """What goes out for a call."""
+    """The request to send for a call."""
 
     body: bytes
-    """What to send: the body of the call itself where nothing was changed."""
+    """The body to send: the call's own object if nothing was changed."""
     reason: str
-    """Why it turned out so: one of `agora.Reason`, or a word of the service such as `late`."""
+    """The reason code: one of `agora.Reason`, or a word of the service such as `late`."""
     changed: bool = False
-    """Whether the body is not the client's own."""
+    """True if the body is not the client's own."""
     tokens_before: int = 0
-    """The prompt by our own count; 0 where nobody counted it."""
+    """The prompt by AGORA's count; 0 if it was not counted."""
     tokens_after: int = 0
     thinking_blocks: int = 0
-    """How many thinking blocks it goes without, of those that the client sent."""
+    """How many of the client's thinking blocks were removed."""
     detail: str = ""
     compression: Compression | None = None
-    """What the session knows it by; None where it has not been looked at."""
+    """The session's compression; None if the session was not asked."""
     last: Paid | None = None
-    """The sizes of the call that it continues, as they were billed."""
+    """The billed sizes of the call that it continues."""
     retried: bool = False
-    """Whether it is the second attempt, after a refusal."""
+    """True for the second attempt, after a refusal."""
 
     def without_bodies(self) -> "Edited":
         """Return it without any message: an answer can take minutes."""
@@ -72,7 +72,7 @@ class Edited:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Return the headers that tell the client what was done."""
+        """Return the headers that report the edit to the client."""
         if not self.changed:
             return {"x-agora-untouched": self.reason}
         if not self.tokens_before:
@@ -86,21 +86,21 @@ class Edited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a call, for metrics, account and log."""
+    """The result of a call, for metrics, account and log."""
 
     status: int = 0
     """The status of the answer; 0 if there was none."""
     usage: Usage | None = None
     answer: Sequence[str] = ()
-    """What the answer is known by: the ids of its calls, its text."""
+    """Words that identify the answer: the ids of its calls, its text."""
     error: str = ""
-    """What went wrong, in a word of ours: `client_left`, `truncated`, `upstream`."""
+    """An error code: `client_left`, `truncated`, `upstream`."""
     detail: str = ""
     """The same in a sentence for the owner, with the address; no label and no log has it."""
     held_seconds: float = 0.0
     """How long the request waited for its edit."""
     first_byte_seconds: float = 0.0
     dollars: float | None = None
-    """The price of the call by its usage; None where the provider reported none."""
+    """The price of the call by its usage; None if the provider reported none."""
     saved: float = 0.0
-    """Estimate: the dollars that it cost less than without edits; negative if it cost more."""
+    """Estimated dollars saved against sending everything; negative if it cost more."""

@@ -21,7 +21,7 @@ _MAX_COUNTED = 1 << 14
 
 
 class Counter:
-    """The library's estimate, remembered by text: a conversation comes back with one more step."""
+    """The library's estimate, cached by text: a conversation comes back with one more step."""
 
     def __init__(self) -> None:
         self._estimate = EstimatedTokens().count
@@ -46,7 +46,7 @@ def request_of(call: Call) -> Request:
 
 
 class Editor:
-    """Decides on prompts. It remembers nothing but what saves time."""
+    """Decides on prompts. Its memory only saves time."""
 
     def __init__(self, settings: Settings) -> None:
         self._compressor = settings.compressor(Counter())
@@ -72,7 +72,7 @@ class Editor:
         model = request.model if isinstance(request.model, str) else None
         compressor, messages = self._compressor, request.messages
         if request.field == "messages" and (asked.get("rows") == "keep" or is_partial(messages)):
-            # A caller that holds messages back puts these into their places: as many, no fewer.
+            # A caller that withholds messages needs as many rows back as it sent.
             rows = compress_rows(compressor, messages, model=model, tools=request.tools)
             compression, new = rows.compression, rows.rows
             before, after = rows.tokens_before, rows.tokens_after

@@ -1,4 +1,4 @@
-"""Request bodies that come compressed, inflated within bounds."""
+"""Inflate compressed request bodies within bounds."""
 
 import zlib
 from typing import Any
@@ -19,8 +19,8 @@ _BROKEN = (zlib.error, ValueError) if zstd is None else (zlib.error, ValueError,
 def inflate(body: bytes, encoding: str, most: int) -> bytes | None:
     """Return a body without its Content-Encoding.
 
-    None if the encoding is not known here, the body is broken, or it has more than `most` bytes
-    when it is inflated: then it can only be passed on as it came.
+    None if the encoding is unknown, the body is broken, or it inflates to more than `most` bytes.
+    Then the request is forwarded unchanged.
 
     >>> inflate(zlib.compress(b"ok"), "deflate", 10)
     b'ok'
@@ -33,7 +33,7 @@ def inflate(body: bytes, encoding: str, most: int) -> bytes | None:
     if name in ("gzip", "x-gzip"):
         return _inflated(zlib.decompressobj(16 + zlib.MAX_WBITS), body, most)
     if name == "deflate":
-        # By the standard it has a zlib header; some clients leave it out.
+        # The standard asks for a zlib header; some clients leave it out.
         wrapped = len(body) >= 2 and body[0] & 15 == 8 and (body[0] << 8 | body[1]) % 31 == 0
         window = zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS
         return _inflated(zlib.decompressobj(window), body, most)
@@ -48,7 +48,7 @@ def _inflated(reader: Any, body: bytes, most: int) -> bytes | None:
     try:
         while not reader.eof:
             piece = reader.decompress(rest, _PIECE)
-            # zlib hands back what it did not take; zstd keeps it.
+            # zlib returns unused bytes; zstd keeps them.
             rest = getattr(reader, "unconsumed_tail", b"")
             pieces.append(piece)
             size += len(piece)

@@ -44,7 +44,7 @@ class Metrics:
         )
         self._state = Gauge("agora_state", "Sizes of this process.", ["what"], registry=registry)
         self._named: set[str] = set()
-        # Finding a family's child by its labels costs more than to count.
+        # Looking up a child by its labels costs more than counting.
         self._child = lru_cache(maxsize=4_096)(lambda family, *labels: family.labels(*labels))
 
     def record(self, call: Call, edited: Edited, outcome: Outcome, model: str) -> None:

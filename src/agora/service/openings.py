@@ -1,4 +1,4 @@
-"""What a conversation begins with, read off the bytes of any of its calls."""
+"""The beginning of a conversation, from the bytes of any of its calls."""
 
 import json
 import re
@@ -12,15 +12,15 @@ _MARKER = re.compile(rb",\s*" + _CACHE + rb"|" + _CACHE + rb"\s*,\s*")
 _BETWEEN = re.compile(r"[\s,]*")
 _LOOK_BACK = 512
 _WINDOW = 8 << 10
-"""Characters by which a conversation is known at most."""
+"""The most characters that identify a conversation."""
 _decoder = json.JSONDecoder()
 
 
 def opening(body: bytes, field: str) -> bytes:
-    """Return what a user said before the model first spoke; nothing where that is not found.
+    """Return the user's text before the model's first answer, or an empty text.
 
-    Of a long text only the beginning, and nothing behind it is read: this is done for every call.
-    Markers for the cache are left out, since they wander from message to message.
+    Only the beginning of a long text is read, because this runs for every call. Cache marks are
+    left out, since they move from message to message.
 
     >>> opening(b'{"messages": [{"role": "user", "content": "hi"}]}', "messages")
     b'hi'
@@ -34,7 +34,7 @@ def opening(body: bytes, field: str) -> bytes:
     window = body[start : start + _WINDOW + _LOOK_BACK]
     if b"cache_control" in window:
         window = _MARKER.sub(b"", window)
-    # Cut to the same length with markers and without, so that both are cut or neither is.
+    # Cut to the same length with and without marks, so that both are cut or neither is.
     said = _said_first(window[:_WINDOW].decode("utf-8", "ignore"))
     return "\0".join(said).encode("utf-8", "surrogatepass")
 
@@ -42,7 +42,7 @@ def opening(body: bytes, field: str) -> bytes:
 def _first_user(body: bytes, start: int) -> int:
     """Return where the first message of the user begins, or else the first of all.
 
-    A long system text before it is passed over without being read.
+    A long system text before it is skipped without being read.
     """
     at = body.find(b'"user"', start)
     while at >= 0:
@@ -50,19 +50,19 @@ def _first_user(body: bytes, start: int) -> int:
         if found is not None:
             return found.start()
         at = body.find(b'"user"', at + 1)
-    # The role stands behind the content; then messages are read from the first one on.
+    # The role comes after the content: read messages from the first one on.
     return start + 1
 
 
 def _said_first(text: str) -> list[str]:
-    """Return what users say in messages that may be cut off."""
+    """Return the users' texts in messages that may be cut off."""
     said: list[str] = []
     at = _BETWEEN.match(text).end()  # type: ignore[union-attr]
     while at < len(text) and text[at] in '{"':
         try:
             message, end = _decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            # Cut off: its beginning says enough.
+            # Cut off: its beginning is enough.
             return [*said, text[at:]]
         role = message.get("role") if isinstance(message, dict) else "user"
         if role == "user":

@@ -1,4 +1,4 @@
-"""Who sends a request, and which conversation it belongs to, as hashes that reveal neither."""
+"""The owner and the conversation of a request, as hashes that reveal neither."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A request body as bytes; messages that an edit leaves alone keep theirs."""
+"""Write a request body. Messages that an edit leaves alone keep their bytes."""
 
 import re
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class _Named(msgspec.Struct):
 
 _named = msgspec.json.Decoder(_Named)
 _MODEL_FIRST = re.compile(rb'\s*\{\s*"model"\s*:\s*"([A-Za-z0-9._:/@-]{1,128})"')
-"""Most clients write it first; to look through all of a long body takes a while."""
+"""Most clients write the model first; searching all of a long body takes a while."""
 
 
 def written(body: bytes, field: str, own: Sequence[Any], compression: Compression) -> bytes:

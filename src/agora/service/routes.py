@@ -1,4 +1,4 @@
-"""Which requests hold a prompt, in which format, told by the path alone."""
+"""Find by the path alone if a request holds a prompt, and in which format."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Literal
 from agora.formats import BodyFields, format_named
 
 Family = Literal["openai", "anthropic", "gemini", "bedrock"]
-"""Whose API a request asks for."""
+"""The API family of a request."""
 FAMILIES: tuple[Family, ...] = ("openai", "anthropic", "gemini", "bedrock")
 BYPASS = "x-agora-bypass"
 _NO = frozenset({"", "0", "false", "no", "off"})
@@ -25,13 +25,13 @@ class Route:
     format: str
     """The wire format of its messages."""
     model: str = ""
-    """The model, where the path names it."""
+    """The model, if the path names it."""
     answers: bool = True
-    """Whether a model answers; a request that only counts tokens is edited and not billed."""
+    """True if a model answers. A request that only counts tokens is edited and not billed."""
 
     @property
     def fields(self) -> BodyFields:
-        """The names that the parts of a prompt have in its body."""
+        """The names of the prompt's fields in the body."""
         fields = format_named(self.format).fields
         assert fields is not None  # noqa: S101 - every format of a route has them
         return fields
@@ -78,7 +78,7 @@ def route_of(method: str, path: str) -> Route | None:
 
 
 def why_not_by_head(route: Route, headers: Mapping[str, str]) -> str:
-    """Return why a request goes out as it came, as far as its head says, or an empty text.
+    """Return the reason in a request's head to send it unchanged, or an empty text.
 
     `headers` have names in lower case.
 
@@ -95,7 +95,7 @@ def why_not_by_head(route: Route, headers: Mapping[str, str]) -> str:
 
 
 def error_body(family: Family | None, status: int, message: str) -> dict[str, object]:
-    """Return the body of an error in the shape of the API that was asked.
+    """Return the body of an error in the shape of the API family.
 
     >>> error_body("anthropic", 502, "no answer")["error"]
     {'type': 'api_error', 'message': 'no answer'}

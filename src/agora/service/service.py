@@ -145,7 +145,7 @@ class Service:
         return conversation_of(owner, body, route.fields.messages)
 
     async def edit(self, call: Call) -> Edited:
-        """Return what to send for a call: an edit, the edit in force, or the client's own body."""
+        """Return the request to send: a new edit, the edit in force, or the client's own body."""
         if call.untouched and not (call.binds_thinking and call.untouched in _FOLLOWED):
             return Edited(body=call.body, reason=call.untouched)
         if self.settings.mode == "shadow":
@@ -156,7 +156,7 @@ class Service:
     async def rescue(
         self, call: Call, edited: Edited, status: int, refusal: bytes = b""
     ) -> Edited | None:
-        """Return what to send once more after a refusal, or None if there is nothing to try.
+        """Return the request for the single retry after a refusal, or None.
 
         A refused edit is followed by the original, and its conversation is not edited again. On a
         model that binds thinking, all thinking is taken out of what is sent once more; if the
@@ -209,7 +209,7 @@ class Service:
         )
 
     async def _edit(self, call: Call) -> Edited:
-        """Return what goes out for a call: decided here if it continues a known one."""
+        """Return the request to send. A call that continues a known one is decided here."""
         try:
             if len(call.body) > _LONG_BYTES:
                 place, compression = await asyncio.to_thread(self._known, call)
@@ -233,7 +233,7 @@ class Service:
         return replace(edited, last=Paid(*note) if note else None)  # type: ignore[arg-type]
 
     def _known(self, call: Call) -> tuple[Place, Compression | None]:
-        """Return where a call stands, and what goes out for it if that takes no worker."""
+        """Return a call's place, and its compression if no worker is needed."""
         place = self._session.find(request_of(call), owner=call.owner)
         if not place.digests or call.untouched or self._stands_down(call):
             return place, None
@@ -243,7 +243,7 @@ class Service:
         return place, self._session.settle(place, made) if made is not None else None
 
     async def _made(self, call: Call, place: Place) -> tuple[Made, str]:
-        """Return what a worker decides, or the edit in force and why there is no other."""
+        """Return a worker's decision, or the edit in force and the reason for it."""
         reason = call.untouched or ("stand_down" if self._stands_down(call) else "")
         if not reason:
             try:
@@ -285,6 +285,8 @@ class Service:
                 saving, paid = price_call(sheet, outcome.usage, sizes, paid, self._clock())
             self._stand_down.add(call.owner, saving)
             outcome = replace(outcome, dollars=dollars, saved=saving)
+        if edited.retried and outcome.status in REFUSED and compression is not None:
+            self._session.rejected(compression)
         self._answered(call, compression, outcome, paid)
         self._record(call, edited, outcome, sheet)
 

@@ -1,4 +1,4 @@
-"""Savings of an edit that was only decided on, from the bill of the call as it was sent."""
+"""Savings of an edit in shadow mode, from the bill of the unedited call."""
 
 from agora import Compression, PriceSheet, Reason
 from agora.formats.usage import Usage
@@ -6,7 +6,7 @@ from agora.service.money import in_dollars
 
 
 def would_save(sheet: PriceSheet, usage: Usage, compression: Compression) -> float:
-    """Return the dollars that a call would have cost less with the edit that was not made.
+    """Return the dollars that the edit would have saved on a call.
 
     An edited prompt that continues the one before it would have missed the cache with the same
     tokens, its newest. One that makes an edit is taken to be written from its beginning on.

@@ -3,15 +3,15 @@
 from collections import OrderedDict
 
 _PARTS = 10
-"""The window is kept as sums of its parts: no call is stored."""
+"""The window is stored as sums of its parts, without single calls."""
 _MAX_OWNERS = 10_000
 
 
 class StandDown:
-    """The net saving of each owner over a window of calls. It may be lost: a window then begins.
+    """The net saving of each owner over a window of calls. If it is lost, a new window begins.
 
     Calls without an edit save nothing and still count, so an owner who stands down returns when
-    the losses have left the window. Edits in force go on meanwhile: to drop them would cost more.
+    the losses have left the window. Edits in force stay meanwhile: dropping them would cost more.
 
     >>> ledger = StandDown(window=10)
     >>> for _ in range(10): ledger.add("t-1", -0.01)
@@ -24,7 +24,7 @@ class StandDown:
         self._owners: OrderedDict[str, tuple[list[float], int]] = OrderedDict()
 
     def add(self, owner: str, dollars: float) -> None:
-        """Add a billed call and what it saved; 0 if nothing was edited."""
+        """Add a billed call and its saving; 0 if it was not edited."""
         parts, calls = self._owners.pop(owner, ([], 0))
         if calls % self._size == 0:
             parts = [*parts[-_PARTS + 1 :], 0.0]

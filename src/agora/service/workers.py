@@ -1,9 +1,9 @@
-"""Worker processes: an edit takes tens of milliseconds to seconds of CPU, away from the event loop.
+"""Worker processes for edits, which take tens of milliseconds to seconds of CPU.
 
-Each worker is a `concurrent.futures` executor with one process, so that one that is late can be
-replaced. What is known of a conversation is in the parent process; all its calls go to the same
-worker, which remembers what texts cost. Long bodies have a worker of their own. Before each worker
-owners take turns, and all workers share one bounded queue.
+Each worker is a `concurrent.futures` executor with one process, so that a late one can be replaced.
+States of conversations are in the parent process. All calls of a conversation go to the same
+worker, which caches token counts. Long bodies have their own worker. Owners take turns at each
+worker, and all workers share one bounded queue.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 LONG_BYTES = 1 << 20
 _HARD_SECONDS = 30.0
-"""A worker that works longer on one body is replaced."""
+"""Seconds on one body after which a worker is replaced."""
 _NICE = 5
 _MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.1, 60.0
 _MAX_FAILURES, _MAX_NOTED = 2, 1_000
 
 
 class LateError(Exception):
-    """A request has no result in time; `reason` says why."""
+    """There is no result in time; `reason` has the code."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -115,7 +115,7 @@ class Workers:
         await self._run(self._lanes[0], "", ready, ())
 
     async def decide(self, call: Call, since: Since) -> Made:
-        """Return what a worker decides on a call, after what is known since its last one.
+        """Return a worker's decision on a call, given the facts since its last one.
 
         Raises:
             LateError: There was no room in the queue, no time, or the worker failed.
@@ -137,7 +137,7 @@ class Workers:
         return await self._in_time(self._lane(owner, len(body)), owner, compress, (body,))
 
     async def close(self) -> None:
-        """Stop all workers, whatever they are doing."""
+        """Stop all workers at once."""
         for lane in self._lanes:
             if lane.serving is not None:
                 lane.serving.cancel()
@@ -184,7 +184,7 @@ class Workers:
         while (job := lane.turns.take()) is not None:
             self.waiting -= 1
             if job.answer.done():
-                # Nobody waits for it any more; it is edited at its next call.
+                # The request has gone out; the conversation is edited at its next call.
                 continue
             try:
                 async with asyncio.timeout(_HARD_SECONDS):
@@ -204,7 +204,7 @@ class Workers:
     async def _work(self, lane: _Lane, job: _Job) -> Any:
         if lane.executor is None:
             lane.executor = self._executor()
-            # Known before there is work, so that a worker can always be stopped.
+            # Get the id before there is work, so that a worker can always be stopped.
             lane.pid = await asyncio.wrap_future(lane.executor.submit(ready))
         return await asyncio.wrap_future(lane.executor.submit(job.function, *job.arguments))
 
@@ -281,7 +281,7 @@ def decide(call: Call, since: Since) -> Made | None:
     try:
         made: Made = _worker.editor.decide(call, since)
     except Exception as error:
-        # The name alone: what the error says may quote the prompt.
+        # The name alone: the message of the error may quote the prompt.
         _log.warning("a decision failed with %s", type(error).__name__)
         return None
     return made

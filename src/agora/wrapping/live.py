@@ -74,7 +74,7 @@ def ask(
     most = 1.5 * tokens * sheet.input * sheet.write + 4 * _ANSWER_TOKENS * sheet.output
     if most / 1e4 > max_cents:
         words = f"four calls to {model} may cost {most / 1e4:.1f} cents"
-        yield Finding("live", "problem", words, "name a cheaper --model")
+        yield Finding("live", "problem", words, "allow it with --max-cents, or name a --model")
         return
     cache, dollars = PrefixCache(sheet), 0.0
     for name, prompt in prompts.items():

@@ -1,17 +1,20 @@
 """`agora lab fidelity`: what shortened prompts are worth to a language model."""
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.table import Table
 
 from agora.errors import AgoraError
-from agora_lab.cli.progress import progress
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_HALF = click.Choice(["validation", "test"])
+_SOURCES = click.option(
+    "--sources", default="airline,retail,coding,intercode", show_default=True, help="In turn."
+)
 
 
 @click.group()
@@ -34,181 +37,70 @@ def prepare(gguf: Path, folder: Path) -> None:
 
 
 @fidelity.command()
-@click.option(
-    "--model",
-    type=_FOLDER,
-    required=True,
-    help="Folder of a causal language model that transformers loads.",
-)
-@click.option("--out", type=_FOLDER, required=True, help="Folder of the run.")
-@click.option(
-    "--sources", default="airline,retail,coding", show_default=True, help="Measured in turn."
-)
-@click.option(
-    "--half",
-    type=click.Choice(["validation", "test"]),
-    default="validation",
-    show_default=True,
-    help="The half of the tasks to draw from.",
-)
-@click.option(
-    "--anchors",
-    type=click.IntRange(1),
-    default=100,
-    show_default=True,
-    help="Stop a source when so many of its anchors have passed.",
-)
-@click.option(
-    "--most-tokens",
-    type=click.IntRange(1),
-    default=6_000,
-    show_default=True,
-    help="Leave longer prompts for later: anchors beyond it come after all others.",
-)
-@click.option(
-    "--limit-tokens",
-    type=click.IntRange(1),
-    default=8_000,
-    show_default=True,
-    help="Leave longer prompts out.",
-)
-@click.option("--played", type=_FOLDER, help="Folder with the episodes of played sources.")
-@click.option(
-    "--prompts-of",
-    type=_FOLDER,
-    help="Another run, whose passed anchors and prompts this model is to judge.",
-)
-@click.option("--methods", help="Only these methods, with the gate.  [default: all]")
-@click.option(
-    "--first",
-    "only_first",
-    is_flag=True,
-    help="Only what is measured at every anchor, at 25 %: more anchors in the same time.",
-)
-@click.option(
-    "--share",
-    "shares",
-    type=click.FloatRange(0, 1, min_open=True),
-    multiple=True,
-    help="Only this share of what lies outside the floor, for the methods measured at every "
-    "anchor. Repeat it for more than one.",
-)
-@click.option(
-    "--arithmetic",
-    type=click.Choice(["auto", "bfloat16", "int8", "float32"]),
-    default="auto",
-    show_default=True,
-    help="What to compute in; auto takes what this machine is fastest in.",
-)
-@click.option(
-    "--processes",
-    type=click.IntRange(1),
-    default=2,
-    show_default=True,
-    help="How many work side by side; the model is in memory once.",
-)
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.argument("file", type=_FILE)
+@click.option("--model", type=_FOLDER, required=True, help="What `prepare` wrote.")
+@_SOURCES
+@click.option("--half", type=_HALF, default="validation", show_default=True)
+@click.option("--anchors", type=click.IntRange(1), default=40, show_default=True, help="A source.")
+@click.option("--most-tokens", type=click.IntRange(1), default=6_000, show_default=True)
+@click.option("--methods", default="newest,commands_first,agora", show_default=True)
+@click.option("--share", type=click.FloatRange(0, 1, min_open=True), default=0.25)
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
 def run(
+    file: Path,
     model: Path,
-    out: Path,
     sources: str,
     half: str,
     anchors: int,
     most_tokens: int,
-    limit_tokens: int,
-    played: Path | None,
-    prompts_of: Path | None,
-    methods: str | None,
-    only_first: bool,
-    shares: tuple[float, ...],
-    arithmetic: str,
-    processes: int,
-    seed: int,
+    methods: str,
+    share: float,
+    threads: int,
 ) -> None:
-    """Judge the prompts of every method. Stop it at any time; the same command resumes it.
+    """Score the prompts of each method and add the rows to FILE.
 
-    Only what is missing is computed, so a method that was added to the table in
-    agora_lab/judge/rows.py joins a finished run by running it again.
+    Only what is missing is computed, so a run can be stopped and a method can join later. Anchors
+    that FILE has come first. Copy a stored run to compare a new version at the same anchors.
     """
+    from agora_lab.judge.run import METHODS, Run, drawn
+
+    names = methods.split(",")
+    if unknown := set(names) - METHODS.keys():
+        known = ", ".join(METHODS)
+        raise click.ClickException(f"unknown method {unknown.pop()!r}; use one of {known}")
     try:
         from agora_lab.judge import likelihood
-        from agora_lab.judge.queue import queue
-        from agora_lab.judge.records import Prompts, Run
-        from agora_lab.judge.rendering import ModelTokens, Rendering
-        from agora_lab.judge.rows import chosen
-        from agora_lab.judge.run import Judging, Schedule
-        from agora_lab.judge.workers import spread
+        from agora_lab.judge.rendering import Rendering
 
-        if arithmetic == "auto":
-            arithmetic = likelihood.arithmetic()
-        named = methods.split(",") if methods else None
-        given = prompts_of is not None
-        first, second = chosen(named, shares=shares, only_first=only_first, given=given)
-        names, written = sources.split(","), Run(out)
-        other = prompts_of.name if prompts_of else None
-        plan = _fixed(names, most_tokens, limit_tokens) | {"sources": names, "halves": [half]}
-        plan |= {"model": model.name, "arithmetic": arithmetic, "seed": seed, "prompts_of": other}
-        written.plan(plan)
-        # One thread each: after a fork, those of torch's pool would wait for ever.
-        judge, tokenizer = likelihood.load(model, arithmetic=arithmetic, threads=1)
+        judge, tokenizer = likelihood.load(model, threads=threads)
         rendering = Rendering(tokenizer)
-        passed, sizes = _passed(prompts_of), (most_tokens, limit_tokens)
-        queues = {
-            name: queue(name, half, rendering, sizes, seed=seed, played=played, allowed=passed)
-            for name in names
-        }
-        shown: dict[str, Any] = {"rendering": rendering, "counter": ModelTokens.of(tokenizer)}
-        shown["given"] = Prompts(prompts_of) if prompts_of else None
-        judging = Judging(run=written, prompts=Prompts(out), scorer=judge, **shown)
-        total = sum(len(queue) for queue in queues.values()) * (2 + len(first) + len(second))
-        with progress(total, len(written.measured), what="judging") as tick:
-            schedule = Schedule(queues, first=first, second=second, most=anchors)
-            spread(judging, schedule, processes, lambda note: tick(1, note))
-        written.close()
+        measuring = Run(file, judge, rendering, lambda text: click.echo(text, err=True))
+        for source in sources.split(","):
+            queue = drawn(source, half, rendering, most_tokens=most_tokens, known=measuring.rows)
+            measuring.measure(queue, names, share, anchors)
     except (AgoraError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    for name, reason in judging.skipped.items():
-        click.echo(f"skipped {name}: {reason}", err=True)
-    click.echo(f"Run: {out}")
 
 
-_WHY = (
-    "2 nats are a factor of 7 in probability: above what arithmetic and position do to the sum "
-    "over an action (tenths), below what one missing id costs (5 and more)"
-)
-_ORDER = (
-    "sources in turn, {block} anchors each; a task's second anchor after every task's first, by "
-    "lot; "
-    "prompts of at most {most} tokens first, so that n is large, then up to {limit}, longer ones "
-    "left out; at each anchor everything and floor, then, if the gap is at least the margin, "
-    "{first} at 0.25; after {block} anchors of each source the others at 0.25, then newest and "
-    "forms_now at 0.15 and 0.5"
-)
+@fidelity.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_SOURCES
+@click.option("--half", type=_HALF, default="test", show_default=True)
+@click.option("--against", default="", help="A method; the others' difference from it is shown.")
+def table(file: Path, sources: str, half: str, against: str) -> None:
+    """Print the share of the floor's loss that each method wins back, with 95 % intervals."""
+    from agora_lab.judge.run import read_rows, shares
 
-
-def _passed(folder: Path | None) -> set[str] | None:
-    from agora_lab.judge.records import read_anchors
-
-    return {one.anchor for one in read_anchors(folder) if one.passed} if folder else None
-
-
-def _fixed(sources: Sequence[str], most: int, limit: int) -> dict[str, Any]:
-    """Return what a plan says of the methods, the margin, the headline and the order."""
-    from agora_lab.judge.judged import FORMS, MAIN_KEEP, NEWEST
-    from agora_lab.judge.rows import FIRST, GATE, SECOND
-    from agora_lab.judge.run import BLOCK, MARGIN
-
-    first = ", ".join(row.method for row in FIRST)
-    return {
-        "margin": MARGIN,
-        "why_margin": _WHY,
-        "headline": [
-            {"source": name, "ours": FORMS, "theirs": NEWEST, "keep": MAIN_KEEP} for name in sources
-        ],
-        "methods": [{"method": row.method, "keep": row.keep} for row in (*GATE, *FIRST, *SECOND)],
-        "order": _ORDER.format(most=most, limit=limit, first=first, block=BLOCK),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    rows = read_rows(file)
+    for target in ("action", "needed"):
+        shown = Table("method", "share", f"{target}: won back", f"ahead of {against}", "anchors")
+        chosen: Any = {"sources": sources.split(","), "half": half, "target": target}
+        for row in shares(rows, against=against, **chosen):
+            ahead = "" if row.ahead is None else "{:+.2f} [{:+.2f}, {:+.2f}]".format(*row.ahead)
+            won = "{:.2f} [{:.2f}, {:.2f}]".format(*row.share)
+            count = f"{row.anchors} of {row.tasks} tasks"
+            shown.add_row(row.method, f"{row.keep:.0%}", won, ahead, count)
+        Console(width=120).print(shown)
 
 
 COMMANDS: tuple[Any, ...] = (fidelity,)

@@ -7,7 +7,7 @@ import click
 
 from agora import AgoraError
 from agora_lab.cli.evaluate import COMMANDS
-from agora_lab.cli.fidelity_report import COMMANDS as FIDELITY
+from agora_lab.cli.fidelity import COMMANDS as FIDELITY
 from agora_lab.cli.scoreboard import COMMANDS as SCOREBOARD
 
 if TYPE_CHECKING:

@@ -34,7 +34,6 @@ from agora_lab.evaluate.play import SCRIPTED, AgentOptions, EpisodeTask, Played,
 from agora_lab.evaluate.prompts import PromptTask, compare_prompts
 from agora_lab.jsonl import read_lines
 
-PAPER_ENVIRONMENTS = ("alfworld", "scienceworld", "webshop")
 PAPER_STEPS = 30
 SEED = 47
 NONE = "none"

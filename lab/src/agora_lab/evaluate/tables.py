@@ -216,14 +216,7 @@ def _ablations(figures: Figures) -> Table:
         printed = paper()["table3"][printed_name]
         method = present.get(base, "")
         options = method.partition(",")[2]
-        values = [
-            _reward(figures, *column, method, retention=False, against=AGORA)
-            if method
-            else "not distinguishable"
-            if base == "agora_hard_labels" and column[1] == "scripted"
-            else "not played"
-            for column in figures.columns
-        ]
+        values = [_ablation(figures, column, base, method) for column in figures.columns]
         cells = [c for c in ours.get(base, ()) if c]
         agora = [c for c in ours[AGORA] if c]
         mean = f"{sum(c.reward.value for c in cells) / len(cells):.3f}" if cells else ""
@@ -260,6 +253,14 @@ def _ablations(figures: Figures) -> Table:
         rows=tuple(rows),
         notes=NOTES["table3"],
     )
+
+
+def _ablation(figures: Figures, column: tuple[str, str], base: str, method: str) -> str:
+    if base == "agora_hard_labels" and column[1] == "scripted":
+        return "not distinguishable"
+    if not method:
+        return "not played"
+    return _reward(figures, *column, method, retention=False, against=AGORA)
 
 
 def _token_level(figures: Figures) -> Table:

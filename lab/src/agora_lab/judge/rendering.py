@@ -1,6 +1,5 @@
 """Prompts and target messages as a model's own chat template writes them."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,24 +7,15 @@ from typing import Any
 from agora.core.tokens import TokenCounter
 from agora_lab.chats import text_of
 from agora_lab.judge.calls import calls_of
-from agora_lab.judge.schemas import as_text
 
 Message = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """Writes chats as a tokenizer's chat template does, with tool calls and schemas.
-
-    A template that knows no tools gets them as text: the schemas at the end of the
-    instructions, calls in the assistant's words, results in the user's.
-    """
+    """Writes chats as a tokenizer's chat template does, with tool calls and schemas."""
 
     tokenizer: Any
-
-    @property
-    def _knows_tools(self) -> bool:
-        return "tools" in (self.tokenizer.chat_template or "")
 
     def prompt(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> str:
         """Return the text up to where the assistant begins to speak."""
@@ -79,10 +69,9 @@ class Rendering:
     def _written(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, generate: bool
     ) -> str:
-        known = self._knows_tools
         written: str = self.tokenizer.apply_chat_template(
-            _plain(messages) if known else _by_text(messages, tools),
-            tools=list(tools) if tools and known else None,
+            _plain(messages),
+            tools=list(tools) or None,
             add_generation_prompt=generate,
             tokenize=False,
         )
@@ -101,28 +90,6 @@ def _plain(messages: Sequence[Message]) -> list[dict[str, Any]]:
                 for c in calls
             ]
         plain.append(own)
-    return plain
-
-
-def _by_text(
-    messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
-) -> list[dict[str, str]]:
-    plain: list[dict[str, str]] = []
-    for message in messages:
-        text = text_of(message)
-        for call in calls_of(message):
-            value = {"name": call.name, "arguments": call.arguments}
-            called = f"<tool_call>\n{json.dumps(value, ensure_ascii=False)}\n</tool_call>"
-            text = f"{text}\n{called}" if text else called
-        role = str(message["role"])
-        if role not in ("system", "user", "assistant"):
-            role, text = "user", f"<tool_response>\n{text}\n</tool_response>"
-        plain.append({"role": role, "content": text})
-    if tools:
-        if not plain or plain[0]["role"] != "system":
-            plain.insert(0, {"role": "system", "content": ""})
-        said = f"{plain[0]['content']}\n\n{as_text(tools)}".strip()
-        plain[0] = {"role": "system", "content": said}
     return plain
 
 

@@ -1,260 +1,253 @@
-"""The run of the judge: which anchor is measured under which method, in which order."""
+"""How likely a language model finds what was really done next, under each shortened prompt.
 
-import json
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+A run is one file of lines, a row for each prompt that was scored. What an anchor's *floor* (no old
+step) loses against *everything* (all steps) is its gap. A method is measured where the gap is at
+least the margin, and counts by the share of the gap that it wins back.
+"""
 
-from agora_lab.judge.anchors import Anchor, lot
-from agora_lab.judge.making import PromptMaker
-from agora_lab.judge.records import DrawnAnchor, Measured, Prompts
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agora.errors import AgoraError
+from agora_lab.bootstrap import interval
+from agora_lab.jsonl import append, open_lines, read_lines
+from agora_lab.judge.anchors import Anchor, anchors_of, half_of, lot
 from agora_lab.judge.rendering import ModelTokens, Rendering
-from agora_lab.judge.rows import FIRST, GATE, SECOND, Row
-from agora_lab.judge.targets import marks
+from agora_lab.judge.sources import SOURCES, recorded
+from agora_lab.judge.targets import NEEDED, marks
+from agora_lab.methods import MethodSettings, method
 
-BLOCK = 6
-"""Anchors per source after which the second methods get their turn."""
+EVERYTHING, FLOOR = "everything", "floor"
+METHODS: Mapping[str, str] = {
+    EVERYTHING: "none",
+    FLOOR: "sliding_window",
+    "newest": "sliding_window",
+    "commands_first": "commands_first",
+    "agora": "agora",
+}
+"""The lab's methods by their names in a run; the floor is the newest steps with no room."""
 MARGIN = 2.0
 """Nats of the action that the floor has to lose for an anchor to count.
 
-Two nats are a factor of seven in probability: well above what arithmetic and the position of a
-token do to the sum over an action (a few tenths), and below what one missing id costs (five or
-more). Fixed before anything was measured.
+Two nats are a factor of seven in probability: well above what arithmetic does to the sum over an
+action (a few tenths), and below what one missing id costs (five or more).
 """
-Tick = Callable[[str], None]
+_SHARES_TRIED = 6
+_SAMPLES = 2_000
 
 
-class Writer(Protocol):
-    """Knows what was measured, and writes down what is measured now."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What the model says of the recorded action under one prompt."""
 
-    measured: dict[tuple[str, str, float | None], Measured]
-    anchors: dict[str, DrawnAnchor]
-
-    def add(self, measured: Measured) -> None:
-        """Write down what was measured."""
-        ...
-
-    def draw(self, anchor: DrawnAnchor) -> None:
-        """Write down an anchor."""
-        ...
-
-
-class Scorer(Protocol):
-    """Says how likely a continuation is."""
-
-    def score(self, prompt: Sequence[int], continuation: Sequence[int]) -> Any:
-        """Return the nats of each token, and what was read."""
-        ...
+    anchor: str
+    source: str
+    task: str
+    half: str
+    method: str
+    keep: float | None
+    """The share of the tokens outside the floor; None for everything and the floor."""
+    tokens_sent: int
+    action: float
+    """The surprise of the action, in nats."""
+    needed: float | None
+    """The part of it on names that only old steps have; None if the action has none."""
 
 
-def order(
-    anchors: Sequence[Anchor],
-    tokens: Callable[[Anchor], int],
-    sizes: tuple[int, int],
-    *,
-    seed: int = 0,
-) -> list[Anchor]:
-    """Return the anchors of one source in the order in which they are measured.
-
-    Prompts of at most `sizes[0]` tokens come first, then those of at most `sizes[1]`; longer ones
-    are left out. Among them every task gets its first turn before any gets its second: intervals
-    are by task. Within a turn the order is by lot.
-    """
-    few, most = sizes
-    counted = [(anchor, tokens(anchor)) for anchor in anchors]
-    turns: dict[str, int] = {}
-    placed: list[tuple[bool, int, int, Anchor]] = []
-    for anchor, size in sorted(counted, key=lambda one: (one[1] > few, lot(seed, one[0].key))):
-        if size <= most:
-            task = anchor.recorded.task
-            turns[task] = turns.get(task, 0) + 1
-            placed.append((size > few, turns[task], len(placed), anchor))
-    return [one[-1] for one in sorted(placed, key=lambda one: one[:3])]
+Rows = dict[tuple[str, str, float | None], Row]
 
 
-def blocks(queues: Mapping[str, Sequence[Anchor]], size: int = BLOCK) -> Iterator[list[Anchor]]:
-    """Yield so many anchors of each source at a time.
-
-    Those of one source come one after the other: their prompts begin alike, and what was read is
-    kept.
-    """
-    for start in range(0, max(map(len, queues.values()), default=0), size):
-        yield [anchor for queue in queues.values() for anchor in queue[start : start + size]]
+def read_rows(file: Path) -> Rows:
+    """Return the rows of a run by anchor, method and share; the last line of a key counts."""
+    rows = (Row(**line) for line in read_lines(file)) if file.exists() else ()
+    return {(row.anchor, row.method, row.keep): row for row in rows}
 
 
 @dataclass(slots=True)
-class Judging:
-    """Measures anchors with one model and writes down what it says."""
+class Run:
+    """Measures what a run's file does not have yet."""
 
-    run: Writer
-    prompts: Prompts
-    scorer: Scorer
+    file: Path
+    scorer: Any
+    """Its `score` of a prompt and a continuation has `nats` for each token of that."""
     rendering: Rendering
-    counter: ModelTokens
-    margin: float = MARGIN
-    given: Prompts | None = None
-    """Prompts of another run to measure instead of making them: the same for both models."""
-    making: PromptMaker = field(init=False)
+    tick: Callable[[str], None] = print
+    rows: Rows = field(init=False)
+    _counter: ModelTokens = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make prompts as the model counts them."""
-        self.making = PromptMaker(self.rendering, self.counter, self.given)
+        """Read the file."""
+        self.rows = read_rows(self.file)
+        self._counter = ModelTokens.of(self.rendering.tokenizer)
 
-    @property
-    def skipped(self) -> Mapping[str, str]:
-        """The methods that cannot run here, and why."""
-        return self.making.skipped
-
-    def gate(self, anchor: Anchor) -> DrawnAnchor:
-        """Measure everything and the floor at an anchor, and say whether it can tell anything."""
-        known = self.run.anchors.get(anchor.key)
-        if known is not None and known.gap is not None:
-            return known
-        self.measure(anchor, GATE)
-        found = [self.run.measured.get((anchor.key, row.method, row.keep)) for row in GATE]
-        whole, floor = found
-        gap = None if whole is None or floor is None else round(floor.action - whole.action, 4)
-        drawn = DrawnAnchor(
-            anchor=anchor.key,
-            source=anchor.recorded.source,
-            kind=anchor.recorded.kind,
-            task=anchor.recorded.task,
-            half=anchor.half,
-            step=anchor.step,
-            tokens_whole=whole.tokens_whole if whole else 0,
-            tokens_floor=floor.tokens_sent if floor else 0,
-            needed=anchor.needed,
-            passed=None if gap is None else gap >= self.margin,
-            gap=gap,
-        )
-        self.run.draw(drawn)
-        return drawn
-
-    def measure(self, anchor: Anchor, rows: Sequence[Row]) -> None:
-        """Measure an anchor under these methods, where that is missing."""
-        missing = [
-            row for row in rows if (anchor.key, row.method, row.keep) not in self.run.measured
-        ]
-        if not missing:
-            return
-        tools = anchor.recorded.tools
-        whole = anchor.messages
-        target = self.rendering.target(whole, anchor.target, tools)
-        ids, spans = self.rendering.pieces(target)
-        marked = marks(target, anchor.target, anchor.needed, spans)
-        sizes = self.making.sizes(anchor)
-        sent: dict[str, Any] = {}
-        for row in missing:
-            messages, error = self.making.fitted(anchor, row, sizes)
-            if row.method in self.skipped:
-                continue
-            blank: dict[str, Any] = {
-                "anchor": anchor.key,
-                "source": anchor.recorded.source,
-                "kind": anchor.recorded.kind,
-                "task": anchor.recorded.task,
-                "half": anchor.half,
-                "method": row.method,
-                "keep": row.keep,
-                "tokens_whole": sizes[0],
-                "tokens_floor": sizes[1],
-                "tokens_sent": 0,
-                "changed": False,
-                "seconds": 0.0,
-                "read_tokens": 0,
-            }
-            if error:
-                self.run.add(Measured(**blank, error=error[:300]))
-                continue
-            prompt = self.making.token_ids(anchor, messages)
-            scored = self.scorer.score(prompt, ids)
-            blank |= {
-                "tokens_sent": len(prompt),
-                "changed": _same(messages) != _same(whole),
-                "seconds": round(scored.seconds, 3),
-                "read_tokens": scored.read_tokens,
-            }
-            pieces = tuple(
-                (target[start:end], round(nats, 5), mark)
-                for (start, end), nats, mark in zip(spans, scored.nats, marked, strict=True)
-            )
-            self.run.add(Measured(**blank, pieces=pieces))
-            sent[row.label] = messages
-        self.prompts.add(anchor.key, whole=whole, tools=tools, target=target, sent=sent)
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """An anchor to measure under some methods, after the gate or past it."""
-
-    anchor: Anchor
-    rows: tuple[Row, ...]
-    gate: bool
-    """Whether the anchor has still to pass."""
-
-
-def work(judging: Judging, job: Job) -> bool:
-    """Do a job, and return whether its anchor passed.
-
-    With the prompts of another run every anchor counts: it passed there.
-    """
-    if job.gate and not judging.gate(job.anchor).passed and judging.given is None:
-        return False
-    judging.measure(job.anchor, job.rows)
-    return True
-
-
-class Schedule:
-    """What is measured when.
-
-    The sources take turns. At each anchor everything and the floor come first; the others only
-    where the floor loses the margin. After a block of each source the second methods are measured
-    at its anchors. A source of which `most` anchors passed is left alone.
-    """
-
-    def __init__(
-        self,
-        queues: Mapping[str, Sequence[Anchor]],
-        *,
-        first: Sequence[Row] = FIRST,
-        second: Sequence[Row] = SECOND,
-        most: int = 1 << 30,
+    def measure(
+        self, anchors: Iterable[Anchor], methods: Sequence[str], share: float, most: int
     ) -> None:
-        self._first = tuple(first)
-        self._second = tuple(second)
-        self._most = most
-        self._blocks = blocks(queues)
-        self._waiting: deque[Job] = deque()
-        self._passed: Counter[str] = Counter()
-        self._again: list[Anchor] = []
+        """Measure methods at the first `most` anchors that pass."""
+        passed = 0
+        for anchor in anchors:
+            if passed == most:
+                return
+            whole = self.row(anchor, EVERYTHING, None)
+            if self.row(anchor, FLOOR, None).action - whole.action < MARGIN:
+                continue
+            passed += 1
+            for name in methods:
+                try:
+                    self.row(anchor, name, share)
+                except AgoraError as error:
+                    self.tick(f"{anchor.key}, {name}: {error}")
 
-    def next(self) -> Job | None:
-        """Return the next job, or None if there is none left to begin."""
-        while True:
-            while self._waiting:
-                job = self._waiting.popleft()
-                if not job.gate or self._passed[job.anchor.recorded.source] < self._most:
-                    return job
-            self._waiting.extend(Job(one, self._second, gate=False) for one in self._again)
-            self._again = []
-            block = next(self._blocks, None)
-            if block is None and not self._waiting:
-                return None
-            self._waiting.extend(Job(one, self._first, gate=True) for one in block or ())
+    def row(self, anchor: Anchor, name: str, keep: float | None) -> Row:
+        """Return the row of a method at an anchor; score its prompt if the file has none."""
+        key = anchor.key, name, keep
+        if key not in self.rows:
+            messages = self._prompt(anchor, name, keep)
+            tools = anchor.recorded.tools
+            target = self.rendering.target(anchor.messages, anchor.target, tools)
+            ids, spans = self.rendering.pieces(target)
+            marked = marks(target, anchor.target, anchor.needed, spans)
+            prompt = self._tokens(anchor, messages)
+            scored = list(zip(self.scorer.score(prompt, ids).nats, marked, strict=True))
+            row = Row(
+                anchor=anchor.key,
+                source=anchor.recorded.source,
+                task=anchor.recorded.task,
+                half=anchor.half,
+                method=name,
+                keep=keep,
+                tokens_sent=len(prompt),
+                action=round(sum(nats for nats, mark in scored if mark), 4),
+                needed=round(sum(nats for nats, mark in scored if mark == NEEDED), 4)
+                if NEEDED in marked
+                else None,
+            )
+            with open_lines(self.file) as lines:
+                append(lines, asdict(row))
+            self.rows[key] = row
+            self.tick(f"{anchor.key} {name}")
+        return self.rows[key]
 
-    def done(self, job: Job, passed: bool) -> None:
-        """Take note of a job that was finished."""
-        if job.gate and passed:
-            self._passed[job.anchor.recorded.source] += 1
-            self._again.append(job.anchor)
+    def _prompt(self, anchor: Anchor, name: str, keep: float | None) -> Sequence[Any]:
+        """Return the longest prompt of a method that the share allows.
+
+        Methods count differently, and whole steps seldom fit exactly. So each is asked with several
+        shares, and what counts is what would be sent.
+        """
+        if keep is None:
+            return self._shortened(anchor, name, 0.0)
+        sizes = [
+            len(self._tokens(anchor, self._shortened(anchor, bound, 0.0)))
+            for bound in (EVERYTHING, FLOOR)
+        ]
+        most = sizes[1] + keep * (sizes[0] - sizes[1])
+        low, high, share = 0.0, min(1.0, 2 * keep), keep
+        tried: list[tuple[int, Sequence[Any]]] = []
+        for _ in range(_SHARES_TRIED):
+            messages = self._shortened(anchor, name, share)
+            tried.append((len(self._tokens(anchor, messages)), messages))
+            low, high = (share, high) if tried[-1][0] <= most else (low, share)
+            share = (low + high) / 2
+        fitting = [prompt for prompt in tried if prompt[0] <= most]
+        if fitting:
+            return max(fitting, key=lambda prompt: prompt[0])[1]
+        # One that has to keep more than the share keeps as little as it can.
+        return min(tried, key=lambda prompt: prompt[0])[1]
+
+    def _shortened(self, anchor: Anchor, name: str, share: float) -> Sequence[Any]:
+        options: dict[str, Any] = {"share": share, "counter": self._counter}
+        if name == "agora":
+            options["schedule"] = "every_call"
+        settings = MethodSettings(observations=anchor.recorded.observations, options=options)
+        made = method(METHODS[name], settings if name != EVERYTHING else None)
+        return list(made.shorten(anchor.messages).messages)
+
+    def _tokens(self, anchor: Anchor, messages: Sequence[Any]) -> Sequence[int]:
+        return self.rendering.token_ids(self.rendering.prompt(messages, anchor.recorded.tools))
 
 
-def go(judging: Judging, schedule: Schedule) -> None:
-    """Do all jobs of a schedule, one after the other."""
-    while (job := schedule.next()) is not None:
-        schedule.done(job, work(judging, job))
+def drawn(
+    source: str, half: str, rendering: Rendering, *, most_tokens: int, known: Rows
+) -> Iterator[Anchor]:
+    """Yield the anchors of one half of a source: those of the run first, the others by lot.
+
+    Raises:
+        ValueError: There is no source of that name.
+    """
+    if source not in SOURCES:
+        raise ValueError(f"unknown source {source!r}; use one of {', '.join(SOURCES)}")
+    before = {anchor for anchor, _, _ in known}
+    anchors = [
+        anchor
+        for trajectory in recorded(SOURCES[source])
+        if half_of(source, trajectory.group) == half
+        for anchor in anchors_of(trajectory)
+    ]
+    anchors.sort(key=lambda anchor: (anchor.key not in before, lot(0, anchor.key)))
+    for anchor in anchors:
+        prompt = rendering.prompt(anchor.messages, anchor.recorded.tools)
+        if anchor.key in before or len(rendering.token_ids(prompt)) <= most_tokens:
+            yield anchor
 
 
-def _same(messages: Any) -> str:
-    return json.dumps(messages, sort_keys=True, default=str)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one method wins back of the gaps, and how far it is ahead of another."""
+
+    method: str
+    keep: float
+    anchors: int
+    tasks: int
+    share: tuple[float, float, float]
+    """The point and the bounds of the 95 % interval; whole tasks are resampled."""
+    ahead: tuple[float, float, float] | None = None
+
+
+def shares(
+    rows: Rows, *, sources: Sequence[str], half: str, target: str = "action", against: str = ""
+) -> list[Share]:
+    """Return a share for each method of a run, and with `against` the paired difference.
+
+    >>> shares({}, sources=["airline"], half="test")
+    []
+    """
+    found = []
+    for name, keep in sorted({(m, k) for _, m, k in rows if k is not None}):
+        other = against if against and against != name else ""
+        lost: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+        for (anchor, method_name, share), row in rows.items():
+            if (method_name, share) != (name, keep) or row.source not in sources:
+                continue
+            trio = [rows.get(key) for key in ((anchor, EVERYTHING, None), (anchor, FLOOR, None))]
+            beside = rows.get((anchor, other, keep)) if other else row
+            values = [_nats(at, target) for at in (*trio, row, beside)]
+            if row.half == half and None not in values:
+                whole, floor, ours, theirs = (value or 0.0 for value in values)
+                losses = floor - whole, ours - whole, theirs - whole
+                lost.setdefault((row.source, row.task), []).append(losses)
+        if not lost:
+            continue
+        sums = np.array([np.sum(at, axis=0) for at in lost.values()])
+        picks = np.random.default_rng(0).integers(len(sums), size=(_SAMPLES, len(sums)))
+        samples = np.vstack([sums.sum(axis=0), sums[picks].sum(axis=1)])
+        won = 1 - samples[:, 1] / samples[:, 0]
+        ahead = won - (1 - samples[:, 2] / samples[:, 0])
+        found.append(
+            Share(
+                method=name,
+                keep=keep,
+                anchors=sum(map(len, lost.values())),
+                tasks=len(lost),
+                share=(float(won[0]), *interval(won[1:])),
+                ahead=(float(ahead[0]), *interval(ahead[1:])) if other else None,
+            )
+        )
+    return found
+
+
+def _nats(row: Row | None, target: str) -> float | None:
+    return None if row is None else row.action if target == "action" else row.needed

@@ -4,7 +4,6 @@ Without schemas in the prompt a model has to copy the form of a call from older 
 and a prompt would be rewarded for keeping any call at all.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -64,15 +63,3 @@ def _schema(values: list[Any]) -> dict[str, Any]:
     if kinds == {"integer", "number"}:
         kinds = {"number"}
     return {"type": kinds.pop()} if len(kinds) == 1 else {}
-
-
-def as_text(tools: Iterable[Mapping[str, Any]]) -> str:
-    """Return schemas as text, for models whose chat template knows no tools."""
-    lines = [json.dumps(tool["function"], ensure_ascii=False) for tool in tools]
-    return "\n".join(
-        [
-            "# Tools",
-            *lines,
-            'Call one with <tool_call>{"name": ..., "arguments": {...}}</tool_call>',
-        ]
-    )

@@ -1,8 +1,7 @@
 """The recorded trajectories that anchors are drawn from, by the name of their source."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from agora.logs import Recording, Tally
 from agora_lab.envs.data import data_file
@@ -18,10 +17,9 @@ class Source:
     name: str
     kind: str
     path: str
-    """Below the data folder, or a folder of episodes that was played."""
+    """Below the data folder."""
     group: Callable[[str], str] = str
     """Returns what a task must not be parted from."""
-    played: bool = False
 
 
 def _repository(task: str) -> str:
@@ -45,25 +43,20 @@ SOURCES: Mapping[str, Source] = {
             group=_repository,
         ),
         Source(name="intercode", kind="shell", path="intercode"),
-        Source(name="alfworld", kind="text", path="alfworld", played=True),
-        Source(name="scienceworld", kind="text", path="scienceworld", played=True),
     )
 }
 
 
-def recorded(source: Source, *, played: Path | None = None) -> list[Recorded]:
-    """Return the trajectories of a source; episodes are looked for in `played`.
+def recorded(source: Source) -> list[Recorded]:
+    """Return the trajectories of a source.
 
     Raises:
-        DataError: the data are not there.
+        DataError: The data are not there.
     """
-    if source.played:
-        found = list(_episodes(source, (played or Path()) / source.path))
-    else:
-        path = data_file(source.path, origin="the recorded trajectories of the data README")
-        found = [_of_log(source, one) for one in read_logs([path], Tally())]
-    tools = tuple(schemas(one.messages for one in found))
-    return [replace(one, tools=tools) for one in found] if tools else found
+    path = data_file(source.path, origin="the recorded trajectories of the data README")
+    trajectories = [_of_log(source, log) for log in read_logs([path], Tally())]
+    tools = tuple(schemas(trajectory.messages for trajectory in trajectories))
+    return [replace(one, tools=tools) for one in trajectories] if tools else trajectories
 
 
 def _of_log(source: Source, recording: Recording) -> Recorded:
@@ -79,19 +72,3 @@ def _of_log(source: Source, recording: Recording) -> Recorded:
         messages=tuple(recording.messages),
         observations=recording.observations,
     )
-
-
-def _episodes(source: Source, folder: Path) -> Iterator[Recorded]:
-    from agora_lab.episodes import read_episodes
-
-    for episode in read_episodes(folder):
-        if episode.cell.method == "none":
-            yield Recorded(
-                source=source.name,
-                kind=source.kind,
-                task=episode.task,
-                group=source.group(episode.task),
-                id=episode.key,
-                messages=tuple(episode.conversation(len(episode.moves))),
-                observations="user",
-            )

@@ -33,6 +33,8 @@ TITLES = {
 _RESAMPLES = 4_000
 _PUBLISHED = Path(__file__).parent / "published.toml"
 _SAME = 0.001
+_WORTH = 0.01
+"""A smaller saving is none to speak of."""
 _BEGIN, _END = "<!-- made by agora lab scoreboard: begin -->", "<!-- end -->"
 Json = dict[str, Any]
 
@@ -228,23 +230,29 @@ def verdicts(boards: Mapping[str, Sequence[Line]]) -> list[str]:
             f"and leaves {_percent(ours.found[0])} of {ours.needs} actions their old names "
             f"(n = {ours.sessions} sessions)."
         )
-        if both:
-            names = "; ".join(
-                f"{_name(one)} (saves {_percent(one.saved[0])}, {_percent(one.found[0])} found)"
-                for one in both
-            )
-            text += f" Beaten in both by {names}."
         rest = [one for one in cheaper if one not in both]
-        if rest:
-            names = "; ".join(
-                f"{_name(one)} ({_percent(one.saved[0])}, {_percent(one.found[0])} found)"
-                for one in rest
-            )
-            text += f" Cheaper with fewer names: {names}."
-        if not both and not rest:
+        kinder = [
+            one
+            for one in better
+            if _WORTH < one.saved[0] <= ours.saved[0] + _SAME
+            and one.found[0] > ours.found[0] + _SAME
+            and one not in both
+        ]
+        for words, found in (
+            ("Beaten in both by", both),
+            ("Cheaper with fewer names:", rest),
+            ("More names at a smaller saving:", kinder),
+        ):
+            if found:
+                text += f" {words} {'; '.join(map(_figures, found))}."
+        if not cheaper:
             text += " No contender that is not ours saves more."
         sentences.append(text)
     return sentences
+
+
+def _figures(line: Line) -> str:
+    return f"{_name(line)} (saves {_percent(line.saved[0])}, {_percent(line.found[0])} found)"
 
 
 def _name(line: Line) -> str:

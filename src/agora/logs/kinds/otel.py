@@ -149,7 +149,7 @@ def _attributes(value: Any) -> Attributes:
 
 
 def _plain(value: Any) -> Any:
-    """Return what an OTLP value holds."""
+    """Return the content of an OTLP value."""
     if not isinstance(value, dict):
         return value
     for key, inner in value.items():
@@ -210,7 +210,7 @@ def _count(attributes: Attributes, keys: Sequence[str]) -> int | None:
 
 
 def _usage(attributes: Attributes) -> Usage | None:
-    """Return what was billed; by the conventions what was read and written is in the total."""
+    """Return the usage. By the conventions the total includes cached reads and writes."""
     prompt = _count(attributes, _INPUT_TOKENS)
     if not prompt:
         return None
@@ -241,7 +241,7 @@ def _trace_id(span: dict[str, object]) -> str:
 def _conventions(
     attributes: Attributes, events: Sequence[dict[str, object]]
 ) -> tuple[list[Any], list[Any]]:
-    """Return what was sent and answered by the present GenAI conventions."""
+    """Return request and answer by the current GenAI conventions."""
     sources = [attributes]
     sources += [_attributes(event.get("attributes")) for event in events]
     for source in sources:

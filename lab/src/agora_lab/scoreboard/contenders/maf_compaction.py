@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-TITLE = "Microsoft Agent Framework compaction"
+TITLE = "Microsoft Agent Framework"
 SOURCE = "learn.microsoft.com/agent-framework, compaction; window 200k, output 32k"
 PACKAGES = ("agent-framework-core==1.23.0",)
 KEEPS = True

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-TITLE = "keep the newest N, mask the rest, in batches"
+TITLE = "newest N results, batched"
 SOURCE = "after Lindenbauer et al. 2025 (arXiv 2508.21433) and qwen-code#8464 (half watermark)"
 KEEPS = True
 SETTINGS = {"N=10": {"keep": 10}, "N=5": {"keep": 5}}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-TITLE = "OpenAI Agents SDK ToolOutputTrimmer"
+TITLE = "OpenAI Agents trimmer"
 SOURCE = "openai.github.io/openai-agents-python: extensions, tool output trimmer"
 PACKAGES = ("openai-agents==0.24.0",)
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -5,7 +5,7 @@ from typing import Any
 
 from agora import EstimatedTokens
 
-TITLE = "provider's clearing (clear_tool_uses_20250919)"
+TITLE = "Anthropic's tool clearing"
 SOURCE = "platform.claude.com/docs/en/build-with-claude/context-editing, read November 2026"
 SETTINGS: dict[str, dict[str, Any]] = {
     "default: trigger 100k, keep 3": {"trigger": 100_000, "keep": 3, "at_least": 0},

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-TITLE = "Pydantic AI harness"
+TITLE = "Pydantic AI"
 SOURCE = "pydantic-ai-harness README, compaction: the examples of its own docstrings"
 PACKAGES = ("pydantic-ai-harness==0.62.0",)
 KEEPS = True

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-TITLE = "SWE-agent last n observations"
+TITLE = "SWE-agent last n"
 SOURCE = "SWE-agent 1.x, last_n_observations: rules read in its source; not on PyPI, so our lines"
 SETTINGS: dict[str, dict[str, Any]] = {
     "n 5 (its 0.7 config)": {"n": 5, "polling": 1},
