@@ -29,7 +29,7 @@ class Removed(NamedTuple):
 
     rendered: Rendered
     tokens: int = 0
-    """What that took off the messages that stay."""
+    """The thinking removed from the messages that stay."""
     thinking: Thinking = NO_THINKING
     """All that is no longer sent, that of elided steps included."""
 

@@ -63,14 +63,14 @@ _ATTEMPTS = 8
 
 
 class Since(NamedTuple):
-    """What is known of a conversation since its last call."""
+    """The facts about a conversation since its last call."""
 
     state: State | None = None
     """The schedule's state after that call; None if the past is not known."""
     idle_seconds: float | None = None
     """How long ago its answer ended, if this process received it."""
     usage: Billed | None = None
-    """What the provider billed for it."""
+    """The provider's bill for it."""
     beginning: int = 0
     """A digest of what stands before the messages now; 0 if it is not known."""
     older: int | None = None
@@ -260,7 +260,7 @@ class Compressor:
 
     @property
     def counting(self) -> TokenCounter:
-        """What counts: the caller's counter, or an estimate in the unit of the budget."""
+        """The token counter: the caller's, or an estimate in the unit of the budget."""
         if self.counter is not None:
             return self.counter
         return Characters() if self.budget.unit == "characters" else EstimatedTokens()

@@ -1,4 +1,4 @@
-"""What is known of a conversation from its last call, so that the next call reads only what is new.
+"""The parsed state of a conversation after a call, so that the next call reads only new messages.
 
 A `Reading` holds sizes and places, no text. The first step and the late ones are parsed again with
 the new messages, by the parser that reads whole conversations: what follows a step can change how
@@ -26,9 +26,9 @@ class Reading(NamedTuple):
     messages: int
     """How many messages it has."""
     first_end: int
-    """Where the messages of the first step end."""
+    """The end of the first step's messages."""
     late_start: int
-    """Where the late steps begin, which are parsed again."""
+    """The start of the late steps, which are parsed again."""
     late_step: int
     """The number of the first late step."""
     first_said: int

@@ -1,4 +1,4 @@
-"""What compression saved, in dollars and tokens, by the provider's own usage."""
+"""Savings in dollars and tokens, by the provider's own usage."""
 
 import math
 import threading

@@ -38,14 +38,14 @@ class SentCall(NamedTuple):
     """True if the provider answered with success."""
     # What follows is not saved.
     since: Since | None = None
-    """What it was decided by: the same messages again are sent as the same bytes."""
+    """The facts of its decision, so that the same messages are sent as the same bytes."""
     rewrite: Rewrite | None = None
     """The edit in force as it was written, for this call."""
     reading: Reading | None = None
     account: Compression | None = None
-    """What was done, without the messages."""
+    """The compression without its messages."""
     answer: frozenset[bytes] = frozenset()
-    """What the answer is known by."""
+    """Marks that identify the answer."""
     ended: float | None = None
     """When the answer ended, by the session's clock."""
     usage: Billed | None = None
@@ -91,7 +91,7 @@ class SentCalls:
 
     def put(self, digest: bytes, call: SentCall) -> None:
         """Store a call. The least recently used are forgotten."""
-        self._forget(digest)
+        self.drop(digest)
         self._serial += 1
         self._calls[digest] = call = call._replace(serial=self._serial)
         self.bytes += _weight(call)
@@ -104,7 +104,7 @@ class SentCalls:
             # Only now: a call that nobody continues was asked beside the conversation.
             self._edits[parent.edit_digest] = call.parent
         while self.bytes > self._most and len(self._calls) > 1:
-            self._forget(next(iter(self._calls)))
+            self.drop(next(iter(self._calls)))
 
     def find(
         self, digests: Sequence[bytes], acts: Callable[[int], bool]
@@ -155,7 +155,8 @@ class SentCalls:
                 return False
         return parent is not None and parent.parent == name
 
-    def _forget(self, digest: bytes) -> None:
+    def drop(self, digest: bytes) -> None:
+        """Forget a call."""
         call = self._calls.pop(digest, None)
         if call is None:
             return

@@ -48,7 +48,7 @@ _LAST_MESSAGES = 4
 
 
 class Place(NamedTuple):
-    """Where a request stands among the calls that are known."""
+    """The place of a request among the stored calls."""
 
     request: Request
     pins: frozenset[int] = frozenset()
@@ -71,7 +71,7 @@ class Place(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What was decided on a request. It holds none of the caller's messages but by an edit."""
+    """The decision on a request. It has the caller's messages only in an edit."""
 
     account: Compression
     rewrite: Rewrite | None = None
@@ -195,6 +195,11 @@ class Session:
         with self._lock:
             self._calls.put(compression.digest, call)
         return self._written(request, call, compression.digest)
+
+    def rejected(self, compression: Compression) -> None:
+        """Note that what `refused` returned was refused as well: its edit was not to blame."""
+        with self._lock:
+            self._calls.drop(compression.digest)
 
     def rows(self, most: int = 4_096) -> list[list[Any]]:
         """Return the newest answered calls as JSON: digests and numbers, no text."""
@@ -332,7 +337,7 @@ class Session:
         )
 
     def _continued(self, place: Place, edits: EditsMode | None = None) -> Made | None:
-        """Return the edit in force with what is new; None if that cannot be said, or one is due."""
+        """Return the edit in force with the new messages; None if a new one may be due."""
         request, last, since = place.request, place.last, place.since
         if last is None or last.reading is None or last.state is None or last.account is None:
             return None
@@ -426,7 +431,7 @@ class Session:
             return 0
         everything, last = len(place.digests), place.last
         if last is None:
-            # Somebody else may have edited what is large enough, and thought behind that.
+            # Another process may have edited a large prompt: later thinking is bound to that.
             tokens, least = account.tokens_before, self.compressor.min_tokens
             return everything if sent_key or not tokens or tokens >= least else 0
         # Of two answers since, one was made behind what another process sent.

@@ -101,7 +101,7 @@ def test_a_log_without_a_trajectory_says_why(write: Write) -> None:
     ("model", "said"),
     [
         ("gemini-9-pro-preview", "No price sheet for gemini-9-pro-preview: priced as the family"),
-        ("nobody-knows", "No price sheet for nobody-knows or its family"),
+        ("nobody-knows", "No price sheet for nobody-knows: priced at a placeholder"),
         ("gpt-5", ""),
     ],
 )

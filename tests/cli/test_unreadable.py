@@ -58,7 +58,7 @@ def test_a_folder_nobody_can_read_is_an_error_in_words(command: str, logs: Path)
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("command", ["replay", "compress", "explain"])
+@pytest.mark.parametrize("command", ["compress", "explain"])
 def test_a_bundle_nobody_can_read_is_named(command: str, logs: Path) -> None:
     done = bound(command, str(logs / "open.jsonl"), "--scorer", str(logs / "shut"))
 

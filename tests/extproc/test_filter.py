@@ -97,7 +97,7 @@ def test_proxy_and_filter_send_the_same_bytes(doors: Doors, format: str) -> None
     through_proxy, path = StrictUpstream(), PATHS[format]
     bodies = list(drawn(format, 15, seed=3))
     if path in MADE:
-        bodies += [json.dumps(MADE[path](steps)).encode() for steps in (35, 36)]
+        bodies += [json.dumps(MADE[path](steps)).encode() for steps in (40, 41)]
     with serving(through_proxy) as url, proxy(url) as other:
         for body in bodies:
             ask(running.url, path, body, authorization="Bearer sk-test")
@@ -133,9 +133,9 @@ def test_real_clients_read_streams_to_their_end(doors: Doors) -> None:
     one = openai.OpenAI(api_key="sk-1", base_url=f"{running.url}/v1", max_retries=0)
     other = anthropic.Anthropic(api_key="sk-2", base_url=running.url, max_retries=0)
 
-    assert list(one.chat.completions.create(**chat(30), stream=True))
-    assert one.responses.create(**responses(30)).id
-    with other.messages.stream(**messages(30)) as stream:
+    assert list(one.chat.completions.create(**chat(40), stream=True))
+    assert one.responses.create(**responses(40)).id
+    with other.messages.stream(**messages(40)) as stream:
         assert stream.get_final_message().usage.output_tokens
 
     assert all(b" removed" in request.body for request in upstream.received[-3:])

@@ -1,4 +1,4 @@
-"""What commands print, as JSON for programs: the option `--json`, and the account of an edit."""
+"""The JSON output of commands: the option `--json`, and the account of an edit."""
 
 import json
 from collections.abc import Callable

@@ -159,18 +159,6 @@ def compressor_options(command: Command) -> Command:
     return described
 
 
-def scorer_option(**changed: Any) -> Callable[[Command], Command]:
-    """Return the option `--scorer`: every name and every bundle's folder, as a checked text."""
-    attributes: dict[str, Any] = {
-        "metavar": "NAME|FOLDER",
-        "callback": _known_scorers,
-        "default": DEFAULT,
-        "show_default": True,
-        "help": f"Scorer of the steps: {', '.join(NAMES)}, or the folder of a trained one.",
-    }
-    return click.option("--scorer", *changed.pop("names", ()), **(attributes | changed))
-
-
 def tool_option(command: Command) -> Command:
     """Add `--tool NAME=KIND` to a command, which gets all of them as one mapping `tools`."""
     return click.option(
@@ -196,14 +184,14 @@ def _tool_kinds(ctx: click.Context, param: click.Parameter, given: Any) -> dict[
     return kinds
 
 
-def _known_scorers(ctx: click.Context, param: click.Parameter, given: Any) -> Any:
-    """Return the names if there is a scorer of each, or in each folder."""
-    for name in given if isinstance(given, tuple) else (given,) if given else ():
-        try:
+def _known_scorer(ctx: click.Context, param: click.Parameter, name: str | None) -> str | None:
+    """Return the name if there is a scorer of it, or in the folder."""
+    try:
+        if name is not None:
             load_scorer(name)
-        except BundleError as error:
-            raise click.BadParameter(str(error), ctx, param) from error
-    return given
+    except BundleError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+    return name
 
 
 def complete_model(
@@ -238,9 +226,10 @@ _OPTIONS = (
         metavar="SHARE",
         help="Share of the prompt to keep, unless the protected steps take more.  [default: 0.25]",
     ),
-    scorer_option(
-        default=None,
-        show_default=False,
+    click.option(
+        "--scorer",
+        metavar="NAME|FOLDER",
+        callback=_known_scorer,
         help=f"Scorer of the steps: {', '.join(NAMES)}, or the folder of a trained one."
         f"  [default: {DEFAULT}]",
     ),

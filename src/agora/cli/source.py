@@ -1,4 +1,4 @@
-"""What a command reads: messages, a request body, a text, or one trajectory of a log."""
+"""The input of a command: messages, a request body, a text, or one trajectory of a log."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from agora.logs import Recording, Tally, detect_kind, read_one
 
 _KEYS_SHOWN = 8
 _OF_A_MESSAGE = frozenset(("role", "type", "content", "parts"))
-"""What a message or an item has one of, and a request none."""
+"""Fields of which a message or an item has one, and a request none."""
 _PACKED = (b"\x1f\x8b", b"\xfd7zX")
 """How files begin that are no text, but may be logs."""
 _PLACED = re.compile(r"(.+)#(\d{1,9})")
@@ -28,7 +28,7 @@ _PLACED = re.compile(r"(.+)#(\d{1,9})")
 
 
 class Unreadable(click.ClickException):
-    """What was given cannot be read; exit code 2."""
+    """The input cannot be read; exit code 2."""
 
     exit_code = 2
 
@@ -45,11 +45,11 @@ class Source:
     own: bytes | None = None
     """The caller's own bytes, where all of them are this request."""
     is_text: bool = False
-    """Whether it came as plain text and not as JSON."""
+    """True if it is plain text and not JSON."""
     place: str = ""
     """Which trajectory of a log this is, in words."""
     notes: tuple[str, ...] = ()
-    """What the caller should know about the reading: records that could not be read."""
+    """Notes for the caller, such as unreadable records."""
     recording: Recording | None = None
     """The trajectory of a log that the request is from."""
 
@@ -121,7 +121,7 @@ def _bytes(path: str, name: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _One:
-    """What is taken for one request."""
+    """The fields that are read as one request."""
 
     value: Any
     is_text: bool = False

@@ -1,4 +1,4 @@
-"""What a step did, on one line: its tool calls with their arguments, or its command."""
+"""A step's action on one line: its tool calls with their arguments, or its command."""
 
 import json
 import re

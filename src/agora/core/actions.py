@@ -1,8 +1,8 @@
-"""What a step did: its command, and whether it is known to change nothing.
+"""Read a step's command, and decide if it is known to change nothing.
 
-What is not known to read counts as a change: a needless line costs tokens, a forgotten booking the
-task. The tools' own annotations decide first, then the user's lists, then the command that a call
-runs, then the words of the tool's name.
+An unknown action counts as a change: a needless line costs tokens, a forgotten booking the task.
+The tools' own annotations decide first, then the user's lists, then the command that a call runs,
+then the words of the tool's name.
 """
 
 import json

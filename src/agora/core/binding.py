@@ -16,7 +16,7 @@ _MOST_VERSION_DIGITS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """What a model does with reasoning once the messages before it have changed."""
+    """A model's treatment of reasoning after a change of the messages before it."""
 
     model: str
     """The name it is found by; empty for a model that is not listed."""

@@ -13,7 +13,7 @@ MARKER_TOKENS = 16
 
 
 class Billed(NamedTuple):
-    """What the provider's usage says of one call, in the provider's tokens."""
+    """The provider's usage of one call, in the provider's tokens."""
 
     uncached: int
     read: int
@@ -22,7 +22,7 @@ class Billed(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What the schedule knows of one call: sizes in tokens, and what happened since the last one.
+    """The schedule's view of one call: sizes in tokens, and events since the last one.
 
     Sizes are those of the caller's own messages, as they are without any edit.
     """
@@ -36,7 +36,7 @@ class Call(NamedTuple):
     opening: int = 0
     """How much of the preamble a cache finds again after an edit."""
     tail: int = 0
-    """What was said after the newest step."""
+    """Tokens of the texts after the newest step."""
     pending: int = 0
     """Assistant blocks that wait for their observation; only the window counts them."""
     thinking: int = 0
@@ -50,7 +50,7 @@ class Call(NamedTuple):
     idle_seconds: float | None = None
     """Silence since the end of the last answer, if this process received that answer."""
     usage: Billed | None = None
-    """What the provider said of the last call."""
+    """The provider's usage of the last call."""
     removes: int | None = None
     """How many tokens the new edit that `advance` named for this call removes from the prompt, now
     that it is written. Asked again with it from the same state, `advance` takes the edit or drops

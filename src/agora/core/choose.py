@@ -43,7 +43,7 @@ class Choices:
     scores: Sequence[float]
     """The score of each step of the past."""
     marker_tokens: int
-    """What a marker costs without its lines."""
+    """The tokens of a marker without its lines."""
 
     def decide(self, budget: int) -> tuple[Decision, ...]:
         """Return the decision on each step if the past may cost `budget` tokens."""

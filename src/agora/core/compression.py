@@ -59,21 +59,21 @@ class FallbackLevel(IntEnum):
 
 
 class Decision(NamedTuple):
-    """What happened to one step."""
+    """The decision on one step."""
 
     number: int
     outcome: Literal["kept", "protected", "elided"]
     reason: str
     tokens: int
-    """What the step costs when it is kept."""
+    """The tokens of the whole step."""
     score: float | None = None
     """Its score, if the scorer was asked."""
     form: Form | None = None
-    """What stands in the prompt for an elided step; None for a step that stays whole."""
+    """The form of a shortened step in the prompt; None for a whole step."""
 
     @property
     def kind(self) -> str:
-        """What stays of it: `whole`, `note`, `line` or `omitted`.
+        """The form of the step: `whole`, `note`, `line` or `omitted`.
 
         A note keeps the call and replaces each result. A line stands in a marker.
         """
@@ -131,13 +131,13 @@ class Compression:
     observed: Sequence[int] = ()
     """In text formats: where what was observed begins in each block."""
     thinking: Thinking = NO_THINKING
-    """What was taken out of the model's own thinking, where it is bound to the prefix."""
+    """Thinking that was removed because an edit would invalidate it."""
     unit: Literal["tokens", "characters"] = "tokens"
-    """What sizes are counted in: characters by the paper's method."""
+    """The unit of sizes: characters in the paper's method."""
     state: State | None = None
     """The schedule's state after this call, for the next call's `compress`."""
     digest: bytes = b""
-    """What a session knows the call by."""
+    """The session's key of the call."""
     request: Request | None = field(default=None, compare=False)
     """In a session: the request with the caller's own messages."""
     parse: Callable[[], Trajectory] | None = field(default=None, compare=False)
@@ -145,7 +145,7 @@ class Compression:
 
     @property
     def changed(self) -> bool:
-        """Whether the messages are not the caller's own."""
+        """True if the messages are not the caller's own."""
         return self.reason in _CHANGED
 
     def __repr__(self) -> str:

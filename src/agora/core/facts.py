@@ -91,7 +91,7 @@ class Fact(NamedTuple):
     text: str
     """As a line writes it: `balance=113`, or the bare name where the text has no keys."""
     name: str
-    """What makes it new: the name, or for a number or a plain word its key and record as well."""
+    """Its identity: the name, and for a number or a plain word also its key and record."""
     weight: float
     record: int
     identifies: bool = False
@@ -240,7 +240,7 @@ class _Records:
             weight = 0.4 if number else value_weight(text)
         if not keys and (number or (text.isdigit() and len(text) < 4)):
             return
-        # An escape makes a string other than it stands in the source.
+        # With an escape the string differs from its source text.
         if not weight or ("\\" in self._source and text not in self._source):
             return
         identifies = len(keys) == 1 and not isinstance(value, bool) and _identifies(path[0])

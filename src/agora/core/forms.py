@@ -1,4 +1,4 @@
-"""What may stand in the prompt for a step: all of it, notes, a line in a marker, or nothing."""
+"""The forms of a step in the prompt: whole, with notes, a line in a marker, or omitted."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -17,18 +17,18 @@ FACT_COUNTS = (0, 1, 2, 4, 8, 12)
 _ARROW = " -> "
 _SHORT_CHARACTERS = 60
 _NOTE_TOKENS = 14
-"""What the frame of a note costs."""
+"""Tokens of a note's frame."""
 
 
 class Place(NamedTuple):
-    """What stands in the places of one call and of its result; None is the caller's own text."""
+    """The texts in the places of one call and of its result; None is the caller's own."""
 
     action: str | None = None
     result: str | None = None
 
 
 class Form(NamedTuple):
-    """What stands in the prompt for one step, and what it costs."""
+    """The form of one step in the prompt, and its tokens."""
 
     number: int
     kind: Literal["omitted", "line", "note", "whole"]
@@ -44,7 +44,7 @@ class Form(NamedTuple):
 
     @property
     def result(self) -> str:
-        """What stands for the results."""
+        """The texts in place of the results."""
         return " ".join(place.result for place in self.places if place.result)
 
     @property
@@ -57,7 +57,7 @@ class Form(NamedTuple):
 
     @property
     def text(self) -> str:
-        r"""What stands for the step: the text of its notes, or the lines in its marker.
+        r"""The text in place of the step: its notes, or its lines in a marker.
 
         >>> flight = Place("get_flight number=HAT136", "date=2024-05-20")
         >>> Form(3, "line", (flight, Place("look", "")), 12).text

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
 ENTRY_WEIGHT = 200
-"""What an entry of a text weighs beside its characters, so that short texts are not free."""
+"""The weight of an entry besides its characters, so that short texts are not free."""
 
 
 class Memo(Generic[Value]):

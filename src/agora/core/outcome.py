@@ -57,7 +57,7 @@ class Outcome(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether the call failed."""
+        """True if the call failed."""
         return self.status not in ("", "exit 0")
 
 

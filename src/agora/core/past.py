@@ -1,4 +1,4 @@
-"""What an edit may see of a trajectory: nothing that comes later."""
+"""The part of a trajectory that an edit may see: nothing that comes later."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Past:
 
     @property
     def tokens(self) -> int:
-        """What it costs unedited."""
+        """Its tokens unedited."""
         return self.fixed_tokens + sum(step.tokens for step in self.steps)
 
     def least_tokens(self, protected: Collection[int]) -> int:

@@ -29,7 +29,7 @@ class Segment:
     """Equal for equal content: a hash, or the content itself."""
     tokens: int
     breakpoint: bool = False
-    """Whether the caller marked its end."""
+    """True if the caller marked its end."""
 
 
 @dataclass(frozen=True, slots=True)

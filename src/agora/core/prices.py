@@ -1,4 +1,4 @@
-"""What a provider charges for a prompt, and which part of it is cached."""
+"""Price sheets: the provider's prices for a prompt, and the rules of its cache."""
 
 import math
 import tomllib
@@ -20,7 +20,7 @@ FAMILIES = ("claude", "gpt", "gemini", "deepseek", "mistral")
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """What a request costs whose prompt is larger than `above`: every token of it, not the excess.
+    """The prices of a request with a prompt larger than `above`, for all of its tokens.
 
     Both are factors to the sheet's own prices. Reads and writes are ratios to the input's price
     and rise with it.
@@ -77,23 +77,23 @@ class PriceSheet:
     lookback: int = 0
     """How many content blocks are searched back from a breakpoint, itself included; 0 for all."""
     common_prefix: bool = False
-    """Whether a prefix that two requests were seen to share is kept, with `block` 0."""
+    """True if, with `block` 0, a prefix is stored once two requests have shared it."""
     hit: float = 1.0
     """The share of what is cached that a call really reads, as measured; a best-effort cache misses
     the rest, which is then billed as a write. 1 if it has not been measured."""
     window: int | None = None
     """Tokens a prompt may have."""
     tiers: tuple[Tier, ...] = ()
-    """Where prices rise with the size of the prompt, smallest first."""
+    """Prices that rise with the size of the prompt, smallest first."""
     lifetimes: tuple[Lifetime, ...] = ()
-    """What a request may ask for instead of `ttl_seconds` at the price of `write`."""
+    """Other lifetimes that a request may ask for, with their write prices."""
     prefill_seconds_per_million: float | None = None
     """For your own hardware: how long a million uncached prompt tokens take."""
     source: str = ""
     date: str = ""
     """When the figures were last held against their source."""
     note: str = ""
-    """Where sources disagree, what is assumed, and when the model was retired."""
+    """Disagreeing sources, assumptions, and the date at which the model was retired."""
 
     def __post_init__(self) -> None:
         for name in ("input", "output", "minimum_prefix", "block", "ttl_seconds", "lookback"):
@@ -130,7 +130,7 @@ class PriceSheet:
 
     @property
     def caches(self) -> bool:
-        """Whether the cache changes what a prompt costs."""
+        """True if the cache changes the cost of a prompt."""
         return self.read < 1 or self.write > 1
 
     @property
@@ -274,7 +274,7 @@ _PLATFORMS = {
     "vertex": "vertex",
     "vertex_ai": "vertex",
 }
-"""What the first part of a model's path is called in the names of sheets."""
+"""Platforms by the first part of a model's path."""
 _STICKY = {"openrouter": (600.0, "openrouter.ai: sticky routing, for 10 idle minutes")}
 """How long a platform that routes sends a conversation to the same provider, and who says so: with
 another provider the cache is cold, however long the first one keeps it."""

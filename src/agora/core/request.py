@@ -1,4 +1,4 @@
-"""What goes to a model: the messages of a request and the fields around them."""
+"""A request to a model: its messages and the fields around them."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -25,17 +25,17 @@ class Request:
     """System text that the format keeps outside the messages."""
     tools: object = None
     thinking: bool | None = None
-    """Whether extended thinking is on."""
+    """True if extended thinking is on."""
     observations: Observations | None = None
     model: str | None = None
     field: str = ""
-    """Where the messages are in the body, such as `messages`; empty when there is no body."""
+    """The field of the messages in the body, such as `messages`; empty without a body."""
     body: Any = None
     """The whole request body that the messages were read from, if there was one."""
     server_side: bool = False
-    """Whether the provider keeps earlier messages itself, so that these must not be edited."""
+    """True if the provider keeps earlier messages itself, so that these must not be edited."""
     bound: bool | None = None
-    """Whether the model binds thinking to the prefix; None: as its name says."""
+    """True if the model binds thinking to the prefix; None: by its name."""
 
     edited_at: int = 0
     """How many messages the caller's list had when these were edited; 0 if they were not, or if
@@ -43,7 +43,7 @@ class Request:
 
     @property
     def is_bound(self) -> bool:
-        """Whether an edit invalidates the thinking that stands behind it."""
+        """True if an edit invalidates the thinking after it."""
         return binds(self.model) if self.bound is None else self.bound
 
     def with_messages(self, messages: Any) -> Any:

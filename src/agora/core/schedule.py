@@ -79,7 +79,7 @@ class State(NamedTuple):
     """
 
     edit: Edit | None = None
-    """What the last call is sent with; None for the caller's own messages."""
+    """The edit of the last call; None for the caller's own messages."""
     is_new: bool = False
     """True if that edit was made at the last call."""
     removed: int = 0
@@ -90,19 +90,19 @@ class State(NamedTuple):
     """The last call's whole prompt without any edit."""
     beginning: int = 0
     rent: float = 0.0
-    """What the calls since the last edit paid for tokens that an edit would have removed."""
+    """The rent so far: the cost, since the last edit, of tokens that an edit would have removed."""
     paid: float = 0.0
     """The bill of all calls but the last."""
     whole: float = 0.0
-    """What those calls would have cost without any edit."""
+    """The cost of those calls without any edit."""
     last_paid: float = 0.0
-    """What the last call should cost."""
+    """The expected cost of the last call."""
     last_whole: float = 0.0
-    """What it should cost without any edit."""
+    """Its expected cost without any edit."""
     cached: int = 0
     """How much of the last call's prompt the cache should have held."""
     output: float = 0.0
-    """What all answers cost."""
+    """The cost of all answers."""
     scale: float = 1.0
     """The provider's tokens for one of ours, by the last usage."""
     waited: int = 0

@@ -1,4 +1,4 @@
-"""What the core asks of anything that scores steps."""
+"""The interface of scorers."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 MESSAGE_TOKENS = 4
-"""What the role and the frame of a message cost on top of its text."""
+"""Tokens of a message's role and frame, besides its text."""
 CALL_TOKENS = 8
-"""What the frame of a tool call costs on top of its name and arguments."""
+"""Tokens of a tool call's frame, besides its name and arguments."""
 IMAGE_TOKENS = 1_000
 """The assumed cost of an image. Providers charge by its size in pixels, never by its base64."""
 FILE_TOKENS = 2_000
@@ -88,11 +88,11 @@ _SCRIPTS = _table(
     (8, range(0xEE, 0xF0)),  # full-width forms
     (59, range(0xF0, 0x100)),  # emoji
 )
-"""What a character outside ASCII adds, in 1/32 token, by its first byte in UTF-8."""
+"""The weight of a character outside ASCII, in 1/32 token, by its first byte in UTF-8."""
 
 _UNIT = 1024
 _BIT, _BYTE, _SCRIPT = 218, 21, 32
-"""What a counted bit, a byte and 1/32 of a script's token cost, in 1/1024 token."""
+"""The weights of a counted bit, a byte and 1/32 of a script's token, in 1/1024 token."""
 
 _BLOCK = 1 << 16
 """Bytes at a time: few enough to stay in the processor's cache."""

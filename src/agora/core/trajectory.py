@@ -15,14 +15,14 @@ class Call:
 
 
 class Result(NamedTuple):
-    """What came back from one call."""
+    """The result of one call."""
 
     text: str
     call: int = 0
     """Which call of the step it answers, from 0; -1 where none is known."""
     failed: bool = False
-    """Whether the wire format says that it is an error. That it says there was none tells nothing:
-    frameworks write so of every result."""
+    """True if the wire format marks it as an error. False proves nothing: frameworks set it on
+    every result."""
 
 
 class Step(NamedTuple):
@@ -39,31 +39,31 @@ class Step(NamedTuple):
     number: int
     """Its place in the trajectory, from 1. Markers, pins and recall name a step by it."""
     action: str
-    """What was done, without the reasoning: the calls, or the text if the agent acts by text."""
+    """The action without reasoning: the calls, or the text of an agent that acts by text."""
     observation: str
     tokens: int
-    """What the step costs in the prompt, counted once, when it is parsed."""
+    """Tokens of the step in the prompt, counted once, when it is parsed."""
     calls: tuple[Call, ...] = ()
     thought: str = ""
     """The reasoning that belongs to the step. Scorers do not see it."""
     removable: bool = True
-    """Whether the wire format lets all of it be removed; otherwise its calls stay in any case."""
+    """True if the wire format lets the whole step be removed; otherwise its calls stay."""
     fixed: str = ""
     """Why this step is never a candidate, or empty."""
     action_tokens: int = 0
-    """What its action costs with every result emptied, in any wire format; 0 where not known."""
+    """Tokens of its action with every result emptied; 0 if not known."""
     failed: bool = False
-    """Whether the wire format says that its only result is an error."""
+    """True if the wire format marks its only result as an error."""
     thinking_tokens: int = 0
-    """What its signed thinking costs, which is part of `tokens` and of `action_tokens`."""
+    """Tokens of its signed thinking, part of `tokens` and of `action_tokens`."""
     several: tuple[Result, ...] = ()
     """Its results, in their order, where they are more than one."""
     joined: bool = False
-    """Whether its action is the text of several messages, which stand nowhere side by side."""
+    """True if its action joins the texts of several messages, which are not adjacent."""
 
     @property
     def results(self) -> tuple[Result, ...]:
-        """What came back, call by call, in the order of the results."""
+        """The results, call by call."""
         return self.several or (Result(self.observation, 0, self.failed),)
 
     @property
@@ -95,7 +95,7 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """What steps are scored against: the task, and the newest thing the agent has to act on."""
+    """The query of a scorer: the task, and the newest text that the agent has to act on."""
 
     task: str
     observation: str
@@ -103,7 +103,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trajectory:
-    """What an agent was asked, every step it has taken since, and what was said in between."""
+    """An agent's task, its steps since, and the texts between them."""
 
     task: str
     """The first user message."""
@@ -120,7 +120,7 @@ class Trajectory:
     edit: the task, to whose message a marker is attached, or all of it if nothing there is marked.
     """
     bound: bool = False
-    """Whether the model binds thinking to the prefix, so that an edit takes out all before it."""
+    """True if the model binds thinking to the prefix, so that an edit removes older thinking."""
     reading_tools: tuple[str, ...] = ()
     """Tools of the request that say of themselves that they only read."""
     changing_tools: tuple[str, ...] = ()
@@ -128,7 +128,7 @@ class Trajectory:
 
     @property
     def fixed_tokens(self) -> int:
-        """What is always sent."""
+        """Tokens that are always sent."""
         said = sum(utterance.tokens for utterance in self.utterances)
         return self.preamble_tokens + said + self.pending_tokens
 

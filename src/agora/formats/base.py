@@ -1,4 +1,4 @@
-"""What a wire format is: the class that each format subclasses, and the values it works with."""
+"""The base class of wire formats, and the values that they work with."""
 
 import json
 import re
@@ -28,7 +28,7 @@ _KINDS = (
 
 
 class MessageRole(IntEnum):
-    """What a message is to the agent's loop."""
+    """The part of a message in the agent's loop."""
 
     SYSTEM = 0
     """System and developer text, and whatever stands outside the loop."""
@@ -94,7 +94,7 @@ class Rendered:
     messages: Any
     added: tuple[str, ...]
     positions: tuple[int, ...] = ()
-    """Where each message stood among the caller's own; empty in text formats."""
+    """The position of each message among the caller's own; empty in text formats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Rule:
     sentence: str
     """The provider's words where they are known, as a `str.format` template."""
     source: str
-    """Where the rule was met: public issues, SDKs, chat templates."""
+    """The sources of the rule: public issues, SDKs, chat templates."""
     strict: bool = False
     """True if only some models or older endpoints keep it."""
 
@@ -192,7 +192,7 @@ class Format:
     fields: ClassVar[BodyFields | None] = None
     """None for prompts that are one text and come in no body."""
     text_pattern: ClassVar[re.Pattern[str] | None] = None
-    """What a prompt that is one text contains."""
+    """The parts of a prompt that is one text."""
     rules: ClassVar[tuple[Rule, ...]] = ()
     """The rules that `check` reports, besides the shape."""
     signs_thinking: ClassVar[bool] = False
@@ -231,7 +231,7 @@ class Format:
         return bool(self.call_ids(message))
 
     def user_message(self, text: str) -> Message:
-        """Return a message in which the user says a text."""
+        """Return a user message with a text."""
         return {"role": "user", "content": text}
 
     def step_messages(

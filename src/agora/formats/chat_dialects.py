@@ -1,4 +1,4 @@
-"""What relatives of OpenAI's chat format add to a message of the agent: reasoning and signatures.
+"""Reasoning and signatures in dialects of OpenAI's chat format.
 
 DeepSeek and Kimi send `reasoning_content`, vLLM and routers `reasoning`, OpenRouter
 `reasoning_details`, Gemini a signature on each call, LiteLLM the signed `thinking_blocks` of

@@ -55,7 +55,7 @@ _ABOUT = frozenset(
 )
 """Fields that describe a part and are no content of it."""
 _TEXT_FIELDS = ("output", "result", "error", "content", "note")
-"""Where tools put their text: Gemini CLI in `output`, ADK and LangChain in `result`."""
+"""The fields of a tool's text: Gemini CLI uses `output`, ADK and LangChain `result`."""
 _ROLES = (None, "user", "model", "function")
 
 G1 = Rule(
@@ -348,7 +348,7 @@ def _unknown_content(part: Message) -> str:
 
 @dataclass(slots=True)
 class _Turn:
-    """What the order of contents depends on."""
+    """The facts that the order of contents depends on."""
 
     by_model: bool
     calls: int = 0

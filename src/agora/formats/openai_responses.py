@@ -48,7 +48,7 @@ _TEXT_OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
 _HOSTED = frozenset({"web_search_call", "file_search_call", "code_interpreter_call", "mcp_call"})
 """Calls that the provider answers itself, inside the item."""
 _BY_CLIENT = frozenset(("message", "mcp_approval_response"))
-"""What the client's side makes besides outputs. Everything else may be the assistant's: unknown
+"""Parts of the client's messages besides outputs. Everything else may be the assistant's: unknown
 kinds of items and item references too."""
 _OWN_PARTS = frozenset({"input_text", "output_text", "input_image", "input_file"})
 _ROLES = {

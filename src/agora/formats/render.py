@@ -15,7 +15,7 @@ from agora.formats.base import Message, Parsed, Rendered
 from agora.formats.text_agents import in_template
 
 GAP = "\n\n"
-"""What stands between a message's own text and a marker."""
+"""The separator between a message's own text and a marker."""
 
 
 class MessageEditor(Protocol):

@@ -63,7 +63,7 @@ class UsageStream:
         self._texts: dict[bytes, list[bytes]] = {}
         self._text_size = 0
         self.ended = False
-        """Whether the last event of a stream was seen: a client may leave then."""
+        """True after the last event of a stream: a client may leave then."""
 
     def feed(self, piece: bytes) -> None:
         """Take the next piece."""

@@ -27,7 +27,7 @@ except ImportError as error:
 
 _ROLES = {"human": "user", "ai": "assistant", "tool": "tool", "system": "system"}
 _ASIDE = ("thinking_blocks", "reasoning_details")
-"""Where LiteLLM's dialect and OpenRouter's keep signed thinking: beside the content."""
+"""The fields beside the content in which LiteLLM and OpenRouter keep signed thinking."""
 
 
 class AgoraMiddleware(AgentMiddleware):

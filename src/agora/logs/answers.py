@@ -13,7 +13,7 @@ _OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "candidatesTokenCount", 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a response says."""
+    """The content of a response."""
 
     format: str = ""
     """The format it is in, empty if it is in none that is known."""

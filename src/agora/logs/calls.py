@@ -35,13 +35,13 @@ class LoggedCall:
     observations: Observations | None = None
     thinking: bool | None = None
     answer: list[Any] = field(default_factory=list)
-    """What the model answered, as messages of the same format."""
+    """The model's answer, as messages of the same format."""
     answer_id: str = ""
     previous_id: str = ""
     """The answer that these messages continue, when the provider holds the earlier ones."""
     output_tokens: int | None = None
     usage: Usage | None = None
-    """What the provider reported for this call."""
+    """The provider's usage for this call."""
     whole_usage: tuple[Usage, ...] = ()
     """The usage of every call, where the log has a finished conversation in one record."""
     at_seconds: float | None = None

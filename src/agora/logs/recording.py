@@ -1,4 +1,4 @@
-"""What reading logs gives: recordings, and an account of what could not be read."""
+"""Recordings read from logs, and an account of unreadable records."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CallInfo:
-    """What a log says about one call of the model."""
+    """The facts of a log about one call of the model."""
 
     usage: Usage | None = None
     output_tokens: int | None = None
@@ -66,9 +66,9 @@ class Recording:
     earlier_calls: int = 0
     """How many calls made its first messages; they belong to an earlier recording."""
     lacks: str = ""
-    """What every call sent and this kind of log never has, in words."""
+    """Parts of every call that this kind of log never has, in words."""
     path: str = field(default="", compare=False)
-    """What was read: the file, or the folder with the file somewhere below it."""
+    """The source: the file, or the folder above it."""
     number: int = field(default=0, compare=False)
     """Its place among the trajectories below `path`, from 0, as `agora explain PATH#4` has it."""
 
@@ -108,7 +108,7 @@ class Bad:
 
 @dataclass(slots=True)
 class Tally:
-    """What was read so far. It grows while the recordings are taken."""
+    """The account so far. It grows while the recordings are read."""
 
     files: int = 0
     records: int = 0

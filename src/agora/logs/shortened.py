@@ -1,4 +1,4 @@
-"""Whether AGORA had already shortened a recorded prompt: then its markers are in the messages."""
+"""Detect recorded prompts that AGORA had already shortened, by the markers in their messages."""
 
 import re
 from typing import Any

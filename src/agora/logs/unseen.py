@@ -1,4 +1,4 @@
-"""What a log does not show of the prompts, inferred from the tokens that the provider counted.
+"""Infer the parts of prompts that a log hides from the provider's token counts.
 
 A provider's count of a prompt has three parts:
 
@@ -24,7 +24,7 @@ _FELL_TOKENS = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """What the provider counted beyond what the log shows."""
+    """Tokens that the provider counted beyond those in the log."""
 
     tokens: int = 0
     """Before the first message of every call, in the provider's tokens."""

@@ -56,7 +56,7 @@ class Measured:
 
     @property
     def cuts(self) -> list[int]:
-        """Where in the preamble a lost cache most often still held its beginning."""
+        """The place in the preamble to which a lost cache most often still reached."""
         sizes = Counter(size for size in self.lost.values() if size)
         return [size for size, _ in sizes.most_common(2)]
 

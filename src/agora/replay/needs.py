@@ -6,7 +6,7 @@ from agora.core.facts import names_in
 from agora.core.trajectory import Step, Trajectory
 
 _SIGNS = str.maketrans('=;,"', "    ")
-"""What stands around the names of a line."""
+"""The characters around the names of a line."""
 
 
 def used_by(step: Step) -> dict[str, None]:

@@ -19,12 +19,12 @@ _NEAR = 1.01
 
 
 class Prompt(NamedTuple):
-    """What one call sends."""
+    """The prompt of one call."""
 
     segments: list[Segment]
     elided: Sequence[Form]
     edited: bool
-    """Whether it is not the prompt before with something added."""
+    """True if it does not continue the prompt before."""
 
 
 class _Edited(NamedTuple):

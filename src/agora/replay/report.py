@@ -1,4 +1,4 @@
-"""What many replays add up to: totals, a row per trajectory, details of the most expensive."""
+"""The report of many replays: totals, a row per trajectory, details of the most expensive."""
 
 import heapq
 from collections import Counter
@@ -112,7 +112,7 @@ def billed_dollars(usage: Usage, sheet: PriceSheet, ttl: str | None = None) -> f
 
 @dataclass(slots=True)
 class Billed:
-    """What a provider billed for calls with usage in the log, compared with our simulation."""
+    """The provider's bill for calls with usage in the log, beside our simulation."""
 
     calls: int = 0
     prompt: int = 0
@@ -204,7 +204,7 @@ class Report:
     min_tokens: int = MIN_TOKENS
     """Prompts below this were not edited."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """What a path is called before the number of a trajectory, if there are several paths."""
+    """The name of a path before the number of a trajectory, if there are several paths."""
     trajectories: int = 0
     steps: int = 0
     calls: int = 0
@@ -217,11 +217,11 @@ class Report:
     compared: Comparison = field(default_factory=Comparison)
     """By the first sheet."""
     failed: Reasons = field(default_factory=Reasons)
-    """What could not be replayed."""
+    """Trajectories that could not be replayed."""
     illegal: Reasons = field(default_factory=Reasons)
-    """What was left as it is because a provider would refuse it in any case."""
+    """Trajectories left unedited because a provider would refuse them in any case."""
     shortened: Reasons = field(default_factory=Reasons)
-    """What was left as it is because it had been shortened already."""
+    """Trajectories left unedited because they had been shortened already."""
     not_shown: dict[str, list[int]] = field(default_factory=dict)
     """By what a log does not show of every call: its size in each trajectory, in tokens."""
     lost: int = 0

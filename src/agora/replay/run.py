@@ -69,7 +69,7 @@ class ReplayOutcome:
     """The time to live that its cache writes asked for, None for the usual one."""
     path: str = ""
     number: int = 0
-    """Where its recording stands, as `agora explain PATH#4` has it."""
+    """The place of its recording, as in `agora explain PATH#4`."""
 
 
 def run(
@@ -112,7 +112,7 @@ def run(
 
 
 _IN_WORKER: list[tuple[Pricing, Compressor]] = []
-"""What this process was started for, if it is a worker."""
+"""The task of this process, if it is a worker."""
 
 
 def _begin(pricing: Pricing, compressor: Compressor) -> None:

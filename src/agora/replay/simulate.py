@@ -1,4 +1,4 @@
-"""What a recorded trajectory would have cost: one bill per policy, call by call.
+"""Simulate the bill of a recorded trajectory for each policy, call by call.
 
 AGORA's bill is a fold over the calls of the log as they were made, by the function that decides
 live: several steps a call, pauses, the time to live that was asked for. What the simulated cache
@@ -71,7 +71,7 @@ class CallBill:
 
 @dataclass(frozen=True, slots=True)
 class PolicyBill:
-    """What all calls of a trajectory cost under one policy, input only."""
+    """The input bill of a trajectory under one policy."""
 
     calls: tuple[CallBill, ...]
     dollars: float
@@ -134,14 +134,14 @@ class Replayed:
     illegal: str = ""
     """The first rule that the recorded messages break: then AGORA leaves them alone."""
     usage: tuple[Usage, ...] = ()
-    """What the provider reported for each call, where the log has it. The bills are scaled to it:
-    together their tokens under `AS_IT_WAS` are those that were billed, or nearly."""
+    """The provider's usage of each call, if the log has it. The bills are scaled to it, so that the
+    tokens under `AS_IT_WAS` sum up to about those that were billed."""
     shortened: str = ""
     """Why the trajectory seems to have been shortened already: then it is left alone, too."""
     lost: int = 0
     """Calls before which the provider's cache had expired or was lost: every policy loses it."""
     lacks: str = ""
-    """What the log does not show of every call, in words, if `unseen_tokens` says how much."""
+    """The hidden parts of every call in words, if `unseen_tokens` has their size."""
     unseen_tokens: int = 0
     """How large that is, in the provider's tokens: a prefix that is always sent."""
     tokens_scale: float = 1.0
@@ -149,7 +149,7 @@ class Replayed:
     below_threshold: bool = False
     """True if AGORA left all of it alone because no prompt reached `min_tokens`."""
     call_dollars: float = 0.0
-    """What a call cost on average, its answer included."""
+    """The mean cost of a call, its answer included."""
     acts_by_text: bool = False
     """True if ten or more turns show no step: perhaps an agent that acts by text."""
 
@@ -331,7 +331,7 @@ class Agora:
         self.compressor = compressor
         self.writer = Writer(measured.trajectory, self._markers, EstimatedTokens(), measured.cuts)
         self.decisions: tuple[Decision, ...] = ()
-        """What the edit in force does with each step."""
+        """The decision of the edit in force on each step."""
         self.made: list[tuple[EditReason, int]] = []
         """Each edit, with how many tokens more than the one before it removed."""
         self.shares: list[Mapping[EditReason, float]] = []

@@ -285,6 +285,8 @@ class Service:
                 saving, paid = price_call(sheet, outcome.usage, sizes, paid, self._clock())
             self._stand_down.add(call.owner, saving)
             outcome = replace(outcome, dollars=dollars, saved=saving)
+        if edited.retried and outcome.status in REFUSED and compression is not None:
+            self._session.rejected(compression)
         self._answered(call, compression, outcome, paid)
         self._record(call, edited, outcome, sheet)
 

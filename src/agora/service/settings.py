@@ -87,7 +87,7 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class CompressionSettings(_Table, frozen=True):
-    """What `agora.Compressor` is made with; what is not set is left to its defaults."""
+    """The settings of `agora.Compressor`; those not set have its defaults."""
 
     scorer: str = "recency"
     """A name or folder that `agora.load_scorer` takes."""
@@ -140,19 +140,19 @@ class Experiment(_Table, frozen=True):
 
 
 class Listen(_Table, frozen=True):
-    """Where `agora filter` and `agora serve` listen."""
+    """The addresses of `agora filter` and `agora serve`."""
 
     host: Annotated[str, msgspec.Meta(pattern=r"^[\w.:-]+$")] = "127.0.0.1"
     port: Port = 10_000
     """Of `agora serve`: where agents call."""
     filter_port: Port = 8_484
-    """Where Envoy calls the filter."""
+    """The port on which Envoy calls the filter."""
     admin_port: Port = 8_485
     """Of /livez, /readyz and /metrics."""
 
 
 class Log(_Table, frozen=True):
-    """What is written about requests; never their text."""
+    """The log of requests, which never has their text."""
 
     requests: bool = True
 

@@ -25,10 +25,11 @@ _TYPES = ("user", "assistant", "system", "summary", "file-history-snapshot", "qu
 _OWN = ("parentUuid", "sessionId", "leafUuid", "isSidechain", "snapshot")
 _NO_RESULT = "[no result in the log]"
 _CLEARED = "[Old tool result content cleared]"
-"""What the client sends in place of a result that it has cleared from its history."""
+"""The client's placeholder for a result that it has cleared from its history."""
 _LACKS = "system text and tools"
 _CONTINUES = "the conversation they continue, system text and tools"
-"""What a log lacks for a sub-agent that continues another file's line, as one that compacts."""
+"""Facts that a log lacks about a sub-agent that continues another file's line, such as one that
+compacts."""
 Block = dict[str, Any]
 
 
