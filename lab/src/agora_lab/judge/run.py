@@ -161,7 +161,7 @@ class Run:
     def _shortened(self, anchor: Anchor, name: str, share: float) -> Sequence[Any]:
         options: dict[str, Any] = {"share": share, "counter": self._counter}
         if name == "agora":
-            options["schedule"] = "every_call"
+            options["edits"] = "every_call"
         settings = MethodSettings(observations=anchor.recorded.observations, options=options)
         made = method(METHODS[name], settings if name != EVERYTHING else None)
         return list(made.shorten(anchor.messages).messages)

@@ -27,7 +27,7 @@ class Agora:
             settings: The `keep_ratio` is a share of the whole prompt.
             share: A share of what lies outside the floor instead.
             counter: Counts the tokens of the budget.
-            options: Fields of `Compressor`, such as `schedule`.
+            options: Fields of `Compressor`, such as `edits`.
 
         Raises:
             SkipMethod: The scorer cannot be loaded.
