@@ -402,6 +402,7 @@ affinity_header = "x-agora-affinity"
 SETTINGS = """\
 [compression]
 min_tokens = 200
+forgetting = 0
 
 [limits]
 deadline_ms = 60000

@@ -58,7 +58,7 @@ class Running:
 def proxy(upstream: str, *, state: Path | None = None, **tables: Any) -> Iterator[Running]:
     """Run a proxy whose worker is a thread, unless the settings say otherwise."""
     limits = {"workers": 0, "deadline_ms": 20_000, **tables.pop("limits", {})}
-    compression = {"min_tokens": 200, **tables.pop("compression", {})}
+    compression = {"min_tokens": 200, "forgetting": 0, **tables.pop("compression", {})}
     upstreams = dict.fromkeys(("openai", "anthropic", "gemini", "bedrock"), upstream)
     settings = settings_from(
         {"limits": limits, "compression": compression, "upstreams": upstreams, **tables}

@@ -54,7 +54,7 @@ def test_the_prompt_is_what_the_library_makes_of_it(path: str) -> None:
         running.post(path, body)
 
     field = "input" if "input" in body else "messages"
-    by_library = agora.Compressor(min_tokens=200).compress(
+    by_library = agora.Compressor(min_tokens=200, forgetting=0.0).compress(
         body[field],
         model=body["model"],
         system=body.get("system", body.get("instructions")),
@@ -243,7 +243,7 @@ def test_other_languages_compress_by_http() -> None:
         metrics = running.send("GET", "/metrics").body.decode()
         assert running.send("GET", "/livez").status == 200
 
-    by_library = agora.Compressor(min_tokens=200).compress(
+    by_library = agora.Compressor(min_tokens=200, forgetting=0.0).compress(
         body["messages"], model=body["model"], tools=body["tools"]
     )
     assert answer.json["messages"] == by_library.messages
