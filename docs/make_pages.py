@@ -188,6 +188,8 @@ def presence_of(source: str, method: str) -> Callable[[], str]:
 
 
 JUDGED = ("airline and retail", "InterCode", "coding")
+FEWEST_PROMPTS = 20
+"""A method that was rated at fewer has no figure."""
 
 
 def judge() -> str:
@@ -205,6 +207,8 @@ def judge() -> str:
         if name not in run:
             return "–"
         count = sum(map(len, run[name].values()))
+        if count < FEWEST_PROMPTS:
+            return f"{count} prompts: too few"
         return share(avoided(run[name])) + (f", {count} prompts" if count < most else "")
 
     head = [
