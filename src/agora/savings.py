@@ -94,13 +94,21 @@ class Sent(NamedTuple):
 
 
 def price_call(
-    sheet: PriceSheet, usage: Usage, sent: Sent, last: Paid | None, now: float
+    sheet: PriceSheet,
+    usage: Usage,
+    sent: Sent,
+    last: Paid | None,
+    now: float,
+    *,
+    rewritten: bool = False,
 ) -> tuple[float, Paid]:
     """Return the dollars that a call cost less than without edits, and its sizes.
 
     A call that continues the one before it would have read the removed part from the cache, as it
     read the rest. A call with a new edit would have read everything but its new text. So an edit
     first shows as a loss, and its gain comes with the calls after it.
+
+    With `rewritten` the client wrote the history anew: no cache would have had it without edits.
     """
     sheet = sheet.as_billed(usage.written, usage.written_1h)
     paid = _sizes(usage, sent, last, now)
@@ -115,6 +123,8 @@ def price_call(
         without = cost + removed * (sheet.read if usage.read else uncached)
     else:
         new = max(0.0, paid.whole - last.whole) if last else 0.0
+        if last is None and rewritten:
+            new = paid.whole - usage.read
         warm = last is None or now - last.at <= sheet.ttl_seconds
         cached = sheet.read if warm and paid.whole >= sheet.minimum_prefix else uncached
         without = (paid.whole - new) * cached + new * uncached

@@ -125,8 +125,9 @@ class SentCalls:
         for at in range(newest, -1, -1):
             branch = self._calls.get(self._edits.get(digests[at], b""))
             if branch is not None and self._left(branch, name, call):
-                known = call.messages if call is not None else at + 1
-                return name, branch._replace(messages=known, since=None), True
+                known, note = (at + 1, None) if call is None else (call.messages, call.note)
+                # The provider's cache knows the prompt as far as that call.
+                return name, branch._replace(messages=known, since=None, note=note), True
         return name, call, False
 
     def rows(self, most: int) -> list[list[Any]]:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from agora import Compression, PriceSheet, Reason
+from agora.core.memo import Memo
 from agora.experiment.assignment import Arm
 from agora.savings import Paid, Sent, price_call
 from agora.service import money
@@ -37,6 +38,7 @@ _BYTES_PER_TOKEN = 3
 _LONG_BYTES = 512 << 10
 """A longer body is read in a thread, so that others need not wait."""
 _SAVE_SECONDS = 60.0
+_MOST_CONVERSATIONS = 4_096
 _FOLLOWED = ("bypass", "too_short")
 """Calls that go out whole and decide which thinking holds at the next one."""
 
@@ -83,6 +85,8 @@ class Service:
         if states is not None:
             with suppress(OSError, ValueError, TypeError):
                 self._session.load(json.loads(states.read_text(encoding="utf-8")))
+        self._priced: Memo[bool] = Memo(_MOST_CONVERSATIONS)
+        """The conversations that had a call with usage."""
         self._stand_down = StandDown()
         self._metrics = Metrics()
         self._sheets = lru_cache(maxsize=1_024)(settings.sheet)
@@ -100,7 +104,9 @@ class Service:
     async def close(self) -> None:
         """Stop the workers, once calls that are over have been counted."""
         if self._late_shadows:
-            await asyncio.wait(self._late_shadows, timeout=self.settings.limits.deadline_ms / 1e3)
+            await asyncio.wait(
+                self._late_shadows, timeout=2 * self.settings.limits.deadline_ms / 1e3
+            )
         for task in self._shadows.values():
             task.cancel()
         await self._workers.close()
@@ -282,7 +288,11 @@ class Service:
             if compression is not None and compression.reason is not Reason.OWN_SUMMARY:
                 edit = compression.last_edit if edited.changed else 0
                 sizes = Sent(compression.tokens_before, compression.tokens_after, edit)
-                saving, paid = price_call(sheet, outcome.usage, sizes, paid, self._clock())
+                known = self._priced.get(call.conversation) is not None
+                saving, paid = price_call(
+                    sheet, outcome.usage, sizes, paid, self._clock(), rewritten=known
+                )
+                self._priced.put(call.conversation, True)
             self._stand_down.add(call.owner, saving)
             outcome = replace(outcome, dollars=dollars, saved=saving)
         if edited.retried and outcome.status in REFUSED and compression is not None:
