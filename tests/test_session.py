@@ -451,14 +451,15 @@ def test_shadow_sends_everything_and_says_what_would_have_been_elided() -> None:
 
 def test_a_refused_edit_is_followed_by_the_original_and_its_conversation_left_alone() -> None:
     session = Session()
-    last = play(session, 1, 60)[-1]
-    sent = session.compress(conversation(61), model=MODEL)
+    last = play(session, 40, 60)[-1]
+    sent, twin = (session.compress(conversation(61), model=MODEL) for _ in range(2))
 
-    again = session.refused(sent)
+    again, other = session.refused(sent), session.refused(twin)
 
     assert last.changed
     assert again is not None
-    assert again.messages == conversation(61)
+    assert other is not None
+    assert again.messages == other.messages == conversation(61)
     session.answered(again)
     assert call(session, conversation(62)).reason is Reason.REFUSED_BEFORE
     assert session.refused(again) is None

@@ -180,7 +180,9 @@ class Session:
         request = compression.request
         with self._lock:
             call = self._calls.get(compression.digest)
-        if call is None or request is None or not (compression.changed or about_thinking):
+        # By what was sent: of several at the same time, another may have been refused already.
+        was_edited = compression.reason is Reason.COMPRESSED
+        if call is None or request is None or not (was_edited or about_thinking):
             return None
         older = len(request.messages) if binds(request) else 0
         if not about_thinking:
