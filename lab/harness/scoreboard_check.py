@@ -1,8 +1,7 @@
 """Recomputes two contenders of the scoreboard on Claude Code sessions, apart from its code.
 
-python -m lab.harness.scoreboard_check ROWS.jsonl|ROWS.parquet prints the sums of both. It shares
-with the scoreboard the reader of logs, the token estimate and the list prices; messages,
-calibration, cache and contenders are written again.
+python -m lab.harness.scoreboard_check ROWS prints the sums of both. Only the reader of logs, the
+token estimate and the list prices are the scoreboard's; all else is written again.
 """
 
 import hashlib
@@ -19,11 +18,8 @@ from agora.logs import Recording, Tally, read_logs
 from agora_lab.envs.data import cache_folder
 
 COUNT = EstimatedTokens().count
-CHECKED = {
-    ("everything", "default"): None,
-    ("newest_results", "N=10"): 10,
-    ("newest_results", "N=5"): 5,
-}
+MASKS = "newest_results"
+CHECKED = {("everything", "default"): None, (MASKS, "N=10"): 10, (MASKS, "N=5"): 5}
 MASK_TOKENS = 4 + COUNT("[old tool result left out]")
 
 
@@ -40,9 +36,9 @@ def pieces_of(recording: Recording) -> tuple[list[tuple[bool, int]], list[int]]:
             pieces.append((False, answer_tokens(blocks)))
             continue
         for block in blocks:
-            is_result = block["type"] == "tool_result"
-            text = text_of(block.get("content") if is_result else [block])
-            pieces.append((is_result, 4 + COUNT(text)))
+            result = block["type"] == "tool_result"
+            text = text_of(block.get("content") if result else [block])
+            pieces.append((result, 4 + COUNT(text)))
     starts.append(len(pieces))
     return pieces, [starts[at] for at in recording.calls]
 
@@ -52,8 +48,8 @@ def answer_tokens(blocks: list[dict[str, Any]]) -> int:
     tokens = 4 + COUNT("\n".join(b["text"] for b in blocks if b["type"] == "text"))
     for block in blocks:
         if block["type"] == "tool_use":
-            arguments = json.dumps(block["input"], ensure_ascii=False)
-            tokens += COUNT(str({"name": block["name"], "arguments": arguments}))
+            call = {"arguments": json.dumps(block["input"], ensure_ascii=False)}
+            tokens += COUNT(str({"name": block["name"], **call}))
         elif block["type"] == "thinking":
             tokens += COUNT(block["thinking"])
     return tokens
@@ -99,8 +95,8 @@ def bill(recording: Recording, keep: int | None) -> float:
     """Return the input bill of everything, or with all but the newest `keep` results masked."""
     pieces, calls = pieces_of(recording)
     usage = recording.usage
-    estimates = [tokens for _, tokens in pieces]
-    before, scale, tokens = calibrated(estimates, calls, [one.prompt for one in usage])
+    prompts = [one.prompt for one in usage]
+    before, scale, tokens = calibrated([tokens for _, tokens in pieces], calls, prompts)
     sheet = sheet_for(recording.model or "").for_ttl(recording.ttl)
     dollars = cached = 0.0
     masked: set[int] = set()
@@ -123,8 +119,8 @@ def bill(recording: Recording, keep: int | None) -> float:
 def held(read: int, before: float, sizes: list[float]) -> float:
     """Return what a cache still holds that lost the rest: whole pieces, from the beginning."""
     size = min(float(read), before)
-    for piece in sizes if read >= before else ():
-        if size + piece > read * 1.01:
+    for piece in sizes:
+        if read < before or size + piece > read * 1.01:
             break
         size += piece
     return size

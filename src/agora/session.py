@@ -180,7 +180,7 @@ class Session:
         request = compression.request
         with self._lock:
             call = self._calls.get(compression.digest)
-        if call is None or request is None or not (call.sent_key or about_thinking):
+        if call is None or request is None or not (compression.changed or about_thinking):
             return None
         older = len(request.messages) if binds(request) else 0
         if not about_thinking:

@@ -34,7 +34,8 @@ def settings_file(folder: Path, upstream: str) -> tuple[Path, int, int]:
     file = folder / "filter.toml"
     file.write_text(
         f'[upstreams]\nanthropic = "{upstream}"\nopenai = "{upstream}/v1"\n'
-        "[compression]\nmin_tokens = 200\nforgetting = 0\n[limits]\ndeadline_ms = 60000\nworkers = 1\n"
+        "[compression]\nmin_tokens = 200\nforgetting = 0\n"
+        "[limits]\ndeadline_ms = 60000\nworkers = 1\n"
         f"[listen]\nport = {ports[0]}\nfilter_port = {ports[1]}\nadmin_port = {ports[2]}\n",
         encoding="utf-8",
     )

@@ -46,10 +46,11 @@ def provider_of(case: Case) -> Body:
 async def counted(steps: Any, logger: AgoraLogger | None) -> str:
     """Return the answer of a run once LiteLLM, which logs in the background, has logged it."""
     answer = await steps
-    before = -1
-    while logger and before != agora.savings(logger).calls:
-        before = agora.savings(logger).calls
-        await asyncio.sleep(3)
+    calls, still = -1, 0
+    while logger and still < 4:
+        still = still + 1 if calls == agora.savings(logger).calls else 0
+        calls = agora.savings(logger).calls
+        await asyncio.sleep(1)
     return str(answer)
 
 

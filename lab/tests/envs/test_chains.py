@@ -109,7 +109,7 @@ def house() -> Iterator[Chains]:
 
 
 def play(house: Chains, name: str = "none", *, steps: int | None = None) -> Episode:
-    options = {} if name == "none" else {"share": 0.25, "schedule": "every_call"}
+    options = {} if name == "none" else {"share": 0.25, "edits": "every_call"}
     player = Player(
         cell=Cell(environment="chains", backbone="reader", method=name),
         world=WORLD,

@@ -118,7 +118,7 @@ def test_the_code_of_a_credit_is_not_that_of_the_one_the_order_was_paid_with() -
 
 def test_what_stands_in_the_prompt_in_any_form_is_not_given_up() -> None:
     episode, script = played("validation-002")
-    options = {"share": 0.25, "schedule": "every_call"}
+    options = {"share": 0.25, "edits": "every_call"}
     forms = method("agora", MethodSettings(observations="none", options=options))
     asked = 0
 
@@ -172,7 +172,7 @@ def test_to_any_text_there_is_an_answer(text: str, after: bool) -> None:
         ("observation_mask_matched", {}),
         ("sliding_window", {"share": 0.25}),
         ("commands_first", {"share": 0.25}),
-        ("agora", {"share": 0.25, "schedule": "every_call"}),
+        ("agora", {"share": 0.25, "edits": "every_call"}),
         ("random_step", {}),
     ],
 )
