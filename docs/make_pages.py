@@ -307,6 +307,12 @@ def bill_check() -> str:
     )
 
 
+def bound() -> str:
+    """Return how many calls of drawn runs exceed the bound, from `python -m benchmarks.bound`."""
+    made = results("benchmarks/results/bound.json")
+    return f"{made['exceeded']} of {made['calls']:,} calls of {made['runs']:,} drawn runs"
+
+
 def of_all(field: str, path: str = "bill-claude-code.json") -> Callable[[], str]:
     """Return a function that gives one figure of all Claude Code sessions of a file."""
 
@@ -350,6 +356,7 @@ FIGURES: dict[str, Callable[[], str]] = {
         for field in ("sessions", "saved", "names", "clearing", "clearing-names")
     },
     "bill-check": bill_check,
+    "bound": bound,
     "presence": presence,
     **{
         f"presence-{source}-{key}": presence_of(source, method)
@@ -615,10 +622,7 @@ def filled(page: str) -> str:
 def _fill(fragment: re.Match[str]) -> str:
     # The table of tested releases is written by its own suite.
     figure = FIGURES.get(fragment[2])
-    try:
-        return fragment[1] + (figure() if figure else fragment[3]) + fragment[4]
-    except FileNotFoundError:
-        return fragment[0]
+    return fragment[1] + (figure() if figure else fragment[3]) + fragment[4]
 
 
 def made() -> Iterator[tuple[Path, str]]:
@@ -626,8 +630,6 @@ def made() -> Iterator[tuple[Path, str]]:
     for page in pages():
         yield page, filled(page.read_text(encoding="utf-8"))
     for name, draw in PICTURES.items():
-        if name == "bill" and not bills():
-            continue
         for scheme, colors in SCHEMES.items():
             yield IMAGES / f"{name}-{scheme}.svg", draw(colors)
 

@@ -8,6 +8,8 @@ from agora.formats.base import as_list, as_object
 MARKS = ("cache_control", "cachePoint", "prompt_cache_breakpoint")
 """The fields by which Anthropic, Bedrock and OpenAI mark the end of a cached prefix. Routers take
 each other's, so all of them count in every format."""
+USUAL = "usual"
+"""The time to live of a mark that names none: the provider's own."""
 _NAMES = frozenset(MARKS)
 _NEWEST = 8
 _WHOLE = ("cache_control", "prompt_cache_options")
@@ -15,7 +17,7 @@ _WHOLE = ("cache_control", "prompt_cache_options")
 
 
 def asked_ttl(request: Request) -> str | None:
-    """Return the time to live that a request asks for, as it spells it; None for the usual one.
+    """Return the time to live that a request asks for, as it spells it; None without a mark.
 
     The newest mark counts: new steps are written for that long, and so is whatever an edit makes
     the provider write again. That is the body's own mark, then the last one in the messages, in
@@ -29,11 +31,11 @@ def asked_ttl(request: Request) -> str | None:
     body = as_object(request.body)
     for name in _WHOLE:
         if isinstance(body.get(name), dict):
-            return ttl_of(body[name])
+            return ttl_of(body[name]) or USUAL
     for items in (request.messages, request.system, _tools(request)):
         mark = _newest(items)
         if mark is not None:
-            return ttl_of(mark)
+            return ttl_of(mark) or USUAL
     return None
 
 
