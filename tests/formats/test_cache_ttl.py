@@ -66,9 +66,9 @@ CONVERSE_RESULT = {"toolResult": {"toolUseId": "t", "content": [{"text": "Hello.
         ({"input": [{"type": "message", **said({**TEXT, **BREAKPOINT})}]}, "12h"),
         ({"input": [{"type": "function_call_output", "output": [{**TEXT, **BREAKPOINT}]}]}, "12h"),
         ({"messages": [PLAIN]}, None),
-        ({"messages": [said({**TEXT, "cache_control": USUAL})]}, None),
+        ({"messages": [said({**TEXT, "cache_control": USUAL})]}, "usual"),
         ({"messages": [said({**TEXT, "cache_control": None})]}, None),
-        ({"messages": [said({**TEXT, "cache_control": {"ttl": 3600}})]}, None),
+        ({"messages": [said({**TEXT, "cache_control": {"ttl": 3600}})]}, "usual"),
         ({"contents": [{"role": "user", "parts": [{"text": "Hello."}]}]}, None),
     ],
 )
@@ -79,12 +79,12 @@ def test_a_mark_is_read_in_every_place_it_may_have(body: dict[str, Any], asked: 
 def test_the_newest_mark_counts_since_new_steps_are_written_for_that_long() -> None:
     hour, usual = {**TEXT, "cache_control": HOUR}, {**TEXT, "cache_control": USUAL}
 
-    assert ttl([said(hour), said(usual)]) is None
+    assert ttl([said(hour), said(usual)]) == "usual"
     assert ttl([said(usual), said(hour)]) == "1h"
-    assert ttl([said(usual)], system=[hour], tools=[{"cache_control": HOUR}]) is None
+    assert ttl([said(usual)], system=[hour], tools=[{"cache_control": HOUR}]) == "usual"
     assert ttl([PLAIN], system=[hour], tools=[{"cache_control": USUAL}]) == "1h"
-    assert ttl([said(hour, TEXT, usual)]) is None
-    assert ttl([said({**RESULT, "cache_control": USUAL})]) is None
+    assert ttl([said(hour, TEXT, usual)]) == "usual"
+    assert ttl([said({**RESULT, "cache_control": USUAL})]) == "usual"
     body = {"messages": [said(usual)], "cache_control": HOUR, "system": "Be brief."}
     assert asked_ttl(read_request(body)) == "1h"
 
