@@ -18,8 +18,8 @@ from agora.logs import Recording, Tally, read_logs
 from agora_lab.envs.data import cache_folder
 
 COUNT = EstimatedTokens().count
-MASKS = "newest_results"
-CHECKED = {("everything", "default"): None, (MASKS, "N=10"): 10, (MASKS, "N=5"): 5}
+N = "newest_results"
+CHECKED = {("everything", "default"): None, (N, "N=10"): 10, (N, "N=5"): 5}
 MASK_TOKENS = 4 + COUNT("[old tool result left out]")
 
 
@@ -37,8 +37,8 @@ def pieces_of(recording: Recording) -> tuple[list[tuple[bool, int]], list[int]]:
             continue
         for block in blocks:
             result = block["type"] == "tool_result"
-            text = text_of(block.get("content") if result else [block])
-            pieces.append((result, 4 + COUNT(text)))
+            size = COUNT(text_of(block.get("content") if result else [block]))
+            pieces.append((result, 4 + size))
     starts.append(len(pieces))
     return pieces, [starts[at] for at in recording.calls]
 
@@ -94,9 +94,8 @@ def calibrated(
 def bill(recording: Recording, keep: int | None) -> float:
     """Return the input bill of everything, or with all but the newest `keep` results masked."""
     pieces, calls = pieces_of(recording)
-    usage = recording.usage
-    prompts = [one.prompt for one in usage]
-    before, scale, tokens = calibrated([tokens for _, tokens in pieces], calls, prompts)
+    usage, sizes = recording.usage, [size for _, size in pieces]
+    before, scale, tokens = calibrated(sizes, calls, [one.prompt for one in usage])
     sheet = sheet_for(recording.model or "").for_ttl(recording.ttl)
     dollars = cached = 0.0
     masked: set[int] = set()
@@ -105,13 +104,13 @@ def bill(recording: Recording, keep: int | None) -> float:
         if keep and len(shown) >= 2 * keep:
             masked.update(shown[:-keep])
             cached = min(cached, before)
-        sizes = [MASK_TOKENS * scale if at in masked else tokens[at] for at in range(call)]
+        shown_now = [MASK_TOKENS * scale if at in masked else tokens[at] for at in range(call)]
         then = usage[number - 1]
         if not number or usage[number].read < 0.9 * (then.read + then.written):
-            cached = held(usage[number].read, before, sizes)
-        size = before + sum(sizes)
-        price = cached * sheet.read + (size - cached) * sheet.write
-        dollars += price * sheet.input * sheet.tier(size).input / 1e6
+            cached = held(usage[number].read, before, shown_now)
+        size = before + sum(shown_now)
+        tokens_paid = cached * sheet.read + (size - cached) * sheet.write
+        dollars += tokens_paid * sheet.input * sheet.tier(size).input / 1e6
         cached = size
     return dollars
 
@@ -143,8 +142,8 @@ def main(path: Path) -> None:
                 if (key, *name) in theirs:
                     sums[name][0] += bill(recording, keep)
                     sums[name][1] += theirs[key, *name]
-    for (name, setting), (own, board) in sums.items():
-        print(f"{name}, {setting}: {own:.4f} against {board:.4f}, {own / board - 1:+.2%}")
+    for cell, (own, board) in sums.items():
+        print(f"{', '.join(cell)}: {own:.4f} against {board:.4f}, {own / board - 1:+.2%}")
 
 
 if __name__ == "__main__":
