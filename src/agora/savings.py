@@ -128,8 +128,8 @@ def price_call(
         warm = last is None or now - last.at <= sheet.ttl_seconds
         cached = sheet.read if warm and paid.whole >= sheet.minimum_prefix else uncached
         without = (paid.whole - new) * cached + new * uncached
-    more = _bill(sheet, without, paid.whole, usage.output)
-    return more - _bill(sheet, cost, usage.prompt, usage.output), paid
+    more = in_dollars(sheet, without, paid.whole, usage.output)
+    return more - in_dollars(sheet, cost, usage.prompt, usage.output), paid
 
 
 def _sizes(usage: Usage, sent: Sent, last: Paid | None, now: float) -> Paid:
@@ -162,7 +162,23 @@ def _writes_unasked(sheet: PriceSheet, usage: Usage) -> bool:
     return not sheet.breakpoints and usage.prompt >= sheet.minimum_prefix
 
 
-def _bill(sheet: PriceSheet, cost: float, prompt: float, output: float) -> float:
+def call_dollars(sheet: PriceSheet, usage: Usage) -> float:
+    """Return the dollars that a call cost by its price sheet.
+
+    >>> sheet = PriceSheet(name="s", input=1.0, read=0.1, write=1.25, output=10.0)
+    >>> call_dollars(sheet, Usage(uncached=500_000, read=1_000_000, output=10_000))
+    0.7
+    """
+    return sheet.as_billed(usage.written, usage.written_1h).dollars(
+        uncached=usage.uncached, read=usage.read, written=usage.written, output=usage.output
+    )
+
+
+def in_dollars(sheet: PriceSheet, cost: float, prompt: float, output: float) -> float:
+    """Return the dollars of a call from its `cost` in tokens at the price of plain input.
+
+    `prompt` is the size that decides the tier, of the output's price too.
+    """
     tier = sheet.tier(prompt)
     return (cost * sheet.input * tier.input + output * sheet.output * tier.output) / 1_000_000
 
@@ -204,14 +220,10 @@ class Ledger:
                 tokens = usage.prompt * (before - after) / before
                 saved = tokens * sheet.input * (sheet.read if usage.read else 1.0) / 1_000_000
             known = sheet.name != UNKNOWN
-            billed = sheet.as_billed(usage.written, usage.written_1h)
-            spent = billed.dollars(
-                uncached=usage.uncached, read=usage.read, written=usage.written, output=usage.output
-            )
             self.savings = replace(
                 sums,
                 dollars=sums.dollars + known * saved,
-                spent=sums.spent + known * spent,
+                spent=sums.spent + known * call_dollars(sheet, usage),
                 tokens=sums.tokens + max(0, int(tokens)),
                 prompt_tokens=sums.prompt_tokens + usage.prompt,
                 unpriced=sums.unpriced + (not known),

@@ -17,8 +17,8 @@ Headers are mappings with names in lower case. A caller that cannot read a refus
 
 Inside, in the order of the path: `routes` (the path of a URL), `owners` (tenant and conversation),
 `agora.Session` decides on known calls and knows how each was sent, `workers` (processes) run `edit`
-(the decision on the others), `prompt` writes the body, `money` prices the answer, `standdown`,
-`metrics` and `account` keep the sums.
+(the decision on the others), `prompt` writes the body, `standdown`, `metrics` and `account` keep
+the sums.
 """
 
 from agora.errors import MissingExtraError

@@ -14,8 +14,7 @@ from pathlib import Path
 from agora import Compression, PriceSheet, Reason
 from agora.core.memo import Memo
 from agora.experiment.assignment import Arm
-from agora.savings import Paid, Sent, price_call
-from agora.service import money
+from agora.savings import Paid, Sent, call_dollars, price_call
 from agora.service.account import Account, log_call
 from agora.service.arms import arm_for
 from agora.service.call import Call, Edited, Outcome
@@ -284,7 +283,7 @@ class Service:
         sheet, compression = self._sheet(call), edited.compression
         paid = edited.last
         if outcome.usage is not None and call.route.answers:
-            dollars, saving = money.spent(sheet, outcome.usage), 0.0
+            dollars, saving = call_dollars(sheet, outcome.usage), 0.0
             if compression is not None and compression.reason is not Reason.OWN_SUMMARY:
                 edit = compression.last_edit if edited.changed else 0
                 sizes = Sent(compression.tokens_before, compression.tokens_after, edit)
@@ -315,7 +314,7 @@ class Service:
         compression = edited.compression
         if outcome.usage is not None and call.route.answers:
             saving = would_save(sheet, outcome.usage, compression) if compression else 0.0
-            outcome = replace(outcome, dollars=money.spent(sheet, outcome.usage), saved=saving)
+            outcome = replace(outcome, dollars=call_dollars(sheet, outcome.usage), saved=saving)
         self._answered(call, compression, outcome, None)
         self._record(call, edited, outcome, sheet)
 

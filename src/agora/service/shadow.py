@@ -2,7 +2,7 @@
 
 from agora import Compression, PriceSheet, Reason
 from agora.formats.usage import Usage
-from agora.service.money import in_dollars
+from agora.savings import in_dollars
 
 
 def would_save(sheet: PriceSheet, usage: Usage, compression: Compression) -> float:

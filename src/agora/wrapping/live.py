@@ -18,7 +18,7 @@ from agora.core.prices import PriceSheet, sheet_for
 from agora.core.tokens import EstimatedTokens
 from agora.formats import format_named
 from agora.formats.usage import Usage, read_usage
-from agora.service.money import spent
+from agora.savings import call_dollars
 from agora.wrapping.doctor import Finding, conversation
 
 _STEPS = 12
@@ -86,7 +86,7 @@ def ask(
             yield Finding(name, "problem", words, remedy)
             return
         usage = read_usage(answer.get("usage")) or Usage()
-        dollars += spent(sheet, usage)
+        dollars += call_dollars(sheet, usage)
         expected = int(usage.prompt * predicted.read / predicted.tokens)
         words = f"accepted; {usage.prompt:,} tokens, {usage.read:,} cached, {expected:,} expected"
         remedy = "try again: caches may miss; if they always do, edits cost more than AGORA expects"
