@@ -2,6 +2,7 @@
 
 import json
 import runpy
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -17,6 +18,7 @@ from agora_lab.scoreboard.sessions import Session, sample
 from agora_lab.scoreboard.simulate import (
     OTHERS,
     OWN,
+    Account,
     Prompts,
     Row,
     billed_dollars,
@@ -32,6 +34,7 @@ SESSIONS = "sessions"
 _FOLDER = Path(__file__).parent
 CONTENDERS = _FOLDER / "contenders"
 _TIMEOUT_S = 900.0
+_STAGES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,16 +129,36 @@ def write_sessions(folder: Path, counts: Mapping[str, int]) -> list[Path]:
 
 
 def tasks(folder: Path, paths: Sequence[Path], chosen: Sequence[Contender]) -> list[Task]:
-    """Return what a run's file of rows still lacks, contender by contender."""
+    """Return what a run's file of rows still lacks.
+
+    All contenders are played on a third of each data set, then on the next: a run that is stopped
+    leaves sessions that every contender was played on.
+    """
     done = {(r["contender"], r["setting"], r["session"]) for r in read_lines(folder / ROWS)}
-    found: list[Task] = []
-    for contender in sorted(chosen, key=lambda one: (one.name != "everything", one.ours)):
-        for path in paths:
-            data, _, name = path.stem.rpartition("-")
+    drawn = Counter(_data_and_id(path)[0] for path in paths)
+    place: Counter[str] = Counter()
+    found: list[tuple[int, Task]] = []
+    for path in paths:
+        data, name = _data_and_id(path)
+        stage = place[data] * _STAGES // drawn[data]
+        place[data] += 1
+        for contender in chosen:
             task = Task(contender=contender, session=path, data=data, id=name)
             if task.key not in done:
-                found.append(task)
-    return found
+                found.append((stage, task))
+    found.sort(key=lambda one: (one[0], _turn(one[1].contender)))
+    return [task for _, task in found]
+
+
+def _turn(contender: Contender) -> tuple[bool, bool, str, str]:
+    """Sending everything comes first, ours last; a contender's sessions come together."""
+    own = contender.ours
+    return contender.name != "everything", own, contender.name, contender.setting
+
+
+def _data_and_id(path: Path) -> tuple[str, str]:
+    data, _, name = path.stem.rpartition("-")
+    return data, name
 
 
 def write_rows(folder: Path, rows: Iterator[Row]) -> Iterator[Row]:
@@ -272,11 +295,11 @@ def _process(contender: str) -> Isolated:
 
 def _highest(moments: Sequence[float], session: Session) -> float:
     """Return the highest ratio of the bill so far to that of sending everything."""
-    [everything] = contenders(["everything"])
-    [sheet] = [sheets_of(session)[OWN]]
-    whole = simulate(session, prompts(everything, session), {OWN: sheet})["moments"]
+    everything = Account(session, sheets_of(session)[OWN])
+    for call in session.calls:
+        everything.send(range(call), session.messages, session.tokens)
     spent = base = highest = 0.0
-    for ours, theirs in zip(moments, whole, strict=True):
+    for ours, theirs in zip(moments, everything.dollars, strict=True):
         spent, base = spent + ours, base + theirs
         highest = max(highest, spent / base if base else 0.0)
     return highest
