@@ -304,3 +304,46 @@ def test_a_chat_survives_the_way_to_anthropic_and_back(turns: list[tuple[str, st
     _, native = to_anthropic(chat)
 
     assert from_anthropic(native)[0] == chat
+
+
+SHORTENS = '''"""Shortens long results as they come, and at the seventh call drops everything but two."""
+
+TITLE = "shortens"
+PURE = True
+SETTINGS = {"default": {}, "drops": {"at": 20}}
+ASKED = []
+
+
+def prepare(settings):
+    def edit(messages, about):
+        ASKED.append(len(messages))
+        if len(messages) == settings.get("at"):
+            return messages[:1] + messages[-2:]
+        return [{**m, "content": m["content"][:9]} if m["role"] == "tool" else m for m in messages]
+
+    return edit
+'''
+
+
+@pytest.mark.parametrize("setting", ["default", "drops"])
+@pytest.mark.parametrize("steps", [1, 2, 7, 8, 9, 16, 23])
+def test_a_pure_hook_is_asked_less_often_and_sends_the_same(
+    setting: str, steps: int, tmp_path: Path
+) -> None:
+    (tmp_path / "often.py").write_text(SHORTENS.replace("PURE = True\n", ""))
+    (tmp_path / "pure.py").write_text(SHORTENS)
+    messages: list[Message] = [{"role": "user", "content": "Find it."}]
+    for number in range(1, steps + 1):
+        messages += step(number, f"{number}.txt", f"what the file number {number} has")
+    calls = list(range(1, len(messages), 2))
+    played = session(messages=messages, calls=calls, tokens=[9] * len(messages), needs=[])
+    often, pure = ([*contenders([name], tmp_path)] for name in ("often", "pure"))
+    at = [one.setting for one in often].index(setting)
+
+    every, few = (
+        [[table[number] for number in sent.prompt] for sent, table in prompts(one[at], played)]
+        for one in (often, pure)
+    )
+
+    assert len(every) == len(calls)
+    assert few == every

@@ -263,8 +263,8 @@ def _own_prompts(contender: Contender, session: Session, about: dict[str, Any]) 
     fields = runpy.run_path(str(contender.file))
     table = Table(session.messages, thinking=fields.get("THINKING", False))
     edit = fields["prepare"](dict(contender.options))
-    keeps = fields.get("KEEPS", False)
-    calls = turns(edit, table, session.calls, about, keeps=keeps)
+    ways = {"keeps": fields.get("KEEPS", False), "pure": fields.get("PURE", False)}
+    calls = turns(edit, table, session.calls, about, **ways)
     try:
         sent = next(calls)
         while True:

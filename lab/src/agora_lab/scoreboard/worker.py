@@ -6,11 +6,12 @@ as a worker of `agora_lab.methods.isolated`.
 
 import json
 import runpy
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from time import process_time
 from typing import Any, NamedTuple
 
 Message = dict[str, Any]
+_ASK_EVERY = 8
 _FIELDS = ("role", "content", "tool_calls", "tool_call_id", "thinking")
 
 
@@ -72,14 +73,23 @@ Edit = Callable[[list[Message], dict[str, Any]], Sequence[Message]]
 
 
 def turns(
-    edit: Edit, table: Table, calls: Sequence[int], about: Mapping[str, Any], *, keeps: bool
+    edit: Edit,
+    table: Table,
+    calls: Sequence[int],
+    about: Mapping[str, Any],
+    *,
+    keeps: bool = False,
+    pure: bool = False,
 ) -> Generator[Sent, Any, None]:
     """Yield what each call sends.
 
     A hook that changes the history itself (`keeps`) is shown its own last prompt and what came
     since; any other hook is shown the whole history. Whatever is sent into the generator reaches
-    the next call as `answered`.
+    the next call as `answered`. A hook is `pure` if equal messages always give an equal prompt.
     """
+    if pure:
+        yield from _spread(edit, table, calls, about)
+        return
     last: list[Message] = []
     done, answered = 0, None
     about = {**about, "sent_tokens": _counter(table, about)}
@@ -92,6 +102,39 @@ def turns(
         spent = 1000 * (process_time() - start)
         done = call
         answered = yield Sent(table.numbers(last), spent)
+
+
+def _spread(
+    edit: Edit, table: Table, calls: Sequence[int], about: Mapping[str, Any]
+) -> Iterator[Sent]:
+    """Yield what each call sends, asking a slow hook at every eighth call and at the last.
+
+    Where the prompt between two of them has only grown, message by message, the calls between have
+    sent its beginnings. Where it has not, each of them is asked.
+    """
+    asked: dict[int, Sent] = {}
+
+    def ask(number: int) -> Sent:
+        if number not in asked:
+            shown = table.shown[: calls[number]]
+            start = process_time()
+            prompt = edit(shown, {**about, "number": number})
+            spent = 1000 * (process_time() - start)
+            asked[number] = Sent(table.numbers(prompt), spent)
+        return asked[number]
+
+    for first in range(0, len(calls), _ASK_EVERY):
+        old, end = ask(first), min(first + _ASK_EVERY, len(calls) - 1)
+        new = ask(end)
+        grew = (
+            len(old.prompt) == calls[first]
+            and len(new.prompt) == calls[end]
+            and new.prompt[: calls[first]] == old.prompt
+        )
+        cpu_ms = (old.cpu_ms + new.cpu_ms) / 2
+        yield old
+        for number in range(first + 1, end + (end % _ASK_EVERY > 0)):
+            yield Sent(new.prompt[: calls[number]], cpu_ms) if grew else ask(number)
 
 
 def _counter(table: Table, about: Mapping[str, Any]) -> Callable[[Sequence[Message]], int]:
@@ -116,8 +159,8 @@ def prepare(options: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any
         table = Table(request["messages"], thinking=bool(contender.get("THINKING")))
         own = len(table.messages)
         edit = contender["prepare"](options["settings"])
-        keeps = bool(contender.get("KEEPS"))
-        sent = list(turns(edit, table, request["calls"], request["about"], keeps=keeps))
+        ways = {"keeps": bool(contender.get("KEEPS")), "pure": bool(contender.get("PURE"))}
+        sent = list(turns(edit, table, request["calls"], request["about"], **ways))
         prompts: list[tuple[int, list[int]]] = []
         before: list[int] = []
         for one in sent:

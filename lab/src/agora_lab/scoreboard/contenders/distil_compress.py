@@ -9,6 +9,7 @@ from typing import Any
 TITLE = "distil compress_messages()"
 SOURCE = "distil-llm on PyPI: the library's documented entry for one's own agent"
 PACKAGES = ("distil-llm==1.58.0",)
+PURE = True
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
     "verbatim (nothing behind a handle)": {"verbatim": True},

@@ -7,6 +7,7 @@ from typing import Any
 TITLE = "LiteLLM compress()"
 SOURCE = "docs.litellm.ai/docs/completion/prompt_compression; 100k is the interception's example"
 PACKAGES = ("litellm==1.106.2",)
+PURE = True
 SETTINGS: dict[str, dict[str, Any]] = {
     "default: trigger 200k": {},
     "trigger 100k": {"compression_trigger": 100_000},
