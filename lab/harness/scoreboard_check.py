@@ -127,11 +127,10 @@ def held(read: int, before: float, sizes: list[float]) -> float:
 
 def main(path: Path) -> None:
     """Print the sums of both bills, and how far apart they are."""
-    rows = pq.read_table(path).to_pylist() if path.suffix == ".parquet" else None
+    stored = path.suffix == ".parquet"
+    rows = pq.read_table(path).to_pylist() if stored else map(json.loads, path.open())
     theirs = {
-        (row["session"], row["contender"], row["setting"]): row.get("dollars own")
-        or row["dollars"]["own"]
-        for row in rows or map(json.loads, path.open())
+        (row["session"], row["contender"], row["setting"]): row["dollars"]["own"] for row in rows
     }
     sums = {name: [0.0, 0.0] for name in CHECKED}
     tally = Tally()

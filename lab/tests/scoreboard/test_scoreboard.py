@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from agora import sheet_for
 from agora_lab.cli.lab import lab
-from agora_lab.scoreboard.report import STORED, above, accuracy, board, publish
+from agora_lab.scoreboard.report import STORED, above, accuracy, board, complete, publish
 from agora_lab.scoreboard.run import (
-    ABSENT,
-    SAMPLE,
+    RUN,
     Contender,
     Task,
     contenders,
@@ -61,7 +60,6 @@ def session(**fields: Any) -> Session:
     own: dict[str, Any] = {
         "id": "abc",
         "data": "claude-code",
-        "group": "0+ calls",
         "model": MODEL,
         "format": "anthropic",
         "messages": messages,
@@ -74,11 +72,11 @@ def session(**fields: Any) -> Session:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Return a folder with a contender of somebody else: one file."""
-    (tmp_path / "theirs").mkdir()
-    (tmp_path / "theirs" / "first_last.py").write_text(FIRST)
-    return tmp_path / "theirs"
+def theirs(tmp_path: Path) -> Path:
+    """Return a contender of somebody else: one file."""
+    path = tmp_path / "first_last.py"
+    path.write_text(FIRST)
+    return path
 
 
 def play_on(contender: Contender, played: Session, tmp_path: Path) -> Row:
@@ -112,11 +110,11 @@ def test_a_cache_that_usage_says_was_lost_is_lost_for_every_contender(tmp_path: 
     cold = play_on(everything(), session(lost={3: 10_000}), tmp_path)
 
     assert cold.dollars[OWN] > warm.dollars[OWN]
-    assert cold.tokens == warm.tokens
+    assert cold.names == warm.names
 
 
-def test_a_file_adds_a_contender_and_its_losses_are_counted(folder: Path, tmp_path: Path) -> None:
-    [contender] = contenders((), folder)
+def test_a_file_adds_a_contender_and_its_losses_are_counted(theirs: Path, tmp_path: Path) -> None:
+    [contender] = contenders([str(theirs)])
 
     row = play_on(contender, session(), tmp_path)
 
@@ -131,7 +129,7 @@ def test_a_file_adds_a_contender_and_its_losses_are_counted(folder: Path, tmp_pa
 def test_a_prompt_without_a_user_text_or_with_an_orphan_is_counted(tmp_path: Path) -> None:
     file = tmp_path / "orphans.py"
     file.write_text(FIRST.replace("messages[:1] + messages[-2:]", "messages[-1:]"))
-    [contender] = contenders((), tmp_path)
+    [contender] = contenders([str(file)])
 
     row = play_on(contender, session(), tmp_path)
 
@@ -143,16 +141,16 @@ def test_a_prompt_without_a_user_text_or_with_an_orphan_is_counted(tmp_path: Pat
 def test_a_contender_that_raises_has_its_problem_in_the_row(tmp_path: Path) -> None:
     file = tmp_path / "broken.py"
     file.write_text(FIRST.replace("messages[:1] + messages[-2:]", "messages[99]['x']"))
-    [contender] = contenders((), tmp_path)
+    [contender] = contenders([str(file)])
 
     row = play_on(contender, session(), tmp_path)
 
     assert "IndexError" in row.problem
 
 
-def test_a_contender_sends_the_same_from_an_environment_of_its_own(folder: Path) -> None:
+def test_a_contender_sends_the_same_from_an_environment_of_its_own(theirs: Path) -> None:
     played = session()
-    [contender] = contenders((), folder)
+    [contender] = contenders([str(theirs)])
     here = [sent.prompt for sent, _ in prompts(contender, played)]
 
     answer = prepare({"file": str(contender.file), "settings": {}})(
@@ -178,7 +176,7 @@ def test_a_hook_that_keeps_its_edits_is_shown_its_own_prompt(tmp_path: Path) -> 
         "        return messages[:1] + messages[3:] if about['number'] == 2 else messages\n"
         "    return edit\n"
     )
-    [contender] = contenders((), tmp_path)
+    [contender] = contenders([str(file)])
 
     row = play_on(contender, session(), tmp_path)
 
@@ -186,11 +184,11 @@ def test_a_hook_that_keeps_its_edits_is_shown_its_own_prompt(tmp_path: Path) -> 
     assert row.names == (1, 0, 1, 0)
 
 
-def test_a_run_goes_on_with_what_is_missing(folder: Path, tmp_path: Path) -> None:
+def test_a_run_goes_on_with_what_is_missing(theirs: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
     path = session().write(run)
-    chosen = [everything(), *contenders((), folder)]
+    chosen = [everything(), *contenders([str(theirs)])]
     todo = tasks(run, [path], chosen)
 
     list(write_rows(run, iter([play(todo[0])])))
@@ -208,7 +206,6 @@ def rows() -> list[dict[str, Any]]:
             setting=setting,
             session=f"s{number}",
             data="claude-code",
-            group="20+ calls",
             calls=10,
             dollars={OWN: share, **dict.fromkeys(OTHERS, share)},
             billed=1.0,
@@ -233,14 +230,17 @@ def test_lines_are_compared_with_sending_everything_on_the_same_sessions() -> No
     assert [line.name for line in above(list(found.values()))] == ["x"]
 
 
+def write_run(tmp_path: Path, rows: list[dict[str, Any]]) -> Path:
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sample = {"claude-code": {"drawn": [], "rules": {"eligible": 2}}}
+    absent = {"z | default": "</script> needs another Python"}
+    (tmp_path / RUN).write_text(json.dumps({"sample": sample, "absent": absent}))
+    return tmp_path / "rows.jsonl"
+
+
 def test_stored_rows_give_the_same_table_and_page(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()))
-    (run / SAMPLE).write_text(json.dumps({"claude-code": {"drawn": [], "rules": {"eligible": 2}}}))
-    (run / ABSENT).write_text(json.dumps({"z | default": "</script> needs another Python"}))
     store = tmp_path / "stored"
-    publish(run, None, store=store, page=tmp_path / "a.html", evidence=None)
+    publish(write_run(tmp_path, rows()), store=store, page=tmp_path / "a.html", evidence=None)
 
     result = CliRunner().invoke(
         lab,
@@ -254,14 +254,50 @@ def test_stored_rows_give_the_same_table_and_page(tmp_path: Path) -> None:
     assert "</script> needs" not in page
 
 
-def test_a_run_without_rows_says_so(tmp_path: Path) -> None:
-    (tmp_path / SAMPLE).write_text("{}")
-    (tmp_path / ABSENT).write_text("{}")
+def test_a_table_has_the_sessions_that_every_contender_was_played_on() -> None:
+    stopped = [row for row in rows() if (row["contender"], row["session"]) != ("x", "s1")]
 
-    result = CliRunner().invoke(lab, ["scoreboard", "--report", "--out", str(tmp_path)])
+    assert {row["session"] for row in complete(rows())} == {"s0", "s1"}
+    assert {row["session"] for row in complete(stopped)} == {"s0"}
+
+
+def test_the_evidence_page_keeps_its_sentences(tmp_path: Path) -> None:
+    page = tmp_path / "scoreboard.md"
+    page.write_text(
+        "Before.\n<!-- made by agora lab scoreboard: begin -->\nreplaced\n<!-- end -->\nAfter."
+    )
+
+    publish(write_run(tmp_path, rows()), store=None, page=tmp_path / "a.html", evidence=page)
+
+    text = page.read_text()
+    assert text.startswith("Before.")
+    assert text.endswith("After.")
+    assert "replaced" not in text
+    assert "| **AGORA, default** |" in text
+
+
+def test_rows_that_are_none_say_so(tmp_path: Path) -> None:
+    path = write_run(tmp_path, [])
+
+    result = CliRunner().invoke(lab, ["scoreboard", "--rows", str(path)])
 
     assert result.exit_code == 1
     assert "there are no rows" in result.output
+
+
+def test_a_run_is_drawn_in_thirds_that_every_contender_plays(theirs: Path, tmp_path: Path) -> None:
+    paths = [session(id=f"s{at}").write(tmp_path) for at in range(6)]
+
+    todo = tasks(tmp_path, paths, [*contenders([str(theirs)]), everything()])
+
+    order = [(task.contender.name, task.id) for task in todo]
+    assert order[:4] == [
+        ("everything", "s0"),
+        ("everything", "s1"),
+        ("first_last", "s0"),
+        ("first_last", "s1"),
+    ]
+    assert len(order) == 12
 
 
 def test_commands_of_an_agent_that_acts_by_text_become_calls() -> None:
@@ -306,7 +342,7 @@ def test_a_chat_survives_the_way_to_anthropic_and_back(turns: list[tuple[str, st
     assert from_anthropic(native)[0] == chat
 
 
-SHORTENS = '''"""Shortens long results as they come, and at the seventh call drops everything but two."""
+SHORTENS = '''"""Shortens results as they come, and drops most of them at one call."""
 
 TITLE = "shortens"
 PURE = True
@@ -337,7 +373,7 @@ def test_a_pure_hook_is_asked_less_often_and_sends_the_same(
         messages += step(number, f"{number}.txt", f"what the file number {number} has")
     calls = list(range(1, len(messages), 2))
     played = session(messages=messages, calls=calls, tokens=[9] * len(messages), needs=[])
-    often, pure = ([*contenders([name], tmp_path)] for name in ("often", "pure"))
+    often, pure = (contenders([str(tmp_path / f"{name}.py")]) for name in ("often", "pure"))
     at = [one.setting for one in often].index(setting)
 
     every, few = (

@@ -17,23 +17,20 @@ from agora import AgoraError
     show_default=True,
     help="The run's folder: sessions, rows, page.",
 )
-@click.option("--claude-code", "claude_code", type=click.IntRange(0), default=20, show_default=True)
-@click.option("--coding", type=click.IntRange(0), default=20, show_default=True)
-@click.option("--tools", type=click.IntRange(0), default=10, show_default=True)
+@click.option("--claude-code", type=click.IntRange(0), default=120, show_default=True)
+@click.option("--coding", type=click.IntRange(0), default=200, show_default=True)
+@click.option("--tools", type=click.IntRange(0), default=60, show_default=True)
 @click.option(
-    "--contender", "names", multiple=True, metavar="NAME", help="Only this one; repeatable."
+    "--contender",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Only this one besides everything: a name, or a file's path. Repeatable.",
 )
-@click.option(
-    "--contenders",
-    "folder",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Contenders of another folder, besides sending everything.",
-)
-@click.option("--report", is_flag=True, help="Run nothing: table and page from the rows.")
 @click.option(
     "--rows",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Stored rows to report on instead of the run's.",
+    help="Run nothing: table and page from these rows.",
 )
 @click.option(
     "--store",
@@ -55,34 +52,46 @@ from agora import AgoraError
     help="Cores to use on this machine; with one, everything is done in this process.",
 )
 def scoreboard(
-    out: Path, report: bool, rows: Path | None, address: str | None, workers: int | None, **run: Any
+    out: Path,
+    rows: Path | None,
+    store: Path | None,
+    page: Path | None,
+    evidence: Path | None,
+    **run: Any,
 ) -> None:
     """Compare every tool that shortens prompts, on the same recorded sessions.
 
-    The numbers of sessions say how many of each data set are drawn; a larger sample holds every
-    smaller one. Stop it at any time: the same command runs only what is missing.
+    The numbers of sessions say how many of each data set are drawn. A larger sample holds every
+    smaller one. Stop it at any time: the same command runs only what is missing. Tables have the
+    sessions that every contender was played on.
     """
-    try:
-        if not report and rows is None:
-            _play(out, run, address, workers)
-        from agora_lab.scoreboard.report import publish
+    from agora_lab.scoreboard.report import publish
+    from agora_lab.scoreboard.run import ROWS
 
-        publish(out, rows, store=run["store"], page=run["page"], evidence=run["evidence"])
+    try:
+        if rows is None:
+            _play(out, **run)
+        publish(rows or out / ROWS, store=store, page=page, evidence=evidence)
     except (AgoraError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
 
-def _play(out: Path, run: dict[str, Any], address: str | None, workers: int | None) -> None:
+def _play(
+    out: Path,
+    claude_code: int,
+    coding: int,
+    tools: int,
+    names: tuple[str, ...],
+    address: str | None,
+    workers: int | None,
+) -> None:
     from agora_lab import on_ray
     from agora_lab.cli.progress import progress
     from agora_lab.scoreboard import run as grid
     from agora_lab.scoreboard.sessions import CLAUDE_CODE, CODING, TOOLS
 
-    counts = {CLAUDE_CODE: run["claude_code"], CODING: run["coding"], TOOLS: run["tools"]}
-    chosen = grid.contenders(run["names"])
-    if run["folder"]:
-        chosen = [*grid.contenders(["everything"]), *grid.contenders((), run["folder"])]
-    paths = grid.write_sessions(out, counts)
+    chosen = grid.contenders(sorted({grid.BASE, *names}) if names else ())
+    paths = grid.write_sessions(out, {CLAUDE_CODE: claude_code, CODING: coding, TOOLS: tools})
     problems = grid.prepare_environments(chosen)
     for name, problem in problems.items():
         click.echo(f"{name} cannot run here: {problem}", err=True)

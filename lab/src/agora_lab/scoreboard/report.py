@@ -3,8 +3,9 @@
 import json
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,12 @@ from agora import AgoraError
 from agora.pages import write_page
 from agora_lab.bootstrap import interval, task_counts
 from agora_lab.jsonl import read_lines
-from agora_lab.scoreboard.run import ABSENT, ROWS, SAMPLE, contenders
+from agora_lab.scoreboard.run import BASE, RUN, contenders
 from agora_lab.scoreboard.sessions import DATA
-from agora_lab.scoreboard.simulate import OTHERS, OWN
+from agora_lab.scoreboard.simulate import OTHERS, OWN, Row
 
 PAGE = "scoreboard.html"
 STORED = "rows.parquet"
-MADE = "run.json"
-BASE = ("everything", "default")
 OURS = ("agora_default", "default")
 TITLES = {
     "claude-code": "Claude Code sessions",
@@ -81,28 +80,29 @@ class Line:
     problem: str = ""
 
 
-def publish(
-    folder: Path, rows: Path | None, *, store: Path | None, page: Path | None, evidence: Path | None
-) -> None:
-    """Print the table of a run, or of stored rows, and write what is asked for.
+def publish(rows: Path, *, store: Path | None, page: Path | None, evidence: Path | None) -> None:
+    """Print the table of a file of rows, and write what is asked for.
 
     Raises:
         AgoraError: There are no rows.
     """
     from rich.console import Console
 
-    source = _stored(rows) if rows else list(read_lines(folder / ROWS))
-    made = _made(rows.parent if rows else folder, stored=bool(rows))
+    stored = rows.suffix == ".parquet"
+    source = complete(pq.read_table(rows).to_pylist() if stored else list(read_lines(rows)))
     boards = {data: board(source, data) for data in DATA}
     boards = {data: lines for data, lines in boards.items() if lines}
     if not boards:
-        raise AgoraError(f"there are no rows in {rows or folder / ROWS}")
+        raise AgoraError(f"there are no rows in {rows}")
+    made = json.loads((rows.parent / RUN).read_text(encoding="utf-8"))
     console = Console()
     for data, lines in boards.items():
         console.print(_table(data, lines, accuracy(source, data)))
+        if idle(lines):
+            console.print(f"Changed nothing: {idle(lines)}.", highlight=False)
     for sentence in verdicts(boards):
         console.print(f"- {sentence}", highlight=False)
-    place = page or folder / PAGE
+    place = page or rows.parent / PAGE
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(write_page(__package__ or "", "page.html", _json(source, boards, made)))
     console.print(f"Page: {place}", highlight=False)
@@ -110,6 +110,16 @@ def publish(
         _store(source, made, store)
     if evidence:
         _write_evidence(evidence, source, boards, made)
+
+
+def complete(rows: Sequence[Json]) -> list[Json]:
+    """Return the rows of the sessions that every contender of their data set was played on."""
+    played: dict[str, dict[tuple[str, str], set[str]]] = {}
+    for row in rows:
+        cells = played.setdefault(row["data"], {})
+        cells.setdefault((row["contender"], row["setting"]), set()).add(row["session"])
+    common = {data: set.intersection(*cells.values()) for data, cells in played.items()}
+    return [row for row in rows if row["session"] in common[row["data"]]]
 
 
 def board(rows: Sequence[Json], data: str) -> list[Line]:
@@ -121,7 +131,7 @@ def board(rows: Sequence[Json], data: str) -> list[Line]:
     for row in rows:
         if row["data"] == data:
             cells.setdefault((row["contender"], row["setting"]), {})[row["session"]] = row
-    base = cells.get(BASE, {})
+    base = cells.get((BASE, "default"), {})
     titles = {one.name: (one.title, one.ours) for one in contenders()}
     lines: list[Line] = []
     for (name, _), cell in cells.items():
@@ -194,7 +204,7 @@ def _bounds(parts: Any, wholes: Any) -> tuple[float, float]:
 
 def accuracy(rows: Iterable[Json], data: str) -> float | None:
     """Return the simulated bill of sending everything as a ratio to what was billed."""
-    base = [r for r in rows if (r["contender"], r["setting"]) == BASE and r["data"] == data]
+    base = [r for r in rows if r["contender"] == BASE and r["data"] == data]
     billed = sum(row["billed"] for row in base)
     return sum(row["dollars"][OWN] for row in base) / billed if billed else None
 
@@ -300,6 +310,15 @@ _SHOWN = (
 """The columns that a terminal has room for."""
 
 
+def idle(lines: Sequence[Line]) -> str:
+    """Name the contenders that changed no prompt of a data set."""
+    return "; ".join(map(_name, filter(_is_idle, lines)))
+
+
+def _is_idle(line: Line) -> bool:
+    return line.sessions > 0 and line.untouched == 1 and line.name != BASE
+
+
 def _table(data: str, lines: Sequence[Line], ratio: float | None) -> Any:
     from rich.table import Table
 
@@ -309,7 +328,7 @@ def _table(data: str, lines: Sequence[Line], ratio: float | None) -> Any:
     columns = [(name, show) for name, show in _COLUMNS if name in _SHOWN]
     for name, _ in columns:
         table.add_column(name, justify="right", overflow="fold")
-    for line in lines:
+    for line in filterfalse(_is_idle, lines):
         style = "bold" if line.ours else None
         cells = [show(line) for _, show in columns] if line.sessions else [line.problem[:60]]
         table.add_row(_name(line), *cells, style=style)
@@ -323,7 +342,7 @@ def _json(rows: Sequence[Json], boards: Mapping[str, Sequence[Line]], made: Json
                 "data": data,
                 "title": TITLES[data],
                 "accuracy": accuracy(rows, data),
-                "sample": made["sample"].get(data, {}),
+                "recordings": _rules(made, data),
                 "lines": [asdict(line) for line in lines],
                 "above": [_name(line) for line in above(lines)],
             }
@@ -336,55 +355,28 @@ def _json(rows: Sequence[Json], boards: Mapping[str, Sequence[Line]], made: Json
     }
 
 
-def _made(folder: Path, *, stored: bool) -> Json:
-    """Return what a run left out, by which rule, and who could not run."""
-    if stored:
-        found: Json = json.loads((folder / MADE).read_text(encoding="utf-8"))
-        return found
-    sample = json.loads((folder / SAMPLE).read_text(encoding="utf-8"))
-    return {
-        "sample": {data: one["rules"] for data, one in sample.items()},
-        "absent": json.loads((folder / ABSENT).read_text(encoding="utf-8")),
-    }
+def _rules(made: Json, data: str) -> str:
+    rules = made["sample"].get(data, {}).get("rules", {})
+    return "; ".join(f"{rule}: {count}" for rule, count in rules.items())
 
 
 def _store(rows: Sequence[Json], made: Json, folder: Path) -> None:
-    """Store rows without what can be computed, in a compressed table."""
+    """Store rows in a compressed table, and what the run left out beside it."""
     folder.mkdir(parents=True, exist_ok=True)
-    flat = [
+    rounded = [
         {
-            **{
-                key: row[key]
-                for key in row
-                if key not in ("dollars", "names", "lines", "newest", "rules")
-            },
-            **{f"dollars {key}": round(value, 6) for key, value in row["dollars"].items()},
-            **{f"names {at}": value for at, value in enumerate(row["names"])},
-            **{f"lines {at}": value for at, value in enumerate(row["lines"])},
-            **{f"newest {at}": value for at, value in enumerate(row["newest"])},
-            "rules": " ".join(row["rules"]),
+            **{field.name: row[field.name] for field in fields(Row)},
+            "dollars": {key: round(value, 6) for key, value in row["dollars"].items()},
             "billed": round(row["billed"], 6),
             "highest": round(row["highest"], 4),
             "cpu_ms": round(row["cpu_ms"], 1),
         }
         for row in rows
     ]
-    pq.write_table(pa.Table.from_pylist(flat), folder / STORED, compression="zstd")
-    (folder / MADE).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
-
-
-def _stored(path: Path) -> list[Json]:
-    return [
-        {
-            **{key: value for key, value in row.items() if " " not in key},
-            "dollars": {key: row[f"dollars {key}"] or 0.0 for key in (OWN, *OTHERS)},
-            "names": [row[f"names {at}"] for at in range(4)],
-            "lines": [row[f"lines {at}"] for at in range(4)],
-            "newest": [row[f"newest {at}"] for at in range(4)],
-            "rules": row["rules"].split(),
-        }
-        for row in pq.read_table(path).to_pylist()
-    ]
+    pq.write_table(pa.Table.from_pylist(rounded), folder / STORED, compression="zstd")
+    sample = {data: {"rules": one["rules"]} for data, one in made["sample"].items()}
+    text = json.dumps({"sample": sample, "absent": made["absent"]}, indent=1)
+    (folder / RUN).write_text(text + "\n", encoding="utf-8")
 
 
 def _write_evidence(
@@ -399,13 +391,14 @@ def _write_evidence(
             parts += [f"Sending everything, simulated: {ratio:.3f} of what was billed.", ""]
         parts.append("| contender | " + " | ".join(name for name, _ in _COLUMNS) + " |")
         parts.append("|---|" + "---:|" * len(_COLUMNS))
-        for line in lines:
+        for line in filterfalse(_is_idle, lines):
             cells = [show(line) for _, show in _COLUMNS]
             name = f"**{_name(line)}**" if line.ours else _name(line)
             version = f" ({line.version})" if line.version else ""
             parts.append(f"| {name}{version} | " + " | ".join(cells) + " |")
-        counts = "; ".join(f"{rule}: {n}" for rule, n in made["sample"].get(data, {}).items())
-        parts += ["", f"Recordings: {counts}.", ""]
+        if idle(lines):
+            parts += ["", f"Changed nothing here: {idle(lines)}."]
+        parts += ["", f"Recordings: {_rules(made, data)}.", ""]
     text = path.read_text(encoding="utf-8")
     before, _, rest = text.partition(_BEGIN)
     _, _, after = rest.partition(_END)

@@ -28,9 +28,10 @@ from agora_lab.scoreboard.simulate import (
 from agora_lab.scoreboard.worker import Sent, Table, turns
 
 ROWS = "rows.jsonl"
-SAMPLE = "sample.json"
-ABSENT = "absent.json"
+RUN = "run.json"
+"""Which sessions were drawn, how many were left out by which rule, and who could not run."""
 SESSIONS = "sessions"
+BASE = "everything"
 _FOLDER = Path(__file__).parent
 CONTENDERS = _FOLDER / "contenders"
 _TIMEOUT_S = 900.0
@@ -59,20 +60,21 @@ class Contender:
     @property
     def version(self) -> str:
         """Its packages with their versions."""
-        own = self.ours and self.name != "everything"
+        own = self.ours and self.name != BASE
         return ", ".join(self.packages) or (f"agora {__version__}" if own else "")
 
 
-def contenders(names: Sequence[str] = (), folder: Path = CONTENDERS) -> list[Contender]:
-    """Return all contenders of a folder, or those of the files named, each at its settings.
+def contenders(names: Sequence[str] = ()) -> list[Contender]:
+    """Return all contenders, or those named, each at its settings. A name may be a file's path.
 
     Raises:
         AgoraError: There is no such file.
     """
-    files = sorted(path for path in folder.glob("*.py") if path.stem != "__init__")
-    unknown = set(names) - {file.stem for file in files}
-    if unknown:
-        raise AgoraError(f"there is no contender {', '.join(sorted(unknown))}")
+    files = [Path(name) if name.endswith(".py") else CONTENDERS / f"{name}.py" for name in names]
+    missing = sorted(file.stem for file in files if not file.exists())
+    if missing:
+        raise AgoraError(f"there is no contender {', '.join(missing)}")
+    own = sorted(path for path in CONTENDERS.glob("*.py") if path.stem != "__init__")
     return [
         Contender(
             file=file,
@@ -84,8 +86,7 @@ def contenders(names: Sequence[str] = (), folder: Path = CONTENDERS) -> list[Con
             priced=fields.get("PRICED", False),
             options=options,
         )
-        for file in files
-        if not names or file.stem in names
+        for file in files or own
         for fields in [runpy.run_path(str(file))]
         for setting, options in fields["SETTINGS"].items()
     ]
@@ -109,30 +110,41 @@ class Task:
 def write_sessions(folder: Path, counts: Mapping[str, int]) -> list[Path]:
     """Write the sample's sessions to a run's folder, and return their paths.
 
-    Sessions that are there already are not read from the data again. The file beside them says
-    how many recordings were left out, and by which rule.
+    Sessions that are there already are not read from the data again.
     """
     place = folder / SESSIONS
     place.mkdir(parents=True, exist_ok=True)
-    index = folder / SAMPLE
-    known = json.loads(index.read_text(encoding="utf-8")) if index.exists() else {}
+    about = _about(folder)
+    known = about["sample"]
     for data, count in counts.items():
         have = known.get(data, {"drawn": [], "rules": {}})
         if len(have["drawn"]) < min(count, have["rules"].get("eligible", count)):
             drawn, rules = sample(data, count)
             names = [session.write(place).stem for session in drawn]
             known[data] = {"drawn": names, "rules": dict(rules)}
-    index.write_text(json.dumps(known, indent=1), encoding="utf-8")
+    _write_about(folder, about)
     return [
         place / f"{name}.json" for data in counts for name in known[data]["drawn"][: counts[data]]
     ]
 
 
+def _about(folder: Path) -> dict[str, Any]:
+    path = folder / RUN
+    if not path.exists():
+        return {"sample": {}, "absent": {}}
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _write_about(folder: Path, about: Mapping[str, Any]) -> None:
+    (folder / RUN).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
 def tasks(folder: Path, paths: Sequence[Path], chosen: Sequence[Contender]) -> list[Task]:
     """Return what a run's file of rows still lacks.
 
-    All contenders are played on a third of each data set, then on the next: a run that is stopped
-    leaves sessions that every contender was played on.
+    All contenders are played on a third of each data set, then on the next third. A run that is
+    stopped leaves sessions that every contender was played on. Sending everything comes first.
     """
     done = {(r["contender"], r["setting"], r["session"]) for r in read_lines(folder / ROWS)}
     drawn = Counter(_data_and_id(path)[0] for path in paths)
@@ -151,9 +163,8 @@ def tasks(folder: Path, paths: Sequence[Path], chosen: Sequence[Contender]) -> l
 
 
 def _turn(contender: Contender) -> tuple[bool, bool, str, str]:
-    """Sending everything comes first, ours last; a contender's sessions come together."""
-    own = contender.ours
-    return contender.name != "everything", own, contender.name, contender.setting
+    everything = contender.name == BASE
+    return not everything, contender.ours, contender.name, contender.setting
 
 
 def _data_and_id(path: Path) -> tuple[str, str]:
@@ -186,7 +197,7 @@ def write_absent(folder: Path, chosen: Sequence[Contender], problems: Mapping[st
     absent = {
         f"{one.name} | {one.setting}": problems[one.name] for one in chosen if one.name in problems
     }
-    (folder / ABSENT).write_text(json.dumps(absent, indent=1), encoding="utf-8")
+    _write_about(folder, _about(folder) | {"absent": absent})
 
 
 def row_of(outcome: Outcome[Task, Row]) -> Row:
@@ -200,7 +211,6 @@ def row_of(outcome: Outcome[Task, Row]) -> Row:
         version=task.contender.version,
         session=task.id,
         data=task.data,
-        group="",
         problem=outcome.error[:300],
     )
 
@@ -214,8 +224,6 @@ def play(task: Task) -> Row:
         version=contender.version,
         session=session.id,
         data=session.data,
-        group=session.group,
-        model=session.model,
         billed=billed_dollars(session),
     )
     fields = asdict(row)

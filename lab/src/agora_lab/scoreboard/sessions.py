@@ -57,8 +57,6 @@ class Session:
 
     id: str
     data: str
-    group: str
-    """Its length and the lifetime of its cache."""
     model: str
     ttl: str | None = None
     format: str = "openai"
@@ -179,7 +177,6 @@ def _session(recording: Recording, data: str) -> Session | str:
     return Session(
         id=hashlib.blake2b(recording.id.encode(), digest_size=6).hexdigest(),
         data=data,
-        group=_group(len(calls), recording.ttl if data == CLAUDE_CODE else None),
         model=model,
         ttl=recording.ttl,
         format=recording.format,
@@ -199,11 +196,6 @@ def _plain(messages: Sequence[Message]) -> list[Message]:
     fields = ("role", "content", "tool_calls", "tool_call_id")
     plain = [{key: one[key] for key in fields if one.get(key) is not None} for one in messages]
     return [{**one, "content": one.get("content") or ""} for one in plain]
-
-
-def _group(calls: int, ttl: str | None) -> str:
-    least = max(bound for bound in (0, 20, 60, 120) if calls >= bound)
-    return f"{least}+ calls{f', {ttl}' if ttl else ''}"
 
 
 def _calibrated(sizes: Sequence[int], calls: Sequence[int], unseen: Unseen) -> list[int]:

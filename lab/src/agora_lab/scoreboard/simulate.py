@@ -28,14 +28,11 @@ class Row:
     version: str = ""
     session: str
     data: str
-    group: str
-    model: str = ""
     calls: int = 0
     dollars: dict[str, float] = field(default_factory=dict)
     """The input bill, by price sheet."""
     billed: float = 0.0
     """What the provider billed for the recorded prompts, input only; 0 if the log does not say."""
-    tokens: int = 0
     highest: float = 0.0
     """The bill at its worst moment as a ratio to sending everything."""
     names: tuple[int, int, int, int] = (0, 0, 0, 0)
@@ -199,25 +196,21 @@ def simulate(session: Session, prompts: Prompts, sheets: dict[str, PriceSheet]) 
     accounts = {key: Account(session, sheet) for key, sheet in sheets.items()}
     checks = Checks(session)
     tokens = list(session.tokens)
-    sent_tokens, cpu_ms = 0, 0.0
-    bill: Bill | None = None
+    cpu_ms = 0.0
     try:
         sent, table = next(prompts)
         while True:
             while len(tokens) < len(table):
                 tokens.append(_tokens(table[len(tokens)], session))
             bills = [one.send(sent.prompt, table, tokens) for one in accounts.values()]
-            bill = bills[0]
-            sent_tokens += bill.tokens
             cpu_ms += sent.cpu_ms
             checks.look(sent.prompt, table)
-            sent, table = prompts.send(bill)
+            sent, table = prompts.send(bills[0])
     except StopIteration:
         pass
     return {
         "calls": len(session.calls),
         "dollars": {key: sum(one.dollars) for key, one in accounts.items()},
-        "tokens": sent_tokens,
         "moments": next(iter(accounts.values())).dollars,
         "names": tuple(checks.names),
         "lines": tuple(checks.lines),

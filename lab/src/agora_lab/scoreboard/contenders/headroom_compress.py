@@ -5,12 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 TITLE = "headroom compress()"
-SOURCE = "headroom-ai on PyPI: compress() and densify(), its mode for live agents"
+SOURCE = "headroom-ai on PyPI: compress()"
 PACKAGES = ("headroom-ai==0.42.0",)
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
     "prefix frozen, as its proxy does": {"freeze": True},
-    "mode agent (densify)": {"mode": "agent"},
 }
 KEEPS = True
 
