@@ -5,8 +5,8 @@
 
 A figure is between `<!-- made: NAME -->` and `<!-- /made -->`. Its function below reads a result
 file of `benchmarks/results` or `lab/results`, which a command of this tree wrote. Each picture is
-two SVG files, for light and for dark pages. Install lines name a checkout until `released` in
-`zensical.toml` is true, and the package index from then on.
+two SVG files, for light and for dark pages. Install lines name a checkout until `RELEASED` in
+`agora.errors` is true, and the package index from then on.
 """
 
 import ast
@@ -14,7 +14,6 @@ import json
 import random
 import re
 import sys
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -22,17 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import agora
+from agora.errors import RELEASED
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 SESSION = ROOT / "src" / "agora" / "cli" / "demo" / "session.json"
 _FRAGMENT = re.compile(r"(<!-- made: ([\w-]+) -->)(.*?)(<!-- /made -->)", re.DOTALL)
-
-
-def released() -> bool:
-    """Return True if the packages are on the index: the one switch for all install lines."""
-    settings = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
-    return bool(settings["project"]["extra"]["released"])
 
 
 # Figures
@@ -596,7 +590,7 @@ def install_lines(page: str) -> str:
 
 def where_to_install() -> str:
     """Return the sentence that says where the package comes from."""
-    if released():
+    if RELEASED:
         return "Install from the package index:"
     return "No release has been published, so install from a checkout:"
 
@@ -616,7 +610,7 @@ def pages() -> list[Path]:
 def filled(page: str) -> str:
     """Return a page with its figures of today."""
     page = _FRAGMENT.sub(_fill, page)
-    return install_lines(page) if released() else page
+    return install_lines(page) if RELEASED else page
 
 
 def _fill(fragment: re.Match[str]) -> str:

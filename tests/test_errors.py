@@ -34,5 +34,5 @@ def test_an_error_reads_the_same_after_pickling(error: AgoraError) -> None:
 
 
 def test_a_missing_extra_says_how_to_get_it() -> None:
-    assert "pip install 'agora-context[cli]'" in str(MissingExtraError("agora.cli", "cli"))
+    assert "pip install '.[cli]' (in a checkout)" in str(MissingExtraError("agora.cli", "cli"))
     assert issubclass(MissingExtraError, ImportError)

@@ -17,7 +17,7 @@ from agora.core.trajectory import Anchor, Step, Trajectory
 from agora.errors import AgoraError, MissingExtraError
 from agora.formats import RuleViolation, make_request, recall_tool, validate
 from agora.formats.sdk_objects import to_dicts
-from agora.savings import Savings, savings
+from agora.savings import Savings, savings, warn_unknown
 from agora.scorers import load_scorer
 from agora.session import Session
 
@@ -37,14 +37,16 @@ def compress(
     """Return the messages to send instead, compressed with the defaults.
 
     `messages` may be in any of the six formats; the format is detected. They are
-    not changed; when there is nothing to gain they are returned as they are. No
-    messages make it raise. `Compressor.compress` describes the options. A `Session`
-    does more for a conversation: it knows what was sent before, and when.
+    not changed, and they are returned as they are if nothing can be gained. No messages make it
+    raise. An unknown model is warned of once. `Compressor.compress` describes the options. A
+    `Session` does more for a conversation: it knows what was sent before, and when.
 
     Raises:
-        SettingError: `pins` are no numbers of steps.
-        UnknownFormatError: there is no format of the name given as `format`.
+        SettingError: A pin is not a valid step number.
+        UnknownFormatError: `format` is not the name of a format.
     """
+    if model:
+        warn_unknown(model)
     return _DEFAULT.compress(
         messages,
         model=model,
@@ -66,7 +68,7 @@ def parse(
     observations: Observations | None = None,
     counter: TokenCounter | None = None,
 ) -> Trajectory:
-    """Return the trajectory in `messages`: the task, its steps and what was said in between.
+    """Return the trajectory in `messages`: the task, the steps and the user's text between them.
 
     The options are those of `Compressor.compress`. Tokens are counted by
     `counter`, or estimated.
@@ -80,8 +82,8 @@ def parse(
     a key lies here
 
     Raises:
-        UnknownFormatError: there is no such format, or none fits the messages.
-        ParseError: the messages do not read as a trajectory.
+        UnknownFormatError: There is no such format, or none fits the messages.
+        ParseError: The messages do not read as a trajectory.
     """
     request = make_request(
         to_dicts(messages),

@@ -18,6 +18,9 @@ after a worker process has pickled it.
 import difflib
 from collections.abc import Iterable, Sequence
 
+RELEASED = False
+"""True once the packages are on the index. The install lines of all pages follow it too."""
+
 
 class AgoraError(Exception):
     """Base class of every error that Agora raises on purpose."""
@@ -73,6 +76,18 @@ def nearest(word: object, known: Iterable[str]) -> str:
     """
     near = difflib.get_close_matches(str(word), list(known), n=3, cutoff=0.6)
     return f" (did you mean {' or '.join(near)}?)" if near else ""
+
+
+def type_name(value: object) -> str:
+    """Return what `value` is, for an error.
+
+    >>> type_name(3), type_name(ValueError)
+    ('an object of type int', 'the class ValueError')
+    """
+    kind = value if isinstance(value, type) else type(value)
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    name = f"{module}{kind.__qualname__}"
+    return f"the class {name}" if kind is value else f"an object of type {name}"
 
 
 class PriceSheetError(AgoraError):
@@ -149,4 +164,13 @@ class MissingExtraError(AgoraError, ImportError):
         self.distribution = distribution
 
     def __str__(self) -> str:
-        return f"{self.module} needs an extra: pip install '{self.distribution}[{self.extra}]'"
+        return f"{self.module} needs an extra: {install_command(self.extra, self.distribution)}"
+
+
+def install_command(extra: str = "", distribution: str = "agora-context") -> str:
+    """Return the command that installs a distribution of ours, with an extra."""
+    extras = f"[{extra}]" if extra else ""
+    if RELEASED:
+        return f"pip install '{distribution}{extras}'"
+    folder = "./lab" if distribution == "agora-lab" else "."
+    return f"pip install '{folder}{extras}' (in a checkout)"

@@ -1,5 +1,6 @@
 """Savings in dollars and tokens, by the provider's own usage."""
 
+import logging
 import math
 import threading
 import time
@@ -9,10 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from agora.core.compression import Compression, Reason
-from agora.core.prices import UNKNOWN, PriceSheet
-from agora.errors import SettingError
+from agora.core.model_names import bare_name
+from agora.core.prices import UNKNOWN, PriceSheet, sheet_for, shipped_sheets
+from agora.errors import SettingError, nearest, type_name
 from agora.formats.usage import Usage
 
+_log = logging.getLogger("agora.savings")
+_warned: set[str] = set()
 LEDGER = "agora_ledger"
 """The attribute under which clients and integrations keep their `Ledger`."""
 _MOST_CONVERSATIONS = 256
@@ -174,6 +178,19 @@ def call_dollars(sheet: PriceSheet, usage: Usage) -> float:
     )
 
 
+def warn_unknown(model: str) -> None:
+    """Warn once of a model without a price sheet, and name the nearest one."""
+    if model in _warned or sheet_for(model).name != UNKNOWN:
+        return
+    _warned.add(model)
+    _log.warning(
+        "no prices are known for the model %r%s: edits are assumed to be expensive, and no dollars"
+        " are counted; give its prices as Compressor(sheet=PriceSheet(...))",
+        model,
+        nearest(bare_name(model), shipped_sheets()),
+    )
+
+
 def in_dollars(sheet: PriceSheet, cost: float, prompt: float, output: float) -> float:
     """Return the dollars of a call from its `cost` in tokens at the price of plain input.
 
@@ -256,6 +273,5 @@ def savings(source: Any) -> Savings:
         ledger = getattr(holder, LEDGER, None)
         if isinstance(ledger, Ledger):
             return ledger.savings
-    kind = source if isinstance(source, type) else type(source)
     needed = "what agora.wrap(client) returned, or an integration's middleware, filter or model"
-    raise SettingError("savings of", f"a {kind.__module__}.{kind.__qualname__}", needed)
+    raise SettingError("source", f"{type_name(source)}, which is not wrapped", needed)

@@ -192,6 +192,6 @@ def test_without_the_extra_the_program_names_it(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert done.stderr.decode().split("\n") == [
-        "agora needs an extra: pip install 'agora-context[cli]'",
+        "agora needs an extra: pip install '.[cli]' (in a checkout)",
         "",
     ]

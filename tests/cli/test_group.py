@@ -67,7 +67,7 @@ def test_the_entry_point_runs_the_group_and_without_the_extra_names_it(
     with pytest.raises(SystemExit) as refused:
         main()
     assert refused.value.code == 1
-    assert capsys.readouterr().err == "agora needs an extra: pip install 'agora-context[cli]'\n"
+    assert capsys.readouterr().err == "agora needs an extra: pip install '.[cli]' (in a checkout)\n"
 
 
 @pytest.mark.parametrize("command", ["lab", "label", "train"])
@@ -80,7 +80,8 @@ def test_a_command_of_the_lab_says_what_to_install_when_it_is_not(
 
     assert result.exit_code == 1
     assert result.stderr == (
-        f"Error: `agora {command}` is part of another package: pip install agora-lab\n"
+        f"Error: `agora {command}` is part of another package: "
+        "pip install './lab' (in a checkout)\n"
     )
     assert f"\n  {command} " not in run("--help").stdout
 

@@ -159,4 +159,4 @@ except MissingExtraError as error:
         env={"PATH": ""},
     )
 
-    assert "agora-context[onnx]" in found.stdout
+    assert "[onnx]" in found.stdout

@@ -329,6 +329,16 @@ def test_options_that_make_no_sense_start_nothing(
     assert problem in ran.stderr
 
 
+def test_an_unknown_option_before_the_agent_is_named(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    ran = run((*WRAP, "--keep-ratio", "0.4", "claude"), tmp_path, environment)
+
+    assert ran.returncode == 2
+    assert "No such option" in ran.stderr
+    assert "--keep-ratio" in ran.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [

@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 import click
 
 import agora as package
-from agora.errors import MissingExtraError, nearest
+from agora.errors import MissingExtraError, install_command, nearest
 
 _COMMANDS = {
     "compress": "Print messages or a request body, compressed.",
@@ -54,7 +54,8 @@ class _LazyGroup(click.Group):
                 command = added[cmd_name].load()
             elif cmd_name in _LAB:
                 raise click.ClickException(
-                    f"`agora {cmd_name}` is part of another package: pip install agora-lab"
+                    f"`agora {cmd_name}` is part of another package: "
+                    f"{install_command(distribution='agora-lab')}"
                 )
             else:
                 return None

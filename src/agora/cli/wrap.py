@@ -110,6 +110,8 @@ def wrap(
 
 def _program(name: str, agent: Agent, known_as: str | None) -> str:
     """Return the program to run, or end as a shell would."""
+    if name.startswith("-"):
+        raise click.NoSuchOption(name, ctx=click.get_current_context())
     is_name = known_as is None and name in AGENTS
     for program in agent.programs if is_name else (name,):
         if (path := shutil.which(program)) is not None:

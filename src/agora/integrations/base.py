@@ -7,16 +7,13 @@ from typing import Any, TypeVar
 
 from agora.compressor import Compressor
 from agora.core.compression import Compression, Reason
-from agora.core.model_names import bare_name
-from agora.core.prices import UNKNOWN, PriceSheet, sheet_for, shipped_sheets
-from agora.errors import nearest
+from agora.core.prices import PriceSheet, sheet_for
 from agora.formats.usage import Usage, read_usage
-from agora.savings import Ledger
+from agora.savings import Ledger, warn_unknown
 from agora.session import Session
 
 T = TypeVar("T")
 _log = logging.getLogger("agora.integrations")
-_warned: set[str] = set()
 
 
 class Shortener:
@@ -77,16 +74,3 @@ class Shortener:
 
     def _sheet(self, model: str | None) -> PriceSheet:
         return self._compressor.sheet or sheet_for(model or "")
-
-
-def warn_unknown(model: str) -> None:
-    """Warn once of a model without a price sheet, and name the nearest one."""
-    if model in _warned or sheet_for(model).name != UNKNOWN:
-        return
-    _warned.add(model)
-    _log.warning(
-        "no prices are known for the model %r%s: edits are assumed to be expensive, and no dollars"
-        " are counted; give its prices as Compressor(sheet=PriceSheet(...))",
-        model,
-        nearest(bare_name(model), shipped_sheets()),
-    )

@@ -200,7 +200,9 @@ def load_settings(path: Path) -> Settings:
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise SettingsError(str(path), error.strerror or str(error)) from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(str(path), str(error)) from error
     return settings_from(tables, str(path))
 

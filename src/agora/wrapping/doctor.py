@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import agora
 from agora.core.prices import shipped_sheets
+from agora.errors import install_command
 from agora.formats import format_named
 from agora.service import Settings, SettingsError
 from agora.wrapping.agents import AGENTS, Agent
@@ -141,8 +142,8 @@ def _through(settings: Settings, environment: Mapping[str, str]) -> Finding:
                 status = _post(f"{keeper.url}/0/chat/completions", sent)
                 took = time.monotonic() - began - started
         except (NotStartedError, OSError) as error:
-            remedy = "pip install --force-reinstall 'agora-context[wrap]'; allow connections to "
-            return Finding("test", "problem", f"no proxy: {error}", f"{remedy}127.0.0.1")
+            remedy = f"allow connections to 127.0.0.1, and install again: {install_command('wrap')}"
+            return Finding("test", "problem", f"no proxy: {error}", remedy)
     if status != 200 or len(arrived) != 1:
         remedy = "look in the log that agora wrap --log FILE keeps"
         return Finding("test", "problem", f"a request was answered with {status}", remedy)

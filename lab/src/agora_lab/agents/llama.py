@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 from typing import Any, Self
 
+from agora.errors import MissingExtraError
 from agora_lab.agents.base import BackboneError
 from agora_lab.agents.client import ModelClient, Sampling
 
@@ -139,7 +140,7 @@ def main() -> None:
     try:
         import xllamacpp
     except ImportError:
-        parser.exit(1, "llama.cpp needs an extra: pip install 'agora-lab[llama]'\n")
+        parser.exit(1, f"{MissingExtraError('llama.cpp', 'llama', 'agora-lab')}\n")
     params = xllamacpp.CommonParams()
     params.model.path = str(given.path)
     # The server's name in answers: a name, not a local path.
