@@ -48,12 +48,12 @@ class Short:
 @pytest.mark.parametrize(
     ("scorer", "sentence"),
     [
-        (Moody(), "the same question got other scores"),
+        (Moody(), "the same steps got other scores"),
         (Greedy(), "the scorer changed the steps"),
         (Short(), "there are 0 scores for 1 steps|there are .* scores"),
-        (FixedScorer((), otherwise=1.5), "1.5 is no score"),
-        (FixedScorer((), otherwise=float("nan")), "nan is no score"),
-        (FixedScorer((), otherwise=True), "True is no score"),
+        (FixedScorer((), otherwise=1.5), "1.5 is not a score"),
+        (FixedScorer((), otherwise=float("nan")), "nan is not a score"),
+        (FixedScorer((), otherwise=True), "True is not a score"),
     ],
 )
 def test_a_wrong_scorer_is_told_in_a_sentence(

@@ -10,7 +10,7 @@ from agora.core.trajectory import Anchor, Step
 
 @dataclass(frozen=True, slots=True)
 class FixedScorer:
-    """Gives each step the score that was set for its number, and reads no text.
+    """Gives each step the score of its number, and reads no text.
 
     >>> step = Step(number=2, action="look", observation="ok", tokens=2)
     >>> FixedScorer((0.1, 0.9)).score(Anchor("find it", "ok"), [step])
@@ -22,7 +22,7 @@ class FixedScorer:
     """The score of a step beyond them."""
 
     def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
-        """Return the scores that were set."""
+        """Return the scores of the steps by their numbers."""
         return [
             self.scores[step.number - 1] if step.number <= len(self.scores) else self.otherwise
             for step in steps
@@ -31,30 +31,30 @@ class FixedScorer:
 
 @dataclass(frozen=True, slots=True)
 class FailingScorer:
-    """Raises whenever it is asked."""
+    """Raises its error at every call."""
 
     error: Exception
 
     def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
-        """Raise the error that was set."""
+        """Raise the error."""
         raise self.error
 
 
 def check_scorer(scorer: Scorer) -> None:
-    """Pass if the scorer gives one finite score in [0, 1] per step, the same ones each time.
+    """Pass if the scorer gives one finite score in [0, 1] per step, and the same ones each time.
 
-    It is asked about no step, one step and many, with texts in many scripts, empty
-    texts, and texts that look like markers, roles and special tokens.
+    The check scores no step, one step and many steps. Their texts are in many scripts, are empty,
+    or look like markers, roles and special tokens.
 
     Raises:
-        AssertionError: it does not, or it changed what it was given.
+        AssertionError: The scores are wrong, or the scorer changed its arguments.
     """
     for anchor, steps in _questions():
-        asked = list(steps)
-        scores = list(scorer.score(anchor, asked))
-        said = f"for {len(steps)} steps and the anchor {anchor!r}"
-        assert asked == steps, f"the scorer changed the steps it was given {said}"  # noqa: S101
-        assert len(scores) == len(steps), f"there are {len(scores)} scores {said}"  # noqa: S101
+        given = list(steps)
+        scores = list(scorer.score(anchor, given))
+        case = f"for {len(steps)} steps and the task {anchor.task[:60]!r}"
+        assert given == steps, f"the scorer changed the steps it got, {case}"  # noqa: S101
+        assert len(scores) == len(steps), f"there are {len(scores)} scores {case}"  # noqa: S101
         for step, score in zip(steps, scores, strict=True):
             fits = (
                 isinstance(score, int | float)
@@ -62,9 +62,10 @@ def check_scorer(scorer: Scorer) -> None:
                 and math.isfinite(score)
                 and 0 <= score <= 1
             )
-            assert fits, f"{score!r} is no score in [0, 1] {said}: {step!r}"  # noqa: S101
+            shown = f"step {step.number}, {step.observation[:60]!r}"
+            assert fits, f"{score!r} is not a score in [0, 1] {case}: {shown}"  # noqa: S101
         again = list(scorer.score(anchor, list(steps)))
-        assert scores == again, f"the same question got other scores {said}"  # noqa: S101
+        assert scores == again, f"the same steps got other scores {case}"  # noqa: S101
 
 
 _TEXTS = (

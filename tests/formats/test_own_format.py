@@ -76,7 +76,7 @@ class Minutes(BareMinutes):
         return "lines" in body
 
     def is_agent(self, message: Line) -> bool:
-        return bool(message["by"] == "agent")
+        return bool(message.get("by") == "agent")
 
     def call_ids(self, message: Line) -> list[str]:
         return [message["nr"]] if self.is_agent(message) else []
