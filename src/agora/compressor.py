@@ -87,7 +87,7 @@ class Compressor:
     """Compresses prompts by whole steps. The same messages and state give the same bytes.
 
     Without a state every step is taken to have been one call. `session()` keeps states.
-    A setting that is out of range raises `SettingError`, which is a `ValueError`.
+    A setting that is out of range or misspelt raises `SettingError`, which is a `ValueError`.
 
     >>> compression = Compressor().compress([{"role": "user", "content": "Find the key."}])
     >>> compression.summary()

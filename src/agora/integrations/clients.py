@@ -8,23 +8,22 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from agora.compressor import Compressor
-from agora.core.budget import Budget
-from agora.errors import SettingError, nearest, type_name
+from agora.errors import SettingError, nearest
 from agora.integrations.anthropic_client import middleware_for
 from agora.integrations.base import Shortener
 from agora.integrations.openai_client import INNER, http_client_for
 from agora.savings import LEDGER
 
 C = TypeVar("C")
-_OF_BUDGET = tuple(field.name for field in fields(Budget))
 
 
 def wrap(client: C, compressor: Compressor | None = None, **settings: Any) -> C:
     """Return a client like `client` whose requests are shortened; see `agora.wrap`."""
     own: Any = client
     if isinstance(own, type) or not hasattr(own, "with_options"):
-        needed = "a client of openai or anthropic, such as OpenAI()"
-        raise SettingError("client", type_name(own), needed)
+        kind = own if isinstance(own, type) else type(own)
+        shown = f"{'the class' if kind is own else 'a'} {kind.__module__}.{kind.__qualname__}"
+        raise SettingError("client", shown, "a client of openai or anthropic, such as OpenAI()")
     shortener = Shortener(configured(compressor, settings))
     if hasattr(own, "middleware"):
         others = [each for each in own.middleware if not hasattr(each, LEDGER)]
@@ -42,14 +41,9 @@ def configured(compressor: Compressor | None, settings: dict[str, Any]) -> Compr
     Raises:
         SettingError: A setting is unknown or out of range.
     """
-    if not isinstance(compressor, Compressor | None):
-        raise SettingError("compressor", type_name(compressor), "an agora.Compressor")
     known = [field.name for field in fields(Compressor) if field.init]
     for name in settings:
-        if name in _OF_BUDGET:
-            needed = f"given as budget=Budget({name}={settings[name]!r})"
-            raise SettingError(name, "a setting of agora.Budget", needed)
         if name not in known:
-            near = nearest(name, [*known, *_OF_BUDGET]) or f": {', '.join(known)}"
+            near = nearest(name, known) or f": {', '.join(known)}"
             raise SettingError(name, "no setting of Compressor", f"one that it has{near}")
     return replace(compressor or Compressor(), **settings)
