@@ -3,10 +3,9 @@
     python docs/make_pages.py            # write
     python docs/make_pages.py --check    # name what would change
 
-A figure is between `<!-- made: NAME -->` and `<!-- /made -->`. Its function below reads a result
-file of `benchmarks/results` or `lab/results`, which a command of this tree wrote. Each picture is
-two SVG files, for light and for dark pages. Install lines name a checkout until `RELEASED` in
-`agora.errors` is true, and the package index from then on.
+A figure is between `<!-- made: NAME -->` and `<!-- /made -->`. `FIGURES` makes it from a result
+file that a command of this tree wrote. Each picture is two SVG files, for light and for dark pages.
+Install lines name a checkout until `agora.errors.RELEASED` is true, and the package index then.
 """
 
 import ast
@@ -14,11 +13,11 @@ import json
 import random
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import agora
 from agora.errors import RELEASED
@@ -26,21 +25,23 @@ from agora.errors import RELEASED
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 SESSION = ROOT / "src" / "agora" / "cli" / "demo" / "session.json"
-_FRAGMENT = re.compile(r"(<!-- made: ([\w-]+) -->)(.*?)(<!-- /made -->)", re.DOTALL)
+BASELINE = "benchmarks/baseline-0.3.json"
+Json = dict[str, Any]
 
 
-# Figures
+def read(name: str) -> str:
+    """Return the text of a file, by its path below the repository."""
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
 def results(name: str) -> Any:
-    """Return a result file, by its path below the repository."""
-    return json.loads((ROOT / name).read_text(encoding="utf-8"))
+    """Return the content of a JSON file, by its path below the repository."""
+    return json.loads(read(name))
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return "\n" + "".join(f"| {' | '.join(row)} |\n" for row in [head, ["---"] * len(head), *rows])
 
 
 def percent(share: float, digits: int = 0) -> str:
@@ -48,24 +49,109 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{100 * share:.{digits}f}%"
 
 
-def change(ratio: float, digits: int = 1) -> str:
-    """Return a ratio to sending everything as a change.
-
-    >>> change(0.651)
-    '-34.9%'
-    """
-    return f"{100 * (ratio - 1):+.{digits}f}%"
-
-
-def interval(value: float, low: float, high: float, digits: int = 3) -> str:
+def interval(value: float, low: float, high: float) -> str:
     """Return a value with its 95% interval."""
-    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    return f"{value:.3f} [{low:.3f}, {high:.3f}]"
 
 
-def share(figure: dict[str, float]) -> str:
-    """Return a share with its interval, as a table has it."""
-    low, high = percent(figure["low"]), percent(figure["high"])
-    return f"{percent(figure['value'])} [{low[:-1]}, {high[:-1]}]"
+def share(value: float, low: float, high: float) -> str:
+    """Return a share with its 95% interval."""
+    return f"{percent(value)} [{100 * low:.0f}, {100 * high:.0f}]"
+
+
+# Bills of recorded sessions, from `python -m benchmarks.bill`
+
+WAYS = {
+    "default": "**AGORA**",
+    "free only": 'AGORA, `edits="free"`',
+    "the provider's own clearing": "Anthropic's context editing",
+}
+GROUPS = {
+    "all": "all",
+    "60 calls or more": "60 calls or more",
+    "5 minutes": "cache of 5 minutes",
+    "1 hour": "cache of 1 hour",
+}
+SMALLEST_GROUP = 5
+"""Groups with fewer sessions are not shown."""
+
+
+def groups(sessions: str) -> dict[str, dict[str, Json]]:
+    """Return the rows of a bill by group and way; groups are all, by lifetime, by model."""
+    found = results(f"benchmarks/results/bill-{sessions}.json")["groups"]
+    return {
+        name: found[name]
+        for name in [*GROUPS, *sorted(found.keys() - GROUPS.keys())]
+        if name in found and found[name]["default"]["sessions"] >= SMALLEST_GROUP
+    }
+
+
+def break_even(row: Json) -> str:
+    """Return the share of extra calls, each as dear as the mean one, that uses the saving up."""
+    return "+" + percent((row["everything"] - row["dollars"]) / (row["dollars"] + row["output"]))
+
+
+def bill_row(row: Json, way: str, title: str) -> list[str]:
+    """Return a row of the table of bills; `title` names the group."""
+    after = row["names_after_an_edit"]
+    return [
+        f"{title}: {row['sessions']}, ${row['everything']:,.0f}" if way == "default" else "",
+        WAYS[way],
+        percent(-row["saved"], 1),
+        break_even(row) if row["saved"] > 0 else "–",
+        percent(row["names"], 1),
+        percent(after, 1) if after else "–",
+        f"{row['worst_moment']:.3f}",
+    ]
+
+
+def bills(*shown: tuple[str, str]) -> str:
+    """Return the table of bills of some files, each with a title, or with none for every group."""
+    rows = [
+        bill_row(ways[way], way, title or GROUPS.get(group, group))
+        for sessions, title in shown
+        for group, ways in groups(sessions).items()
+        for way in WAYS
+        if way in ways and (group == "all" or not title) and (group == "all" or way != "free only")
+    ]
+    head = ["sessions", "", "input bill", "break-even", "names", "after edit", "worst"]
+    return table(head, rows)
+
+
+def of_bill(sessions: str, field: str) -> str:
+    """Return one figure of all sessions of a file."""
+    ways = groups(sessions)["all"]
+    row, clearing = ways["default"], ways["the provider's own clearing"]
+    figures = {
+        "sessions": str(row["sessions"]),
+        "saved": percent(row["saved"], 1),
+        "names": percent(row["names"], 1),
+        "worst": f"{row['worst_moment']:.3f}",
+        "nothing": percent(row["nothing_saved"]),
+        "clearing": percent(clearing["saved"], 1),
+        "clearing-names": percent(clearing["names"], 1),
+        "clearing-worst": f"{clearing['worst_moment']:.2f}",
+    }
+    return figures[field]
+
+
+def bill_check() -> str:
+    """Return how far the simulation of sending everything is from the provider's bill."""
+    bill = results("benchmarks/results/bill-claude-code.json")
+    error = 100 * (bill["simulated"] / bill["billed"] - 1)
+    return (
+        f"{bill['recordings']} Claude Code recordings with {bill['calls']:,} calls: "
+        f"${bill['simulated']:,.0f} simulated, ${bill['billed']:,.0f} billed ({error:+.1f}%)"
+    )
+
+
+def bound() -> str:
+    """Return how many calls of drawn runs exceed the bound, from `python -m benchmarks.bound`."""
+    drawn = results("benchmarks/results/bound.json")
+    return f"{drawn['exceeded']} of {drawn['calls']:,} calls of {drawn['runs']:,} drawn runs"
+
+
+# Models that bind their thinking
 
 
 def bound_saving() -> str:
@@ -89,132 +175,127 @@ def bound_agents() -> str:
     sessions = results("benchmarks/results/bound-agents.json")["sessions"]
     rows = []
     for name, session in sessions.items():
-        if not name.endswith("default plain"):
-            continue
-        direct = sessions[name.replace("plain", "direct")]
-        blocks = ", ".join(str(edit["blocks"]) for edit in session["edits"])
-        agent = f"{session['title']} {session['version']}"
-        dollars = f"${direct['dollars']:.2f}, ${session['dollars']:.2f}"
-        ratio = change(session["dollars"] / direct["dollars"], 0)
-        refused = str(len(session["refused"]))
-        rows.append([agent, f"`{session['models'][0]}`", dollars, ratio, blocks, refused])
+        if name.endswith("default plain"):
+            direct = sessions[name.replace("plain", "direct")]["dollars"]
+            row = [
+                f"{session['title']} {session['version']}",
+                f"`{session['models'][0]}`",
+                f"${direct:.2f}, ${session['dollars']:.2f}",
+                f"{100 * (session['dollars'] / direct - 1):+.0f}%",
+                ", ".join(str(edit["blocks"]) for edit in session["edits"]),
+                str(len(session["refused"])),
+            ]
+            rows.append(row)
     head = ["agent", "model", "direct, with AGORA", "change", "blocks removed by edit", "refused"]
     return table(head, rows)
 
 
-def judge_rows(name: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """Return, by method and task, what a method and the floor lose against sending everything.
-
-    In nats of the recorded action, at a quarter of the unprotected tokens.
-    """
-    lines = (ROOT / "lab/results/judge" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = {
-        (row["anchor"], row["method"]): row for row in map(json.loads, lines) if at_quarter(row)
-    }
-    losses: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for (anchor, method), row in rows.items():
-        whole, floor = rows[anchor, "everything"], rows.get((anchor, "floor"))
-        if floor is not None and method not in {"everything", "floor"}:
-            loss = row["action"] - whole["action"], floor["action"] - whole["action"]
-            losses.setdefault(method, {}).setdefault(row["task"], []).append(loss)
-    return losses
-
-
-def at_quarter(row: dict[str, Any]) -> bool:
-    """Return True for rows at the share of the table, and for the two bounds."""
-    return row["keep"] in {None, 0.25} and row["half"] == "test"
-
-
-def avoided(losses: dict[str, list[tuple[float, float]]]) -> dict[str, float]:
-    """Return the share of the floor's loss that a method avoids, with a 95% interval by task."""
-    tasks = [tuple(map(sum, zip(*pairs, strict=True))) for pairs in losses.values()]
-    chance = random.Random(0)
-
-    def figure(sample: Sequence[tuple[float, ...]]) -> float:
-        return 1 - sum(loss for loss, _ in sample) / sum(floor for _, floor in sample)
-
-    samples = sorted(figure(chance.choices(tasks, k=len(tasks))) for _ in range(4_000))
-    return {"value": figure(tasks), "low": samples[100], "high": samples[-101]}
-
-
-PRESENCE = {"airline": "airline", "retail": "retail", "coding": "coding", "intercode": "InterCode"}
-
-
-def presence_rows() -> dict[tuple[str, float, str], dict[str, Any]]:
-    """Return the share of needed names in the prompt, by source, share kept and method.
-
-    From `lab.benchmarks.presence`. The baselines do not depend on AGORA: they were measured once.
-    """
-    rows = [
-        *results("benchmarks/baseline-0.3.json")["presence"]["rows"],
-        *results("lab/results/presence.json")["rows"],
-    ]
-    tests = (row for row in rows if row["half"] == "test")
-    return {(row["source"], row["share"], row["method"]): row["names"] for row in tests}
-
+# What an edit keeps: names in the prompt, and an evaluation model's view
 
 METHODS = {
     "agora": ("default", "**AGORA**"),
     "window": ("sliding window", "sliding window"),
     "commands": ("commands first", "recent commands first"),
 }
+SOURCES = {"airline": "airline", "retail": "retail", "coding": "coding", "intercode": "InterCode"}
+
+
+def names_kept(source: str, kept: float, method: str) -> Json:
+    """Return the share of needed names in the prompt, from `python -m lab.benchmarks.presence`.
+
+    The baselines do not depend on AGORA: they were measured once.
+    """
+    key = (source, kept, METHODS[method][0], "test")
+    rows = [*results("lab/results/presence.json")["rows"], *results(BASELINE)["presence"]["rows"]]
+    found = (r for r in rows if (r["source"], r["share"], r["method"], r["half"]) == key)
+    names: Json = next(found)["names"]
+    return names
 
 
 def presence() -> str:
     """Return the table of needed names that are still in the prompt."""
-    names = presence_rows()
-    body = []
-    for source, title in PRESENCE.items():
+    rows = []
+    for source, title in SOURCES.items():
         for kept in (0.15, 0.25):
-            points = [names[source, kept, method] for method, _ in METHODS.values()]
-            shares = [
-                share({"value": p["mean"], "low": p["interval"][0], "high": p["interval"][1]})
-                for p in points
-            ]
-            first = f"{title} ({points[0]['n']} prompts)" if kept == 0.15 else ""
-            body.append([first, percent(kept), *shares])
-    return table(["", "share kept", *(title for _, title in METHODS.values())], body)
+            cells = [names_kept(source, kept, method) for method in METHODS]
+            first = f"{title} ({cells[0]['n']} prompts)" if kept == 0.15 else ""
+            shares = [share(cell["mean"], *cell["interval"]) for cell in cells]
+            rows.append([first, percent(kept), *shares])
+    return table(["", "share kept", *(title for _, title in METHODS.values())], rows)
 
 
-def presence_of(source: str, method: str) -> Callable[[], str]:
-    """Return a function that gives one figure of that table, at a quarter kept."""
-    return lambda: percent(presence_rows()[source, 0.25, method]["mean"])
+def of_presence(source: str, method: str) -> str:
+    """Return one figure of that table, at a quarter kept."""
+    return percent(names_kept(source, 0.25, method)["mean"])
 
 
-JUDGED = ("airline and retail", "InterCode", "coding")
+JUDGED = {"tools": "airline and retail", "shells": "InterCode", "coding": "coding"}
+RATED = {
+    "newest": "sliding window",
+    "commands_first": "recent commands first",
+    "agora 0.3": "AGORA, version 0.3",
+    "agora": "**AGORA**",
+}
 FEWEST_PROMPTS = 20
 """A method that was rated at fewer has no figure."""
+Losses = Mapping[str, list[tuple[float, float]]]
+
+
+def losses(run: str, method: str) -> Losses:
+    """Return what a method and the floor lose against sending everything, by task.
+
+    In nats of the recorded action, at a quarter of the unprotected tokens, from the runs of
+    `agora lab fidelity run`.
+    """
+    lines = map(json.loads, read(f"lab/results/judge/{run}.jsonl").splitlines())
+    rows = {
+        (row["anchor"], row["method"]): row
+        for row in lines
+        if row["keep"] in {None, 0.25} and row["half"] == "test"
+    }
+    by_task: dict[str, list[tuple[float, float]]] = {}
+    for (anchor, name), row in rows.items():
+        floor, whole = rows.get((anchor, "floor")), rows[anchor, "everything"]["action"]
+        if name == method and floor is not None:
+            loss = row["action"] - whole, floor["action"] - whole
+            by_task.setdefault(row["task"], []).append(loss)
+    return by_task
+
+
+def avoided(by_task: Losses) -> tuple[float, float, float]:
+    """Return the share of the floor's loss that a method avoids, with a 95% interval by task."""
+    tasks = [tuple(map(sum, zip(*pairs, strict=True))) for pairs in by_task.values()]
+    chance = random.Random(0)
+
+    def figure(sample: Sequence[tuple[float, ...]]) -> float:
+        return 1 - sum(loss for loss, _ in sample) / sum(floor for _, floor in sample)
+
+    samples = sorted(figure(chance.choices(tasks, k=len(tasks))) for _ in range(4_000))
+    return figure(tasks), samples[100], samples[-101]
+
+
+def prompts(by_task: Losses) -> int:
+    """Return the number of prompts that were rated."""
+    return sum(map(len, by_task.values()))
 
 
 def judge() -> str:
-    """Return the evaluation model's figures, from the runs of `agora lab fidelity run`."""
-    runs = [judge_rows(name) for name in ("tools", "shells", "coding")]
-    methods = {
-        "newest": "sliding window",
-        "commands_first": "recent commands first",
-        "agora 0.3": "AGORA, version 0.3",
-        "agora": "**AGORA**",
-    }
-    prompts = [sum(map(len, run["newest"].values())) for run in runs]
+    """Return the table of the evaluation model's figures."""
+    most = {run: prompts(losses(run, "newest")) for run in JUDGED}
 
-    def cell(run: dict[str, dict[str, list[tuple[float, float]]]], name: str, most: int) -> str:
-        if name not in run:
-            return "–"
-        count = sum(map(len, run[name].values()))
+    def cell(run: str, method: str) -> str:
+        found = losses(run, method)
+        count = prompts(found)
         if count < FEWEST_PROMPTS:
-            return f"{count} prompts: too few"
-        return share(avoided(run[name])) + (f", {count} prompts" if count < most else "")
+            return f"{count} prompts: too few" if count else "–"
+        return share(*avoided(found)) + (f", {count} prompts" if count < most[run] else "")
 
-    head = [
-        "",
-        *(f"{title} ({count} prompts)" for title, count in zip(JUDGED, prompts, strict=True)),
-    ]
-    body = [
-        [title, *(cell(run, name, most) for run, most in zip(runs, prompts, strict=True))]
-        for name, title in methods.items()
-        if any(name in run for run in runs)
-    ]
-    return table(head, body)
+    head = ["", *(f"{title} ({most[run]} prompts)" for run, title in JUDGED.items())]
+    rows = [[title, *(cell(run, method) for run in JUDGED)] for method, title in RATED.items()]
+    return table(head, rows)
+
+
+# Single figures
 
 
 def experiment_errors() -> str:
@@ -224,155 +305,84 @@ def experiment_errors() -> str:
     return percent(worst, 1)
 
 
-WAYS = {
-    "default": "**AGORA**",
-    "free only": 'AGORA, `edits="free"`',
-    "the provider's own clearing": "Anthropic's context editing",
-}
-GROUPS = {
-    "all": "all",
-    "60 calls or more": "60 calls or more",
-    "5 minutes": "cache of 5 minutes",
-    "1 hour": "cache of 1 hour",
-}
-SMALLEST_GROUP = 5
-"""Groups with fewer sessions are not shown."""
+def extra_calls(world: str) -> str:
+    """Return by how much the calls of scripted agents grew, with version 0.3."""
+    return percent(results(BASELINE)[world]["figures"]["calls, default to everything"]["value"] - 1)
 
 
-def break_even(row: dict[str, Any]) -> float:
-    """Return the share of extra calls, each as dear as the mean one, that uses the saving up."""
-    return float((row["everything"] - row["dollars"]) / (row["dollars"] + row["output"]))
-
-
-def bill_rows(path: str, title: str = "") -> list[list[str]]:
-    """Return the bill of recorded sessions by group and way, from `python -m benchmarks.bill`."""
-    rows = []
-    groups = results(f"benchmarks/results/{path}")["groups"]
-    for group in [*GROUPS, *sorted(groups.keys() - GROUPS.keys())]:
-        ways = groups.get(group, {})
-        if not ways or ways["default"]["sessions"] < SMALLEST_GROUP or (title and group != "all"):
-            continue
-        for way, words in WAYS.items():
-            row = ways.get(way)
-            if row is None or (way == "free only" and group != "all"):
-                continue
-            name = title or GROUPS.get(group, group)
-            after = row["names_after_an_edit"]
-            rows.append(
-                [
-                    f"{name}: {row['sessions']}, ${row['everything']:,.0f}"
-                    if way == "default"
-                    else "",
-                    words,
-                    percent(-row["saved"], 1),
-                    f"+{percent(break_even(row))}" if row["saved"] > 0 else "–",
-                    percent(row["names"], 1),
-                    percent(after, 1) if after else "–",
-                    f"{row['worst_moment']:.3f}",
-                ]
-            )
-    return rows
-
-
-BILL_HEAD = ["sessions", "", "input bill", "break-even", "names", "after edit", "worst"]
-
-
-def bill_claude_code() -> str:
-    """Return the bill of the Claude Code sessions: all, by lifetime of the cache, by model."""
-    return table(BILL_HEAD, bill_rows("bill-claude-code.json"))
-
-
-def bill_gemini() -> str:
-    """Return the bill of the 500 coding runs, at the prices they were billed at and at others."""
-    rows = []
-    for path in sorted((ROOT / "benchmarks/results").glob("bill-gemini*.json"), reverse=True):
-        model = path.stem.removeprefix("bill-gemini").removeprefix("-") or "gemini-3-pro"
-        rows += bill_rows(path.name, model)
-    return table(BILL_HEAD, rows)
-
-
-def bill_check() -> str:
-    """Return how far the simulation of sending everything is from the provider's bill."""
-    made = results("benchmarks/results/bill-claude-code.json")
-    error = made["simulated"] / made["billed"] - 1
-    return (
-        f"{made['recordings']} Claude Code recordings with {made['calls']:,} calls: "
-        f"${made['simulated']:,.0f} simulated, ${made['billed']:,.0f} billed ({100 * error:+.1f}%)"
-    )
-
-
-def bound() -> str:
-    """Return how many calls of drawn runs exceed the bound, from `python -m benchmarks.bound`."""
-    made = results("benchmarks/results/bound.json")
-    return f"{made['exceeded']} of {made['calls']:,} calls of {made['runs']:,} drawn runs"
-
-
-def of_all(field: str, path: str = "bill-claude-code.json") -> Callable[[], str]:
-    """Return a function that gives one figure of all Claude Code sessions of a file."""
-
-    def figure() -> str:
-        ways = results(f"benchmarks/results/{path}")["groups"]["all"]
-        row, clearing = ways["default"], ways["the provider's own clearing"]
-        figures = {
-            "sessions": f"{row['sessions']}",
-            "saved": percent(row["saved"], 1),
-            "names": percent(row["names"], 1),
-            "break-even": f"+{percent(break_even(row))}",
-            "worst": f"{row['worst_moment']:.3f}",
-            "nothing": percent(row["nothing_saved"]),
-            "clearing": percent(clearing["saved"], 1),
-            "clearing-names": percent(clearing["names"], 1),
-            "clearing-worst": f"{clearing['worst_moment']:.2f}",
-        }
-        return figures[field]
-
-    return figure
+def scoreboard(contender: str, column: str) -> str:
+    """Return a figure of the table that `agora lab scoreboard` makes of Claude Code sessions."""
+    section = read("docs/evidence/scoreboard.md").partition("\n### Claude Code sessions\n")[2]
+    lines = [line for line in section.partition("\n###")[0].splitlines() if line.startswith("|")]
+    rows = [
+        [cell.strip() for cell in line.replace("*", "").strip("|").split("|")] for line in lines
+    ]
+    [row] = [row for row in rows if row[0].startswith(f"{contender} (")]
+    return row[rows[0].index(column)].partition(" ")[0]
 
 
 def settings() -> str:
     """Return the example in the docstring of the settings, a whole file."""
-    module = ast.parse((ROOT / "src/agora/service/settings.py").read_text(encoding="utf-8"))
-    _, _, example = (ast.get_docstring(module) or "").partition("\n\n")
+    docstring = ast.get_docstring(ast.parse(read("src/agora/service/settings.py"))) or ""
+    _, _, example = docstring.partition("\n\n")
     return f"\n```toml\n{example.strip()}\n```\n"
 
 
+def where_to_install() -> str:
+    """Return the sentence that says where the package comes from."""
+    if RELEASED:
+        return "Install from the package index:"
+    return "No release has been published, so install from a checkout:"
+
+
+DISTIL = "distil compress_messages(), default"
+OURS = "AGORA, default"
+_BILL = ("sessions", "saved", "names", "worst", "nothing")
+_CLEARING = ("clearing", "clearing-names", "clearing-worst")
 FIGURES: dict[str, Callable[[], str]] = {
     "settings": settings,
+    "install": where_to_install,
+    **{f"all-{field}": partial(of_bill, "claude-code", field) for field in (*_BILL, *_CLEARING)},
     **{
-        f"all-{field}": of_all(field)
-        for field in (
-            *("sessions", "saved", "names", "break-even", "worst", "nothing"),
-            *("clearing", "clearing-names", "clearing-worst"),
-        )
-    },
-    **{
-        f"small-{field}": of_all(field, "bill-claude-code-small.json")
-        for field in ("sessions", "saved", "names", "clearing", "clearing-names")
+        f"small-{field}": partial(of_bill, "claude-code-small", field)
+        for field in (*_BILL, *_CLEARING)
     },
     "bill-check": bill_check,
+    "bill-claude-code": partial(bills, ("claude-code", "")),
+    "bill-gemini": partial(bills, ("gemini", "gemini-3-pro"), ("gemini-gpt-5", "gpt-5")),
     "bound": bound,
-    "presence": presence,
-    **{
-        f"presence-{source}-{key}": presence_of(source, method)
-        for source in PRESENCE
-        for key, (method, _) in METHODS.items()
-    },
-    "bill-claude-code": bill_claude_code,
-    "bill-gemini": bill_gemini,
     "bound-saving": bound_saving,
     "bound-agents": bound_agents,
+    "presence": presence,
+    **{
+        f"presence-{source}-{method}": partial(of_presence, source, method)
+        for source in SOURCES
+        for method in METHODS
+    },
+    **{
+        f"presence-{source}-n": lambda source=source: str(names_kept(source, 0.25, "agora")["n"])
+        for source in SOURCES
+    },
     "judge": judge,
+    "judge-coding-n": lambda: str(prompts(losses("coding", "newest"))),
+    "judge-coding-agora": lambda: percent(avoided(losses("coding", "agora 0.3"))[0]),
+    "judge-coding-commands": lambda: percent(avoided(losses("coding", "commands_first"))[0]),
     "experiment-errors": experiment_errors,
+    "extra-calls-desk": partial(extra_calls, "desk"),
+    "distil-saved": partial(scoreboard, DISTIL, "saved"),
+    "distil-names": partial(scoreboard, DISTIL, "found"),
+    "distil-agora-saved": partial(scoreboard, OURS, "saved"),
+    "distil-agora-names": partial(scoreboard, OURS, "found"),
+    "distil-n": partial(scoreboard, OURS, "n"),
 }
 
 
-# Pictures
+# Pictures, drawn for a width that a phone can show
 
-WIDTH = 860
+WIDTH = 640
 
 
-@dataclass(frozen=True, slots=True)
-class Colors:
+class Colors(NamedTuple):
     """The colours of one scheme."""
 
     text: str
@@ -395,40 +405,26 @@ SCHEMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A part of the prompt: its tokens before and after an edit, its kind and its words."""
-
-    before: int
-    after: int
-    kind: str
-    label: str
-    line: str = ""
-
-
-def svg(height: int, title: str, body: Sequence[str], colors: Colors) -> str:
+def svg(height: float, title: str, body: Sequence[str], colors: Colors) -> str:
     """Return a whole picture."""
     style = (
         f"text{{font-family:system-ui,-apple-system,'Segoe UI',sans-serif;fill:{colors.text}}}"
         ".mono{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}"
-        f".quiet{{fill:{colors.quiet}}}.on{{fill:{colors.on_block}}}"
+        f".quiet{{fill:{colors.quiet}}}.on{{fill:{colors.on_block}}}.bold{{font-weight:600}}"
     )
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
-        f'width="{WIDTH}" height="{height}" role="img">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" '
+        f'width="{WIDTH}" height="{height:.0f}" role="img">'
+        f"<title>{escape(title)}</title><style>{style}</style>"
     )
-    ground = f'<rect width="{WIDTH}" height="{height}" rx="8" fill="{colors.ground}"/>'
-    title = f"<title>{escape(title)}</title><style>{style}</style>"
-    return "\n".join([head, title, ground, *body, "</svg>"]) + "\n"
+    return "\n".join([head, bar(0, 0, WIDTH, height, colors.ground), *body, "</svg>"]) + "\n"
 
 
-def text(
-    x: float, y: float, words: str, size: int = 14, css: str = "", *, bold: bool = False
-) -> str:
-    """Return a line of text."""
-    weight = ' font-weight="600"' if bold else ""
+def text(x: float, y: float, words: str, size: int, css: str = "", length: int = 999) -> str:
+    """Return a line of text, cut off after `length` characters."""
+    words = words if len(words) <= length else words[: length - 1] + "…"
     css = f' class="{css}"' if css else ""
-    return f'<text x="{x:g}" y="{y:.1f}" font-size="{size}"{css}{weight}>{escape(words)}</text>'
+    return f'<text x="{x:g}" y="{y:.1f}" font-size="{size}"{css}>{escape(words)}</text>'
 
 
 def bar(x: float, y: float, width: float, height: float, color: str) -> str:
@@ -436,125 +432,85 @@ def bar(x: float, y: float, width: float, height: float, color: str) -> str:
     return f'<rect x="{x:g}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{color}"/>'
 
 
-def cut(words: str, length: int) -> str:
-    """Return a text that fits."""
-    return words if len(words) <= length else words[: length - 1] + "…"
-
-
-def session_blocks() -> tuple[list[Block], int, int]:
-    """Return the demo session's parts in order, and its tokens before and after."""
-    body = json.loads(SESSION.read_text(encoding="utf-8"))
-    tools = body.get("tools")
-    compression = agora.compress(body["messages"], model=body["model"], tools=tools)
-    steps = agora.parse(body["messages"], tools=tools).steps
-    count = agora.EstimatedTokens().count
-    instructions = compression.tokens_before - sum(step.tokens for step in steps)
-    blocks = [Block(instructions, instructions, "protected", "system, user, tools")]
-    for step, decision in zip(steps, compression.decisions, strict=True):
-        if decision.outcome == "elided":
-            label = decision.text.partition(" -> ")[0] or " ".join(step.action.split())
-            line = f"{step.number} {decision.text}"
-            blocks.append(Block(step.tokens, count(decision.text), "removed", label, line))
-        else:
-            kind = "protected" if decision.outcome == "protected" else "kept"
-            label = " ".join(step.action.split())
-            blocks.append(Block(step.tokens, step.tokens, kind, label))
-    return blocks, compression.tokens_before, compression.tokens_after
-
-
 def prompt_picture(colors: Colors) -> str:
-    """Draw a prompt before and after an edit: a block for each step, both at one scale."""
-    blocks, before, after = session_blocks()
-    fill = {"protected": colors.protected, "kept": colors.kept, "removed": colors.removed}
-    top, tall, wide = 64, 456, 300
-    scale = tall / before
+    """Draw the demo's prompt before and after an edit: a block for each step, both at one scale."""
+    body = json.loads(SESSION.read_text(encoding="utf-8"))
+    compression = agora.compress(body["messages"], model=body["model"], tools=body.get("tools"))
+    steps = agora.parse(body["messages"], tools=body.get("tools")).steps
+    before, after = compression.tokens_before, compression.tokens_after
+    count = agora.EstimatedTokens().count
+    elided = [d for d in compression.decisions if d.outcome == "elided"]
+    left = {d.number: float(count(d.text)) for d in elided}
+    fixed = float(before - sum(step.tokens for step in steps))
     # Notes and the headings of markers count too: they are shared out among the lines.
-    lines = sum(block.kind == "removed" for block in blocks)
-    heading = max(after - sum(block.after for block in blocks), 0) / max(lines, 1)
-    body = [
-        text(20, 28, "Before", 18, bold=True),
-        text(20, 50, f"{before:,} tokens", 14, "quiet"),
-        text(400, 28, "After an edit", 18, bold=True),
-        text(400, 50, f"{after:,} tokens, {100 - round(100 * after / before)}% fewer", 14, "quiet"),
+    rest = after - fixed - sum(s.tokens for s in steps if s.number not in left)
+    heading = max(0.0, rest - sum(left.values())) / max(1, len(left))
+    top, tall, wide, right = 62.0, 400.0, 276.0, 348.0
+    scale = tall / before
+    drawn = [
+        text(16, 26, "Before", 18, "bold"),
+        text(16, 48, f"{before:,} tokens", 14, "quiet"),
+        text(right, 26, "After an edit", 18, "bold"),
+        text(right, 48, f"{after:,} tokens, {1 - after / before:.0%} fewer", 14, "quiet"),
+        bar(16, top, wide, fixed * scale - 1, colors.protected),
+        bar(right, top, wide, fixed * scale - 1, colors.protected),
     ]
-    left = right = float(top)
-    for block in blocks:
-        height = block.before * scale
-        body.append(bar(20, left, wide, max(height - 1, 0.6), fill[block.kind]))
-        if height >= 13:
-            body.append(text(27, left + height / 2 + 3.5, cut(block.label, 46), 10, "mono on"))
-        left += height
-        height = (block.after + (heading if block.kind == "removed" else 0)) * scale
-        body.append(bar(400, right, wide, max(height - 0.5, 0.5), fill[block.kind]))
-        right += height
-    body += _legend(colors, right + 34)
-    body += _largest([block for block in blocks if block.kind == "removed"], colors, right + 120)
-    return svg(top + tall + 20, "A prompt before and after an edit", body, colors)
-
-
-def _legend(colors: Colors, y: float) -> Iterator[str]:
-    entries = (
-        (colors.protected, "protected: instructions, user text, the newest steps"),
-        (colors.kept, "old steps that stay word for word"),
-        (colors.removed, "old steps that become a line or a note"),
-    )
-    for n, (color, words) in enumerate(entries):
-        yield bar(400, y + 22 * n - 10, 12, 12, color)
-        yield text(420, y + 22 * n, words, 13)
-
-
-def _largest(removed: Sequence[Block], colors: Colors, y: float) -> Iterator[str]:
-    largest = sorted(sorted(removed, key=lambda block: -block.before)[:3], key=removed.index)
-    height = 38 + 44 * len(largest)
-    yield f'<rect x="400" y="{y:.0f}" width="440" height="{height}" rx="6" fill="{colors.card}"/>'
-    yield text(414, y + 24, "What is left of the three largest:", 13, bold=True)
-    for n, block in enumerate(largest):
-        call, _, facts = block.line.partition(" -> ")
-        yield text(414, y + 50 + 44 * n, cut(call, 62), 11, "mono")
-        yield text(414, y + 66 + 44 * n, f"-> {cut(facts, 58)}", 11, "mono quiet")
-
-
-def bills() -> list[tuple[str, dict[str, Any]]]:
-    """Return the recorded sessions by model, from the files of `python -m benchmarks.bill`."""
-    rows = []
-    for path, title in (
-        ("bill-claude-code.json", ""),
-        ("bill-gemini.json", "gemini-3-pro"),
-        ("bill-gemini-gpt-5.json", "the same at gpt-5's prices"),
-        ("bill-gemini-claude-opus-5-5.json", "the same at claude-opus-5-5's"),
-    ):
-        if not (ROOT / "benchmarks/results" / path).exists():
-            continue
-        groups = results(f"benchmarks/results/{path}")["groups"]
-        for group in sorted(groups):
-            row = groups[group]["default"]
-            is_shown = group == "all" if title else group.startswith("claude")
-            if is_shown and row["sessions"] >= SMALLEST_GROUP:
-                rows.append((title or group, row))
-    return rows
+    y = y_after = top + fixed * scale
+    fill = {"protected": colors.protected, "kept": colors.kept, "elided": colors.removed}
+    for step, decision in zip(steps, compression.decisions, strict=True):
+        color, height = fill[decision.outcome], step.tokens * scale
+        drawn.append(bar(16, y, wide, max(height - 1, 0.6), color))
+        if height >= 14:
+            label = decision.text.partition(" -> ")[0] or " ".join(step.action.split())
+            drawn.append(text(22, y + height / 2 + 4, label, 11, "mono on", 39))
+        y += height
+        height = (left[step.number] + heading if step.number in left else step.tokens) * scale
+        drawn.append(bar(right, y_after, wide, max(height - 0.5, 0.5), color))
+        y_after += height
+    legend = {
+        "protected: instructions, newest steps": colors.protected,
+        "old steps kept word for word": colors.kept,
+        "old steps replaced by a line or a note": colors.removed,
+    }
+    for n, (words, color) in enumerate(legend.items()):
+        drawn.append(bar(right, y_after + 24 * n + 24, 13, 13, color))
+        drawn.append(text(right + 20, y_after + 24 * n + 35, words, 14))
+    card = top + tall + 18
+    drawn.append(bar(16, card, WIDTH - 32, 176, colors.card))
+    drawn.append(text(28, card + 26, "What is left of the three largest:", 14, "bold"))
+    largest = sorted(elided, key=lambda d: -steps[d.number - 1].tokens)[:3]
+    for n, decision in enumerate(sorted(largest, key=lambda d: d.number)):
+        call, _, facts = f"{decision.number} {decision.text}".partition(" -> ")
+        drawn.append(text(28, card + 52 + 44 * n, call, 13, "mono", 74))
+        drawn.append(text(28, card + 69 + 44 * n, f"-> {facts}", 13, "mono quiet", 74))
+    return svg(card + 192, "A prompt before and after an edit", drawn, colors)
 
 
 def bill_picture(colors: Colors) -> str:
-    """Draw the input bill with AGORA beside everything, and how many extra calls use it up."""
-    rows, step, left, wide = bills(), 46, 240, 300
-    body = [
-        text(20, 30, "Input bill of recorded sessions", 18, bold=True),
-        text(20, 52, "whole bar: everything sent; green: saved", 13, "quiet"),
-        text(left + wide + 30, 30, "Saved", 18, bold=True),
-        text(left + wide + 130, 30, "Limit", 18, bold=True),
-        text(left + wide + 130, 52, "used up by extra calls", 13, "quiet"),
+    """Draw the input bill by model, and the share of extra calls that uses the saving up."""
+    rows = [(g, ways["default"]) for g, ways in groups("claude-code").items() if "claude" in g]
+    rows += [("gemini-3-pro", groups("gemini")["all"]["default"])]
+    rows += [("same at gpt-5's prices", groups("gemini-gpt-5")["all"]["default"])]
+    left, wide = 206.0, 200.0
+    drawn = [
+        text(16, 28, "Input bill of recorded sessions", 18, "bold"),
+        text(16, 50, "whole bar: everything sent; green: saved", 14, "quiet"),
+        text(left + wide + 24, 28, "Saved", 18, "bold"),
+        text(left + wide + 112, 28, "Limit", 18, "bold"),
+        text(left + wide + 112, 50, "in extra calls", 14, "quiet"),
     ]
     for n, (title, row) in enumerate(rows):
-        y = 72 + step * n
-        size = f"{row['sessions']} sessions, ${row['everything']:,.0f}"
-        body.append(text(20, y + 15, title, 14))
-        body.append(text(20, y + 31, size, 11, "quiet"))
-        body.append(bar(left, y + 4, wide, 24, colors.kept))
-        body.append(bar(left, y + 4, wide * (1 - row["saved"]), 24, colors.protected))
-        body.append(text(left + 8, y + 21, f"${row['dollars']:,.0f}", 12, "on"))
-        body.append(text(left + wide + 30, y + 21, percent(row["saved"], 1), 15, bold=True))
-        body.append(text(left + wide + 130, y + 21, f"+{percent(break_even(row))} calls", 14))
-    return svg(72 + step * len(rows) + 14, "Input bill with AGORA by model", body, colors)
+        y = 70.0 + 46 * n
+        drawn += [
+            text(16, y + 15, title, 14),
+            text(16, y + 32, f"{row['sessions']} sessions, ${row['everything']:,.0f}", 12, "quiet"),
+            bar(left, y + 4, wide, 26, colors.kept),
+            bar(left, y + 4, wide * (1 - row["saved"]), 26, colors.protected),
+            text(left + 8, y + 22, f"${row['dollars']:,.0f}", 14, "on"),
+            text(left + wide + 24, y + 22, percent(row["saved"], 1), 16, "bold"),
+            text(left + wide + 112, y + 22, break_even(row), 16),
+        ]
+    return svg(78 + 46 * len(rows), "Input bill with AGORA by model", drawn, colors)
 
 
 PICTURES: dict[str, Callable[[Colors], str]] = {"prompt": prompt_picture, "bill": bill_picture}
@@ -588,40 +544,29 @@ def install_lines(page: str) -> str:
     return _INSTALL.sub(line, page)
 
 
-def where_to_install() -> str:
-    """Return the sentence that says where the package comes from."""
-    if RELEASED:
-        return "Install from the package index:"
-    return "No release has been published, so install from a checkout:"
-
-
-FIGURES["install"] = where_to_install
-
-
 # All of it
 
-
-def pages() -> list[Path]:
-    """Return the pages with made parts."""
-    outside = [ROOT / "README.md", *(ROOT / "lab").glob("*.md"), *(ROOT / "lab/docs").glob("*.md")]
-    return [*outside, *sorted((ROOT / "docs").rglob("*.md"))]
+_FRAGMENT = re.compile(r"(<!-- made: ([\w-]+) -->)(.*?)(<!-- /made -->)", re.DOTALL)
 
 
 def filled(page: str) -> str:
     """Return a page with its figures of today."""
-    page = _FRAGMENT.sub(_fill, page)
+
+    def fill(fragment: re.Match[str]) -> str:
+        # The table of tested releases is written by its own suite.
+        figure = FIGURES.get(fragment[2])
+        return fragment[1] + (figure() if figure else fragment[3]) + fragment[4]
+
+    page = _FRAGMENT.sub(fill, page)
     return install_lines(page) if RELEASED else page
 
 
-def _fill(fragment: re.Match[str]) -> str:
-    # The table of tested releases is written by its own suite.
-    figure = FIGURES.get(fragment[2])
-    return fragment[1] + (figure() if figure else fragment[3]) + fragment[4]
-
-
 def made() -> Iterator[tuple[Path, str]]:
-    """Yield each file with what it should hold."""
-    for page in pages():
+    """Yield each file with the content that it should have."""
+    for folder in (ROOT, ROOT / "lab", ROOT / "lab/docs"):
+        for page in sorted(folder.glob("*.md")):
+            yield page, filled(page.read_text(encoding="utf-8"))
+    for page in sorted((ROOT / "docs").rglob("*.md")):
         yield page, filled(page.read_text(encoding="utf-8"))
     for name, draw in PICTURES.items():
         for scheme, colors in SCHEMES.items():
