@@ -418,6 +418,26 @@ def test_an_illegal_new_message_is_the_clients_own() -> None:
     assert compression.messages is illegal
 
 
+def test_texts_of_a_subclass_are_texts() -> None:
+    class Text(str):
+        pass
+
+    def retold(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: retold(item) for name, item in value.items()}
+        if isinstance(value, list):
+            return [retold(item) for item in value]
+        return Text(value)
+
+    plain, retelling = Session(), Session()
+    for steps in range(1, 61):
+        messages = conversation(steps)
+        expected, found = call(plain, messages), call(retelling, retold(messages))
+        assert found.messages == expected.messages
+        assert edit_of(found) == edit_of(expected)
+    assert edit_of(found)
+
+
 def test_marks_for_a_cache_may_move_and_the_spelling_of_a_text_with_them() -> None:
     def marked(steps: int) -> list[Message]:
         messages = conversation(steps)

@@ -1,4 +1,4 @@
-"""Rule 2 of sessions with the SDKs' own retries: the same bytes, and nothing advances."""
+"""The rules of sessions with the SDKs themselves: their retries, their streams."""
 
 import json
 from collections.abc import Collection
@@ -15,7 +15,7 @@ import anthropic
 import openai
 
 import agora
-from tests.integrations.loopback import serving
+from tests.integrations.loopback import chat_events, serving
 
 RESULT = "the log of the harbour office says that the crane was moved at six " * 40
 STEPS = 30
@@ -107,3 +107,42 @@ def test_a_call_that_the_sdk_tries_again_is_sent_as_the_same_bytes(
     assert any(len(later) < len(body) for body, later in pairwise(undisturbed))
     assert len(disturbed) == STEPS + STEPS // 2
     assert [body for body, _ in groupby(disturbed)] == undisturbed
+
+
+@pytest.mark.parametrize("pause", [0.0, 4_000.0])
+def test_the_clock_runs_from_the_end_of_a_streamed_answer(
+    pause: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, received = 0.0, []
+
+    class Provider(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            raw = self.rfile.read(int(self.headers["content-length"]))
+            received.append(raw)
+            body = json.loads(raw)
+            answer = {**answer_of(self.path, body), "model": body["model"], "usage": None}
+            said = b"".join(chat_events(answer))
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.send_header("content-length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, *said: Any) -> None:
+            pass
+
+    monkeypatch.setattr(
+        "agora.integrations.base.Session", lambda made: agora.Session(made, clock=lambda: now)
+    )
+    with serving(Provider) as url:
+        client = agora.wrap(openai.OpenAI(base_url=f"{url}/v1", api_key="key", max_retries=0))
+        messages: list[Body] = [{"role": "user", "content": "Read every log."}]
+        for number in range(1, STEPS + 1):
+            messages += openai_step(number)
+            now += pause if number == STEPS else 1.0
+            for _ in client.chat.completions.create(
+                model="claude-sonnet-4-6", messages=messages, stream=True
+            ):
+                pass
+
+    assert (len(received[-1]) < len(received[-2])) is bool(pause)
