@@ -498,3 +498,22 @@ def test_no_traffic_makes_it_raise(messages: Any) -> None:
 
     assert session.compress(messages).messages is messages
     session.answered(session.compress(messages), answer=object(), usage=object())
+
+
+# Extra calls
+
+
+def test_what_is_asked_for_again_after_it_was_shortened_is_counted_once() -> None:
+    session = Session()
+    asked = [one.repeats.again for one in play(session, 1, 60)]
+    again = [*conversation(60), *step(3), *step(1, "new")]
+    failed = session.compress(again, model=MODEL)
+    first = session.compress(again, model=MODEL)
+    session.answered(first)
+    retold = session.compress(again, model=MODEL)
+    later = call(session, [*again, *step(2, "new")])
+
+    assert edit_of(first).steps > 3
+    assert sum(asked) == 0
+    assert failed.repeats == first.repeats == (1, 0.0)
+    assert retold.repeats.again == later.repeats.again == 0
