@@ -418,6 +418,26 @@ def test_an_illegal_new_message_is_the_clients_own() -> None:
     assert compression.messages is illegal
 
 
+def test_texts_of_a_subclass_are_texts() -> None:
+    class Text(str):
+        pass
+
+    def retold(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: retold(item) for name, item in value.items()}
+        if isinstance(value, list):
+            return [retold(item) for item in value]
+        return Text(value)
+
+    plain, retelling = Session(), Session()
+    for steps in range(1, 61):
+        messages = conversation(steps)
+        expected, found = call(plain, messages), call(retelling, retold(messages))
+        assert found.messages == expected.messages
+        assert edit_of(found) == edit_of(expected)
+    assert edit_of(found)
+
+
 def test_marks_for_a_cache_may_move_and_the_spelling_of_a_text_with_them() -> None:
     def marked(steps: int) -> list[Message]:
         messages = conversation(steps)
@@ -478,3 +498,22 @@ def test_no_traffic_makes_it_raise(messages: Any) -> None:
 
     assert session.compress(messages).messages is messages
     session.answered(session.compress(messages), answer=object(), usage=object())
+
+
+# Extra calls
+
+
+def test_what_is_asked_for_again_after_it_was_shortened_is_counted_once() -> None:
+    session = Session()
+    asked = [one.repeats.again for one in play(session, 1, 60)]
+    again = [*conversation(60), *step(3), *step(1, "new")]
+    failed = session.compress(again, model=MODEL)
+    first = session.compress(again, model=MODEL)
+    session.answered(first)
+    retold = session.compress(again, model=MODEL)
+    later = call(session, [*again, *step(2, "new")])
+
+    assert edit_of(first).steps > 3
+    assert sum(asked) == 0
+    assert failed.repeats == first.repeats == (1, 0.0)
+    assert retold.repeats.again == later.repeats.again == 0

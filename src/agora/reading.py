@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from agora.core.repeats import Asked, asked_by
 from agora.core.request import Request
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Step, Trajectory, Utterance
@@ -39,6 +40,8 @@ class Reading(NamedTuple):
     """How many steps are late at least."""
     thinks: bool
     """True if a message holds thinking that the format signs."""
+    asked: tuple[Asked, ...]
+    """The calls of each step."""
 
 
 def reading_of(
@@ -83,6 +86,7 @@ def reading_of(
         said=0,
         late_steps=late_steps,
         thinks=any(step.thinking_tokens for step in steps),
+        asked=tuple(map(asked_by, steps)),
     )
     return _with_said(request, reading, counter)
 
@@ -114,6 +118,7 @@ def read_on(
         ),
         messages=len(request.messages),
         thinks=reading.thinks or any(parsed.thinking_tokens),
+        asked=reading.asked[: reading.late_step - 1] + tuple(map(asked_by, late)),
     )
     if len(late) < 3 * reading.late_steps:
         return fresh

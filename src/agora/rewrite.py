@@ -23,6 +23,7 @@ _NONCE = re.compile(rb"\bcch=[0-9a-f]+")
 leaves that out of what is compared."""
 _NONCE_LINE = b"x-anthropic-billing-header"
 _TEXT_CHARACTERS = 4_000
+_NOT_PLAIN = (ValueError, RecursionError)
 
 
 class Rewrite(NamedTuple):
@@ -81,13 +82,16 @@ def digests_of(messages: Sequence[Any], seed: str = "") -> list[bytes]:
     a single text as a list of one block, which clients use for a message with a mark.
 
     Raises:
-        ValueError: A message is not made of plain values.
+        ValueError: A message holds something that JSON has no word for.
     """
     chain = sha256(seed.encode("utf-8", "surrogatepass"))
     digests = []
-    for message in messages:
-        chain.update(_message_bytes(message))
-        digests.append(chain.digest()[:_DIGEST_BYTES])
+    try:
+        for message in messages:
+            chain.update(_message_bytes(message))
+            digests.append(chain.digest()[:_DIGEST_BYTES])
+    except RecursionError as error:
+        raise ValueError("a message is nested too deeply") from error
     return digests
 
 
@@ -98,7 +102,7 @@ def beginning_of(request: Request) -> int:
     parts = [request.model, request.system, request.tools, request.thinking, more]
     try:
         data = _bytes_of(parts)
-    except ValueError:
+    except _NOT_PLAIN:
         # Tools may be functions of the caller's program.
         return int.from_bytes(sha256(repr(parts).encode("utf-8", "replace")).digest()[:7]) or 1
     if _MARK_WORD in data:
@@ -147,11 +151,18 @@ def texts_in(value: Any) -> Iterator[str]:
 
 def _message_bytes(message: Any) -> bytes:
     data = _bytes_of(message)
-    if _MARK_WORD in data:
+    if not isinstance(message, dict):
+        return data
+    content = message.get("content")
+    if isinstance(content, str) and not isinstance(message.get("output"), list):
+        # A plain message has marks beside its text or nowhere: the text need not be searched.
+        may_be_marked = not _MARKS.isdisjoint(message)
+    else:
+        may_be_marked = _MARK_WORD in data
+    if may_be_marked:
         message = without_marks(message)
-        data = _bytes_of(message)
-    content = message.get("content") if type(message) is dict else None
-    if type(content) is list and len(content) == 1 and type(content[0]) is dict:
+        data, content = _bytes_of(message), message.get("content")
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
         block = content[0]
         if block.keys() == {"type", "text"} and block["type"] == "text":
             return _bytes_of({**message, "content": block["text"]})
@@ -159,7 +170,23 @@ def _message_bytes(message: Any) -> bytes:
 
 
 def _bytes_of(value: Any) -> bytes:
-    return marshal.dumps(value, _MARSHAL)
+    try:
+        return marshal.dumps(value, _MARSHAL)
+    except ValueError:
+        return marshal.dumps(_plain(value), _MARSHAL)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without subclasses of JSON's types, such as the texts of LangChain."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, dict):
+        return {_plain(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return int(value) if isinstance(value, int) else float(value)
+    return value
 
 
 def _deeply_unmarked(value: Any) -> Any:

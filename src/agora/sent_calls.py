@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from agora.compressor import Since
 from agora.core.calls import Billed
 from agora.core.compression import Compression
+from agora.core.repeats import Habit
 from agora.core.schedule import State
 from agora.reading import Reading
 from agora.rewrite import Rewrite
@@ -49,6 +50,8 @@ class SentCall(NamedTuple):
     ended: float | None = None
     """When the answer ended, by the session's clock."""
     usage: Billed | None = None
+    habit: Habit = Habit()
+    """How often the conversation has repeated calls that were whole."""
     parent: bytes = b""
     """The digest of the call that it continued."""
     edit_digest: bytes = b""

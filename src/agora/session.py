@@ -24,6 +24,7 @@ from agora.bound_thinking import binds, remove_until
 from agora.compressor import Compressor, Since, later_decisions, sentence
 from agora.core.calls import Billed
 from agora.core.compression import Compression, Reason, in_shadow, untouched
+from agora.core.repeats import NO_REPEATS, Habit, Repeats, count_repeats
 from agora.core.request import Observations, Request
 from agora.core.schedule import EditsMode, State, advance, call_of
 from agora.core.settings import step_numbers
@@ -404,7 +405,9 @@ class Session:
 
     def _call(self, place: Place, made: Made, *, whole: bool = False) -> SentCall:
         """Return how a call is sent."""
-        account, rewrite, state = made.account, made.rewrite, made.account.state
+        rewrite, state = made.rewrite, made.account.state
+        habit, repeats = _repeated(place, made)
+        account = replace(made.account, repeats=repeats)
         key = rewrite.key if rewrite is not None else b""
         sent_key = b"" if self.compressor.shadow or whole else key
         makes_edit = rewrite is not None and state is not None and state.is_new
@@ -420,6 +423,7 @@ class Session:
             rewrite=rewrite,
             reading=made.reading,
             account=_without_messages(account),
+            habit=habit,
             parent=place.parent,
             edit_digest=place.digests[rewrite.until - 1] if makes_edit and rewrite else b"",
         )
@@ -488,6 +492,20 @@ def made_of(compressor: Compressor, request: Request, compression: Compression) 
 
 def _parsed(request: Request, counter: TokenCounter) -> Trajectory:
     return parse(request, counter).trajectory
+
+
+def _repeated(place: Place, made: Made) -> tuple[Habit, Repeats]:
+    """Return the habit of a conversation with its new steps, and the repeats among these."""
+    last, now = place.last, made.reading
+    if last is None or last.account is None:
+        return Habit(), NO_REPEATS
+    if place.is_same:
+        return last.habit, NO_REPEATS if last.answered else last.account.repeats
+    if place.rewound or last.reading is None or now is None:
+        return last.habit, NO_REPEATS
+    shortened = {d.number for d in last.account.decisions if d.outcome == "elided"}
+    before = len(last.reading.asked)
+    return count_repeats(last.habit, now.asked, before, shortened if last.sent_key else set())
 
 
 def _rewound(state: State, here: State) -> State:

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from agora.cli.group import agora
 from agora.experiment.assignment import Arm
-from agora.experiment.report import WIDTH
+from agora.experiment.report import FIGURES, WIDTH
 
 BEGAN = datetime(2026, 11, 19, 12, tzinfo=UTC)
 
@@ -66,6 +66,7 @@ def test_the_effect_of_an_arm_is_within_its_interval(tmp_path: Path) -> None:
             arm,
             dollars=size * (0.7 if arm is Arm.AGORA else 1.0),
             outcome=chance.random(),
+            extra_calls=chance.choice((0.0, 4.0)) if arm is Arm.AGORA else 0.0,
             **({"status": 429} if chance.random() < 0.05 else {}),
         )
     # Two replicas, each with a log of its own, neither in order.
@@ -80,7 +81,7 @@ def test_the_effect_of_an_arm_is_within_its_interval(tmp_path: Path) -> None:
     assert max(map(len, ran.output.splitlines())) <= WIDTH
     assert "errors, agora: 429" in ran.output
     assert sum(found["conversations"].values()) == 3_000
-    assert list(figures) == ["dollars", "typical_dollars", "calls", "errors", "outcome"]
+    assert list(figures) == list(FIGURES)
     dollars = figures["dollars"]
     assert dollars["ratio"]["low"] < 0.71 < dollars["ratio"]["high"] < 1
     typical = figures["typical_dollars"]
@@ -88,6 +89,8 @@ def test_the_effect_of_an_arm_is_within_its_interval(tmp_path: Path) -> None:
     assert typical["agora"] < dollars["agora"]
     for same in ("errors", "outcome"):
         assert figures[same]["difference"]["low"] < 0 < figures[same]["difference"]["high"], same
+    extra = figures["extra_calls"]["difference"]
+    assert 1 < extra["low"] < 2 < extra["high"]
     assert figures["errors"]["agora"] == pytest.approx(0.025, abs=0.01)
 
 

@@ -6,6 +6,7 @@ from enum import IntEnum, StrEnum
 from typing import Any, Literal, NamedTuple
 
 from agora.core.forms import Form
+from agora.core.repeats import NO_REPEATS, Repeats
 from agora.core.request import Request
 from agora.core.schedule import State
 from agora.core.trajectory import Trajectory
@@ -138,6 +139,8 @@ class Compression:
     """The schedule's state after this call, for the next call's `compress`."""
     digest: bytes = b""
     """The session's key of the call."""
+    repeats: Repeats = NO_REPEATS
+    """In a session: which of the new steps' calls were asked for again."""
     request: Request | None = field(default=None, compare=False)
     """In a session: the request with the caller's own messages."""
     parse: Callable[[], Trajectory] | None = field(default=None, compare=False)

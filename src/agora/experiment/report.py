@@ -26,6 +26,7 @@ FIGURES = {
     "dollars": "dollars",
     "typical_dollars": "dollars, typical",
     "calls": "calls",
+    "extra_calls": "extra calls, counted",
     "errors": "share of failed calls",
     "outcome": "outcome",
 }
@@ -52,6 +53,8 @@ class Conversation:
     arms: set[str] = field(default_factory=set)
     calls: int = 0
     dollars: float = 0.0
+    extra_calls: float = 0.0
+    """Calls that were asked for again after they were shortened, beyond those expected anyway."""
     errors: Counter[str] = field(default_factory=Counter)
     """Failed calls, by the log's error code or by status."""
     long: bool = False
@@ -65,6 +68,7 @@ class Conversation:
         self.arms.add(row["arm"])
         self.calls += 1
         self.dollars += row.get("dollars", 0.0)
+        self.extra_calls += row.get("extra_calls", 0.0)
         if error or not 200 <= status < 400:
             self.errors[error or str(status)] += 1
         self.long = self.long or row.get("reason") != _TOO_SHORT
@@ -73,7 +77,12 @@ class Conversation:
     def figures(self, outcome: float | None) -> dict[str, float]:
         """Return the conversation's figures, without those that are not known."""
         errors = self.errors.total() / self.calls
-        values = {"dollars": self.dollars, "calls": self.calls, "errors": errors}
+        values = {
+            "dollars": self.dollars,
+            "calls": self.calls,
+            "extra_calls": self.extra_calls,
+            "errors": errors,
+        }
         if self.dollars > 0:
             values["typical_dollars"] = math.log(self.dollars)
         return values if outcome is None else {**values, "outcome": outcome}

@@ -190,7 +190,7 @@ class Anthropic(MessageFormat):
     def read_message(self, message: Message, position: int, counter: TokenCounter) -> ParsedMessage:
         content = message["content"]
         role = message["role"]
-        if type(content) is str:
+        if isinstance(content, str):
             tokens = MESSAGE_TOKENS + counter.count(content)
             return ParsedMessage(_ROLES.get(role, MessageRole.INLINE_SYSTEM), tokens, content)
         if role == "assistant":

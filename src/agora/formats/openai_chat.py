@@ -130,7 +130,7 @@ class OpenAIChat(MessageFormat):
     def read_message(self, message: Message, position: int, counter: TokenCounter) -> ParsedMessage:
         role = message["role"]
         content = message.get("content")
-        if type(content) is str:
+        if isinstance(content, str):
             text, tokens = content, MESSAGE_TOKENS + counter.count(content)
         elif content is None:
             text, tokens = "", MESSAGE_TOKENS
@@ -226,15 +226,14 @@ def _check_pairs(messages: list[Any]) -> Iterator[RuleViolation]:
 
 def _check_content(n: int, message: Message) -> None:
     content = message.get("content")
-    if type(content) is str:
+    if isinstance(content, str):
         return
     if content is None:
         # A legacy function may return nothing, and says so with null.
         others = _INSTEAD_OF_CONTENT if message["role"] == "assistant" else ()
         if message["role"] == "function" or any(message.get(name) is not None for name in others):
             return
-    if not isinstance(content, str):
-        blocks_at(content, n, "messages[{n}].content")
+    blocks_at(content, n, "messages[{n}].content")
 
 
 def _check_answered(pending: Mapping[str, int], asked_at: int) -> Iterator[RuleViolation]:

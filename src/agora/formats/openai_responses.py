@@ -261,7 +261,7 @@ def _read_reasoning(item: Message, counter: TokenCounter) -> ParsedMessage:
 
 
 def _read_content(content: object, counter: TokenCounter) -> tuple[str, int]:
-    if type(content) is str:
+    if isinstance(content, str):
         return content, counter.count(content)
     if isinstance(content, list):
         text = texts_of(content)

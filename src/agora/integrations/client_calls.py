@@ -93,8 +93,10 @@ class ClientCall:
             response.stream = _tee(response.stream, usage, self._finish)
 
     def _finish(self, usage: UsageStream, answer: Any = None) -> None:
-        counts = usage.usage()
-        self._shortener.answered(self._compression, counts, self._request.model, answer=answer)
+        answer = usage.words() if answer is None else answer
+        self._shortener.answered(
+            self._compression, usage.usage(), self._request.model, answer=answer
+        )
 
 
 def library_of(value: Any) -> Any:

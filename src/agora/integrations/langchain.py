@@ -64,8 +64,7 @@ class AgoraMiddleware(AgentMiddleware):
             self._shortener,
             request.messages,
             model=_model(request.model),
-            # LangChain's text is a subclass of str, which a session cannot compare.
-            system=str(request.system_prompt) if request.system_prompt else None,
+            system=request.system_prompt or None,
             tools=[convert_to_openai_tool(tool) for tool in request.tools] or None,
         )
         shorter = request.override(messages=messages) if compression.changed else request

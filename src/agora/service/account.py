@@ -36,6 +36,10 @@ class Account:
     cached_tokens: int = 0
     output_tokens: int = 0
     thinking_blocks: int = 0
+    asked_again: int = 0
+    """Calls of the agent that it repeated after they were shortened."""
+    expected_again: float = 0.0
+    """How many of them it would have repeated anyway."""
     models: dict[str, float] = field(default_factory=dict)
     """Dollars by model."""
     unchanged: dict[str, int] = field(default_factory=dict)
@@ -59,6 +63,9 @@ class Account:
             self.thinking_blocks += edited.thinking_blocks
         else:
             self.unchanged[edited.reason] = self.unchanged.get(edited.reason, 0) + 1
+        again, expected = edited.repeats_of(outcome)
+        self.asked_again += again
+        self.expected_again += expected
         if outcome.error:
             self.errors[outcome.error] = self.errors.get(outcome.error, 0) + 1
             self.last_error = outcome.detail or self.last_error
@@ -120,6 +127,7 @@ def log_call(
         "tokens_before": edited.tokens_before,
         "tokens_after": edited.tokens_after,
         "thinking_blocks": edited.thinking_blocks,
+        "extra_calls": round(edited.repeats_of(outcome).extra, 3),
         **{name: usage.get(name) for name in ("uncached", "read", "written", "output")},
         "dollars": outcome.dollars,
         "saved": outcome.saved,

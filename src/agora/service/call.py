@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from agora import Compression
+from agora.core.repeats import NO_REPEATS, Repeats
 from agora.experiment.assignment import Arm
 from agora.formats import make_request
 from agora.formats.usage import Usage
@@ -62,6 +63,12 @@ class Edited:
     """The billed sizes of the call that it continues."""
     retried: bool = False
     """True for the second attempt, after a refusal."""
+
+    def repeats_of(self, outcome: "Outcome") -> Repeats:
+        """Return what the agent asked for again since the call before, if this one succeeded."""
+        if self.compression is None or not 200 <= outcome.status < 300:
+            return NO_REPEATS
+        return self.compression.repeats
 
     def without_bodies(self) -> "Edited":
         """Return it without any message: an answer can take minutes."""

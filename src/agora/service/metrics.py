@@ -32,6 +32,8 @@ class Metrics:
         self._lost = counter("lost_dollars", "Estimated dollars that edits cost.", "model")
         self._owners = counter("owner_dollars", "Dollars by owner.", "owner", "kind")
         self._thinking = counter("thinking_blocks", "Thinking blocks that were taken out.")
+        self._again = counter("asked_again", "Calls repeated after they were shortened.")
+        self._expected = counter("expected_again", "So many of these are repeated anyway.")
         self._arms = counter("arm_calls", "Calls in an experiment.", "arm")
         self._arm_errors = counter("arm_errors", "Calls in an experiment that went wrong.", "arm")
         self._arm_dollars = counter("arm_dollars", "Dollars in an experiment.", "arm")
@@ -63,6 +65,9 @@ class Metrics:
             self._child(self._tokens, "after").inc(after)
         if edited.changed and edited.thinking_blocks:
             self._thinking.inc(edited.thinking_blocks)
+        again, expected = edited.repeats_of(outcome)
+        self._again.inc(again)
+        self._expected.inc(expected)
         if call.arm is not None:
             self._child(self._arms, str(call.arm)).inc()
             failed = bool(outcome.error) or not 200 <= outcome.status < 300

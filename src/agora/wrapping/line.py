@@ -40,6 +40,8 @@ def closing_line(account: Account, restarts: int = 0) -> str:
             parts.append(quota(account))
         if account.thinking_blocks:
             parts.append(f"{_count(account.thinking_blocks, 'thinking block')} no longer sent")
+        if account.asked_again:
+            parts.append(_asked_again(account))
         parts += _unchanged(account)
     if account.errors:
         said = ", ".join(f"{count} {_ERRORS.get(e, e)}" for e, count in account.errors.items())
@@ -111,6 +113,20 @@ def _unchanged(account: Account) -> list[str]:
     ordered = sorted(reasons.items(), key=lambda pair: -pair[1])
     why = ", ".join(f"{count:,} {words}" for words, count in ordered)
     return [f"{sum(reasons.values()):,} unchanged ({why})"]
+
+
+def _asked_again(account: Account) -> str:
+    """Return how many shortened calls were repeated, in words.
+
+    >>> _asked_again(Account(asked_again=7, expected_again=2.6))
+    '7 calls asked again for something shortened (4 more than usual)'
+    >>> _asked_again(Account(asked_again=1, expected_again=1.2))
+    '1 call asked again for something shortened (no more than usual)'
+    """
+    extra = round(account.asked_again - account.expected_again)
+    more = f"{extra:,}" if extra > 0 else "no"
+    asked = f"{_count(account.asked_again, 'call')} asked again"
+    return f"{asked} for something shortened ({more} more than usual)"
 
 
 def _count(number: int, noun: str) -> str:
