@@ -226,6 +226,28 @@ def test_pins_that_are_no_numbers_of_steps_are_refused(pins: Any) -> None:
         agora.Session().compress(history(6), pins=pins)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "meant"),
+    [
+        ("keep_ration", 0.4, r"budget=Budget\(keep_ratio=0\.4\)"),
+        ("limit", 500, r"budget=Budget\(limit=500\)"),
+        ("keep_recent", 3, "k_recent"),
+        ("zeal", "high", "one of budget, k_recent, .*, strict"),
+    ],
+)
+def test_a_setting_that_does_not_exist_is_answered_with_what_was_meant(
+    name: str, value: object, meant: str
+) -> None:
+    with pytest.raises(SettingError, match=f"^{name} is no setting; it must be {meant}$"):
+        Compressor(**{name: value})  # type: ignore[arg-type]
+
+
+def test_a_pin_beyond_the_last_step_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    agora.compress(history(6), pins=[3, 99])
+
+    assert caplog.messages == ["there is no step [99] to pin; the steps are 1 to 6"]
+
+
 def test_pins_may_come_in_any_collection() -> None:
     collections: list[Any] = [[3], (3,), {3}, range(3, 4), iter([3]), {3: "why"}]
     for pins in collections:

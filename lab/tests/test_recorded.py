@@ -144,4 +144,4 @@ def test_every_trace_gives_the_calls_of_its_agent() -> None:
 
     assert len({recording.task for recording in recordings}) == 60
     assert sum(len(recording.calls) for recording in recordings) == 313
-    assert all(recording.output_tokens and recording.at_seconds for recording in recordings)
+    assert all(recording.usage and recording.at_seconds for recording in recordings)

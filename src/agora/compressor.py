@@ -41,7 +41,13 @@ from agora.core.schedule import (
     why_not,
 )
 from agora.core.scorer import NAMES, Scorer, scores_of
-from agora.core.settings import ToolKind, check_settings, step_numbers, tool_kinds
+from agora.core.settings import (
+    ToolKind,
+    check_settings,
+    refuses_unknown,
+    step_numbers,
+    tool_kinds,
+)
 from agora.core.tokens import Characters, EstimatedTokens, TokenCounter
 from agora.core.trajectory import Step, Trajectory
 from agora.errors import AgoraError, IllegalMessagesError, UnknownFormatError
@@ -82,6 +88,7 @@ class Since(NamedTuple):
 _UNKNOWN = Since()
 
 
+@refuses_unknown
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compressor:
     """Compresses prompts by whole steps. The same messages and state give the same bytes.
@@ -296,6 +303,9 @@ class Compressor:
         parsed = parse(request, self.counting)
         if sized is not None:
             parsed = replace(parsed, trajectory=sized(parsed.trajectory))
+        steps = len(parsed.trajectory.steps)
+        if beyond := sorted(pin for pin in pins if pin > steps):
+            _log.warning("there is no step %s to pin; the steps are 1 to %d", beyond, steps)
         policy = self.policy(request.model, asked_ttl(request))
         if since.held:
             policy = replace(policy, edits="never")

@@ -96,23 +96,20 @@ COMPACTED = {"type": "compaction", "id": "cmp_1", "encrypted_content": "BB"}
 
 
 @pytest.mark.parametrize(
-    ("changed", "by_openai", "by_xai"),
+    ("changed", "violations"),
     [
-        (sealed(), [], []),
-        (sealed(encrypted_content="AB"), ["R9"], ["R10"]),
-        (sealed(summary=[{"type": "summary_text", "text": "Hm."}]), ["R9"], ["R10"]),
-        (sealed(content=[{"type": "reasoning_text", "text": "Hm."}]), ["R9"], ["R10"]),
-        (sealed(summary=None), ["R9"], ["R10"]),
+        (sealed(), []),
+        (sealed(encrypted_content="AB"), ["R9"]),
+        (sealed(summary=[{"type": "summary_text", "text": "Hm."}]), ["R9"]),
+        (sealed(content=[{"type": "reasoning_text", "text": "Hm."}]), ["R9"]),
+        (sealed(summary=None), ["R9"]),
     ],
 )
-def test_a_sealed_item_goes_back_as_it_came(
-    changed: Message, by_openai: list[str], by_xai: list[str]
-) -> None:
+def test_a_sealed_item_goes_back_as_it_came(changed: Message, violations: list[str]) -> None:
     before = [USER, COMPACTED, sealed(), ANSWER, USER]
     after = [USER, COMPACTED, changed, ANSWER, USER]
 
-    assert codes(after, "responses", before=before, model="gpt-5.6") == by_openai
-    assert codes(after, "responses", before=before, model="grok-4.20") == by_xai
+    assert codes(after, "responses", before=before) == violations
 
 
 def test_a_model_of_no_kind_breaks_nothing() -> None:

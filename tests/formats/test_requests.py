@@ -147,7 +147,7 @@ def test_a_body_without_messages_is_refused() -> None:
 
 
 def test_a_format_that_nobody_reads_is_named() -> None:
-    with pytest.raises(UnknownFormatError, match="no one reads the format 'mistral'"):
+    with pytest.raises(UnknownFormatError, match="there is no format 'mistral'"):
         parse(Request(messages=[USER], format="mistral"))
 
 

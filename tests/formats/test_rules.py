@@ -293,14 +293,6 @@ EXAMPLES = [
         1,
         {"before": [USER, sealed("sealed"), CALL, OUTPUT]},
     ),
-    Example(
-        "R10",
-        "responses",
-        [USER, sealed("sealed", summary=[{"type": "summary_text", "text": "Hm."}]), ANSWERED],
-        [USER, sealed("sealed"), ANSWERED],
-        1,
-        {"model": "grok-5", "before": [USER, sealed("sealed"), ANSWERED]},
-    ),
     # Gemini
     Example("G1", "gemini", [CALLED, RESPONDED], [ASKED, CALLED, RESPONDED, CALLED, RESPONDED]),
     Example("G2", "gemini", [ASKED, RESPONDED], [ASKED, CALLED, RESPONDED], 1),

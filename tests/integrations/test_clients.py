@@ -317,7 +317,7 @@ def test_a_refusal_of_a_shortened_request_is_answered_by_the_whole_one(tmp_path:
 
 
 def test_a_misspelt_setting_is_answered_with_the_nearest_one(heard: Heard) -> None:
-    with pytest.raises(SettingError, match=r"edit is no setting.*did you mean edits"):
+    with pytest.raises(SettingError, match=r"edit is no setting; it must be edits"):
         agora.wrap(heard.openai, edit="never")
     with pytest.raises(SettingError, match=r"client is the class openai\.OpenAI; it must be"):
         agora.wrap(openai.OpenAI)

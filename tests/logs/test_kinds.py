@@ -22,6 +22,11 @@ def read(path: Path, kind: str | None = None) -> tuple[list[Recording], Tally]:
     return list(read_logs([path], tally, kind=kind)), tally
 
 
+def outputs(recording: Recording) -> tuple[int, ...]:
+    """Return the generated tokens of each call."""
+    return tuple(usage.output for usage in recording.usage)
+
+
 def read_lines(
     folder: Path, values: list[Any], kind: str | None = None
 ) -> tuple[list[Recording], Tally]:
@@ -77,14 +82,14 @@ def test_calls_come_together_however_their_trajectories_are_interleaved(
         i = data.draw(st.sampled_from([i for i, left in enumerate(due) if left]))
         sent = due[i].pop(0)
         answer = wholes[i][sent] if sent < len(wholes[i]) else {"role": "assistant", "content": "."}
-        usage = {"completion_tokens": 100 * i + sent}
+        usage = {"prompt_tokens": 9, "completion_tokens": 100 * i + sent}
         response = {"choices": [{"message": answer}], "usage": usage}
         log.append({"request": {"model": "m", "messages": wholes[i][:sent]}, "response": response})
 
     recordings, tally = read_lines(tmp_path, log)
 
     assert not tally.bad
-    found = {json.dumps(r.messages): (r.calls, r.output_tokens) for r in recordings}
+    found = {json.dumps(r.messages): (r.calls, outputs(r)) for r in recordings}
     assert found == {
         json.dumps([*whole, {"role": "assistant", "content": "."}]): (
             tuple(range(1, len(whole) + 1, 2)),
@@ -151,19 +156,22 @@ def test_what_the_provider_holds_itself_is_put_before_the_new_items(tmp_path: Pa
     assert recording.format == "responses"
     assert recording.messages == [{"role": "user", "content": "Find it."}, call, output, said]
     assert recording.calls == (1, 3)
-    assert recording.output_tokens == ()
+    assert outputs(recording) == ()
     assert tally.examples[0].problem.startswith("continues a response that is not in the log")
 
 
 def test_an_answer_whose_calls_were_not_run_is_left_out(tmp_path: Path) -> None:
     whole = chat("key", 2)
-    response = {"choices": [{"message": whole[3]}], "usage": {"completion_tokens": 9}}
+    response = {
+        "choices": [{"message": whole[3]}],
+        "usage": {"prompt_tokens": 5, "completion_tokens": 9},
+    }
     log = [{"request": {"messages": whole[:3]}, "response": response, "timestamp": 1_700_000_000}]
 
     (recording,), _ = read_lines(tmp_path, log)
 
     assert recording.messages == whole[:3]
-    assert (recording.calls, recording.output_tokens) == ((3,), (9,))
+    assert (recording.calls, outputs(recording)) == ((3,), (9,))
     assert recording.at_seconds == (1_700_000_000.0,)
 
 
@@ -221,7 +229,7 @@ def test_litellm_payloads_are_grouped_and_failed_ones_skipped() -> None:
     (first, second), tally = read(FIXTURES / "litellm.jsonl")
 
     assert first.model == "gpt-4o"
-    assert (first.calls, first.output_tokens, first.task) == ((2, 4), (20, 20), "s-1")
+    assert (first.calls, outputs(first), first.task) == ((2, 4), (20, 20), "s-1")
     assert first.messages[-1] == {"role": "assistant", "content": "It is in drawer 1."}
     assert isinstance(first.tools, list)
     assert second.calls == (1,)
@@ -260,14 +268,14 @@ def test_a_claude_code_transcript_is_put_together_again() -> None:
     assert blocks == ["thinking", "tool_use", "tool_use"]
     results = [block["tool_use_id"] for block in first.messages[2]["content"]]
     assert results == ["toolu_1", "toolu_2"]
-    assert (first.calls, first.output_tokens) == ((1, 3, 5), (80, 30, 5))
+    assert (first.calls, outputs(first)) == ((1, 3, 5), (80, 30, 5))
     # Written again from the second answer on: only what came after counts as new calls.
     assert again.messages[:4] == first.messages[:4]
     assert again.messages[4]["content"] == "No: change config.py."
     assert again.calls == (5, 7)
     # After a compaction, ended while a tool was still to run.
     assert after.messages[0]["content"][0]["text"].startswith("This conversation is continued")
-    assert (len(after.messages), after.calls, after.output_tokens) == (1, (1,), (12,))
+    assert (len(after.messages), after.calls, outputs(after)) == (1, (1,), (12,))
     assert agent.messages[0]["content"] == "Count the callers."
     assert {r.task for r in (first, again, after, agent)} == {first.id.split(":")[0]}
     assert tally.bad == 1
@@ -327,7 +335,7 @@ def test_spans_are_put_in_order_and_become_chat_messages() -> None:
         "system", "user", "assistant", "tool", "tool", "assistant"
     ]  # fmt: skip
     assert recording.calls == (2, 5)
-    assert recording.output_tokens == (21, 7)
+    assert outputs(recording) == (21, 7)
     assert recording.at_seconds == (1001.0, 1005.0)
     assert recording.model == "gpt-4o"
     assert recording.task == "conv_9"
@@ -507,7 +515,7 @@ def test_calls_of_gemini_and_bedrock_are_read_with_their_answers_and_bills(tmp_p
 
     assert (one.format, one.messages) == ("gemini", [ask, call, told, spoken])
     assert [(usage.prompt, usage.read) for usage in one.usage] == [(10, 4), (10, 4)]
-    assert one.output_tokens == (2, 2)
+    assert outputs(one) == (2, 2)
     assert (other.format, other.messages) == ("bedrock", [*words, answer])
     assert (other.usage[0].prompt, other.usage[0].read) == (10, 7)
 

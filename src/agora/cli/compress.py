@@ -5,7 +5,7 @@ import sys
 import click
 
 from agora.cli.figures import account_of, json_option, write_json
-from agora.cli.options import Setup, compressor_options, source_options
+from agora.cli.options import Setup, compressor_options, source_argument
 from agora.cli.source import Source, read_source
 from agora.core.action_lines import printable
 from agora.core.compression import Compression
@@ -17,7 +17,7 @@ _PAPER_OPTIONS = ("keep_ratio", "scorer", "observations")
 
 
 @click.command()
-@source_options()
+@source_argument
 @compressor_options
 @click.option(
     "--paper",
@@ -27,8 +27,6 @@ _PAPER_OPTIONS = ("keep_ratio", "scorer", "observations")
 @json_option("the account", dash=False)
 def compress(
     source: str,
-    format: str | None,
-    log_index: int | None,
     setup: Setup,
     paper: bool,
     json_out: str | None,
@@ -36,11 +34,12 @@ def compress(
     """Print the messages in SOURCE, compressed.
 
     SOURCE is a file or - for standard input: a JSON list of messages, a whole
-    request body, a transcript, or any log that `agora replay` reads.
+    request body, a transcript, or any log that `agora replay` reads. log.jsonl#3
+    is the fourth conversation of a log.
     The output has the same shape, and a summary of what was kept goes to
     standard error. If nothing is elided, the input comes out byte for byte.
     """
-    read = read_source(source, format=format, log_index=log_index)
+    read = read_source(source)
     for note in read.notes:
         click.echo(note, err=True)
     compression = _by_paper(setup, read) if paper else setup.compress(read)

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from agora.cli.figures import account_of, json_option, write_json
-from agora.cli.options import Setup, compressor_options, source_options
+from agora.cli.options import Setup, compressor_options, source_argument
 from agora.cli.source import read_source
 from agora.core.action_lines import printable
 
@@ -15,7 +15,7 @@ _MOST_ROWS = 40
 
 
 @click.command()
-@source_options()
+@source_argument
 @compressor_options
 @click.option("--all", "show_all", is_flag=True, help="Show every step, however many there are.")
 @click.option(
@@ -27,8 +27,6 @@ _MOST_ROWS = 40
 @json_option("every decision")
 def explain(
     source: str,
-    format: str | None,
-    log_index: int | None,
     setup: Setup,
     show_all: bool,
     html: Path | None,
@@ -38,9 +36,10 @@ def explain(
 
     Each step is a row: its size, its action before, what is left of it after the
     edit, and what decided it. --html shows the whole prompt before and after.
+    Of a log, log.jsonl#3 is the fourth conversation.
     Nothing is written except what --html and --json ask for.
     """
-    read = read_source(source, format=format, log_index=log_index)
+    read = read_source(source)
     for note in read.notes:
         click.echo(note, err=True)
     compression = setup.compress(read)

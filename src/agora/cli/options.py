@@ -1,7 +1,7 @@
 """The options that commands share, and the compressor that they describe."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -18,7 +18,6 @@ from agora.core.request import Observations
 from agora.core.scorer import NAMES
 from agora.core.settings import EDITS, ToolKind
 from agora.errors import AgoraError, BundleError
-from agora.formats import FORMATS
 from agora.scorers.load import DEFAULT, load_scorer
 
 if TYPE_CHECKING:
@@ -116,32 +115,7 @@ class Setup:
             raise click.UsageError(f"{which}: there is no such step; the steps are 1 to {steps:,}")
 
 
-def source_options(formats: Sequence[str] = FORMATS) -> Callable[[Command], Command]:
-    """Add SOURCE, `--format` and `--index` to a command."""
-
-    def add(command: Command) -> Command:
-        for option in reversed(
-            (
-                click.argument("source", type=click.Path(allow_dash=True), default="-"),
-                click.option(
-                    "--format",
-                    type=click.Choice(formats),
-                    help="The wire format; detected by default.",
-                ),
-                click.option(
-                    "--index",
-                    "--log-index",
-                    "log_index",
-                    type=click.IntRange(min=0),
-                    metavar="K",
-                    help="Which trajectory of a log; the first is 0. Or write SOURCE#K.",
-                ),
-            )
-        ):
-            command = option(command)
-        return command
-
-    return add
+source_argument = click.argument("source", type=click.Path(allow_dash=True), default="-")
 
 
 def compressor_options(command: Command) -> Command:

@@ -30,14 +30,12 @@ from agora.service import FAMILIES, Settings, SettingsError, load_settings
     type=click.Path(dir_okay=False, path_type=Path),
     help="JSON file of calls and dollars, continued if it exists.",
 )
-@click.option("--check", is_flag=True, help="Check SETTINGS and exit.")
 def proxy(
     settings: Path | None,
     *,
     port: int,
     upstreams: tuple[str, ...],
     state: Path | None,
-    check: bool,
 ) -> None:
     """Run a proxy on this machine that shortens the prompts of its owner's agents.
 
@@ -50,9 +48,6 @@ def proxy(
         loaded = _with_upstreams(loaded, upstreams)
     except AgoraError as error:
         raise click.ClickException(str(error)) from error
-    if check:
-        click.echo("ok")
-        return
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
         run(_serve(loaded, port, state))

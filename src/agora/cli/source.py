@@ -66,27 +66,25 @@ class Source:
             return (json.dumps(value, indent=indent) + "\n").encode()
 
 
-def read_source(path: str, *, format: str | None = None, log_index: int | None = None) -> Source:
+def read_source(path: str) -> Source:
     """Return the request in the file at `path`; `-` is standard input.
 
-    Read are bare messages, a request body, a text, and every log that
-    `agora.logs` reads. Of a log with several trajectories, `log_index` picks
-    one, or the path itself does: `log.jsonl#3`.
+    Read are bare messages, a request body, a text, and every log that `agora.logs` reads. Of a log
+    with several trajectories the path picks one: `log.jsonl#3`.
 
     Raises:
-        Unreadable: nothing of this was found; the message says what was.
-
+        Unreadable: Nothing of this was found; the message says what was.
     """
     placed = _PLACED.fullmatch(path)
+    log_index = None
     if placed and not os.path.exists(path):
-        path = placed[1]
-        log_index = int(placed[2]) if log_index is None else log_index
+        path, log_index = placed[1], int(placed[2])
     name = "standard input" if path == "-" else path
     if path != "-" and os.path.isdir(path):
-        return _of_log(Path(path), name, format, log_index)
+        return _of_log(Path(path), name, log_index)
     data = _bytes(path, name)
     if data.startswith(_PACKED):
-        return _of_log_bytes(path, data, name, format, log_index)
+        return _of_log_bytes(path, data, name, log_index)
     try:
         text = data.decode(json.detect_encoding(data))
     except UnicodeDecodeError as error:
@@ -97,11 +95,11 @@ def read_source(path: str, *, format: str | None = None, log_index: int | None =
         )
     one = _one_request(text)
     if one is None:
-        return _of_log_bytes(path, data, name, format, log_index)
+        return _of_log_bytes(path, data, name, log_index)
     if log_index is not None:
-        raise Unreadable(name, "holds one request and not a log; leave --index out")
+        raise Unreadable(name, f"holds one request and not a log; leave #{log_index} out")
     try:
-        request = read_request(one.value, format=format)
+        request = read_request(one.value)
     except AgoraError as error:
         failed = f"; as JSON it fails: {one.not_json}" if one.not_json else ""
         raise Unreadable(name, f"{error}{failed or _found(one.value)}") from error
@@ -167,19 +165,17 @@ def _is_log(value: Any) -> bool:
     return kind is not None and not (kind == "requests" and body)
 
 
-def _of_log_bytes(
-    path: str, data: bytes, name: str, format: str | None, log_index: int | None
-) -> Source:
+def _of_log_bytes(path: str, data: bytes, name: str, log_index: int | None) -> Source:
     """Read a log; one that was piped in goes through a temporary file."""
     if path != "-":
-        return _of_log(Path(path), name, format, log_index)
+        return _of_log(Path(path), name, log_index)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "stdin"
         file.write_bytes(data)
-        return _of_log(file, name, format, log_index)
+        return _of_log(file, name, log_index)
 
 
-def _of_log(path: Path, name: str, format: str | None, log_index: int | None) -> Source:
+def _of_log(path: Path, name: str, log_index: int | None) -> Source:
     """Return the one trajectory of a log, or the one that was asked for."""
     tally = Tally()
     recording, count = read_one([path], tally, index=log_index)
@@ -190,12 +186,10 @@ def _of_log(path: Path, name: str, format: str | None, log_index: int | None) ->
         first = tally.examples[0]
         many = "1 record" if tally.bad == 1 else f"{tally.bad:,} records"
         notes.append(printable(f"{many} could not be read: {first.where} {first.problem}"))
-    request = _request_of(recording)
-    at = log_index or 0
     return Source(
         name=name,
-        request=replace(request, format=format) if format else request,
-        place=f"trajectory #{at} of {count:,}",
+        request=_request_of(recording),
+        place=f"trajectory #{log_index or 0} of {count:,}",
         notes=tuple(notes),
         recording=recording,
     )
@@ -204,9 +198,7 @@ def _of_log(path: Path, name: str, format: str | None, log_index: int | None) ->
 def _not_there(name: str, tally: Tally, count: int, log_index: int | None) -> str:
     """Return why there is no trajectory to give, and what to type instead."""
     if count and log_index is None:
-        return (
-            f"holds {count:,} trajectories; pick one with --index 0 to {count - 1}, or as {name}#0"
-        )
+        return f"holds {count:,} trajectories; pick one, from {name}#0 to #{count - 1}"
     if count:
         held = "only 0" if count == 1 else f"0 to {count - 1}"
         return f"has no trajectory {log_index}; it holds {held}"

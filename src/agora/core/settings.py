@@ -1,14 +1,42 @@
 """Checks of a compressor's settings."""
 
+import difflib
+import functools
 import math
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Literal
+from dataclasses import fields
+from typing import Any, Literal, TypeVar
 
 from agora.core.budget import Budget
 from agora.core.prices import PriceSheet
 from agora.errors import SettingError
 
+C = TypeVar("C")
 EDITS = ("by_price", "free", "every_call", "never")
+
+
+def refuses_unknown(cls: type[C]) -> type[C]:
+    """Make a dataclass raise `SettingError` for a setting that it does not have.
+
+    The error names the nearest setting, of the class or of its budget.
+    """
+    begin: Any = cls.__init__
+    known = [field.name for field in fields(cls) if field.init]  # type: ignore[arg-type]
+    of_budget = [field.name for field in fields(Budget)]
+
+    @functools.wraps(begin)
+    def init(self: C, **settings: Any) -> None:
+        for name, value in settings.items():
+            if name not in known:
+                near = difflib.get_close_matches(name, [*known, *of_budget], n=1)
+                needed = near[0] if near else f"one of {', '.join(known)}"
+                if needed in of_budget:
+                    needed = f"budget=Budget({needed}={value!r})"
+                raise SettingError(name, "no setting", needed)
+        begin(self, **settings)
+
+    cls.__init__ = init  # type: ignore[assignment]
+    return cls
 
 
 def check_edits(edits: Any) -> None:

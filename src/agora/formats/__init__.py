@@ -8,12 +8,10 @@ from typing import Final
 
 from agora.core.request import Request
 from agora.core.tokens import EstimatedTokens, TokenCounter
-from agora.errors import UnknownFormatError
 from agora.formats.base import BodyFields, Format, Parsed, Rendered, Rule, RuleViolation
 from agora.formats.registry import (
     FORMATS,
     KNOWN,
-    find_format,
     format_named,
     format_names,
     formats,
@@ -33,10 +31,7 @@ def parse(request: Request, counter: TokenCounter = _ESTIMATED) -> Parsed:
         ParseError: The messages do not read as a trajectory.
         UnknownFormatError: There is no such format.
     """
-    format = find_format(request.format)
-    if format is None:
-        raise UnknownFormatError(f"no one reads the format {request.format!r}", format_names())
-    parsed = format.parse(request, counter)
+    parsed = format_named(request.format).parse(request, counter)
     tools = tools_of(request)
     if not tools.reading and not tools.changing:
         return parsed

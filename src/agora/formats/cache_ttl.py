@@ -12,6 +12,11 @@ USUAL = "usual"
 """The time to live of a mark that names none: the provider's own."""
 _NAMES = frozenset(MARKS)
 _NEWEST = 8
+_CONTAINERS = (list, dict)
+_INNER = ("content", "output", "toolResult", "function")
+"""Fields in which a message, an item, a result or a tool holds parts of its own."""
+_DEPTH = 4
+"""A message, its block, the result in that, and a part of the result."""
 _WHOLE = ("cache_control", "prompt_cache_options")
 """Fields of a body that mark the end of the whole prompt."""
 
@@ -103,38 +108,19 @@ def _tools(request: Request) -> object:
     return as_object(request.tools).get("tools", request.tools)
 
 
-def _newest(items: object) -> dict[str, object] | None:
-    """Return the last mark of messages, blocks or tools."""
-    for item in reversed(as_list(items)):
-        if not isinstance(item, dict):
-            continue
-        # An item of Responses may keep a result's blocks in its output, and a chat completion's
-        # tool its mark within.
-        mark = (
-            _mark(item)
-            or _newest_block(item.get("content"))
-            or _newest_block(item.get("output"))
-            or _mark(item.get("function"))
-        )
-        if mark is not None:
-            return mark
+def _newest(value: object, depth: int = _DEPTH) -> dict[str, object] | None:
+    """Return the last mark of messages, blocks or tools, or of one of them."""
+    if isinstance(value, list):
+        for item in reversed(value):
+            if isinstance(item, dict) and (mark := _newest(item, depth)):
+                return mark
+    elif isinstance(value, dict) and depth:
+        if not _NAMES.isdisjoint(value):
+            for name in MARKS:
+                if isinstance(value.get(name), dict):
+                    return value[name]  # type: ignore[no-any-return]
+        for name in _INNER:
+            inner = value.get(name)
+            if isinstance(inner, _CONTAINERS) and (mark := _newest(inner, depth - 1)):
+                return mark
     return None
-
-
-def _newest_block(blocks: object) -> dict[str, object] | None:
-    for block in reversed(as_list(blocks)):
-        mark = _mark(block)
-        if mark is None and isinstance(block, dict):
-            inner = as_object(block.get("toolResult")) or block
-            parts = reversed(as_list(inner.get("content")))
-            mark = next((found for part in parts if (found := _mark(part)) is not None), None)
-        if mark is not None:
-            return mark
-    return None
-
-
-def _mark(holder: object) -> dict[str, object] | None:
-    if not isinstance(holder, dict) or _NAMES.isdisjoint(holder):
-        return None
-    marks = (holder.get(name) for name in MARKS)
-    return next((mark for mark in marks if isinstance(mark, dict)), None)

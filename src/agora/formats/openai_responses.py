@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 from agora.core.forms import Form
 from agora.core.markers import Markers
-from agora.core.model_names import bare_name
 from agora.core.request import Request
 from agora.core.tokens import CALL_TOKENS, MESSAGE_TOKENS, TokenCounter
 from agora.core.trajectory import Call
@@ -77,12 +76,6 @@ R9 = Rule(
     " Reason: Encrypted content could not be decrypted or parsed.",
     "LiteLLM incident of 2026-02-24",
 )
-R10 = Rule(
-    "R10",
-    "Could not decrypt the provided encrypted_content. Ensure the value is the unmodified"
-    " encrypted_content from a previous response.",
-    "xAI, behind the same wire format",
-)
 
 
 class OpenAIResponses(MessageFormat):
@@ -94,7 +87,7 @@ class OpenAIResponses(MessageFormat):
         system=("instructions",),
         server_side=("previous_response_id", "conversation"),
     )
-    rules = (R1, R2, R3, R4, R9, R10)
+    rules = (R1, R2, R3, R4, R9)
     signs_thinking = True
 
     # Recognition
@@ -217,9 +210,7 @@ class OpenAIResponses(MessageFormat):
         if isinstance(before, list):
             before = [item for item in before if isinstance(item, dict)]
             yield from _check_runs(items, before)
-            model = request.model if isinstance(request.model, str) else ""
-            by_xai = bare_name(model).startswith("grok")
-            yield from _check_sealed(items, before, R10 if by_xai else R9)
+            yield from _check_sealed(items, before)
 
 
 def _content_field(item: Message) -> str:
@@ -372,15 +363,13 @@ def _made_items(items: Sequence[Message]) -> dict[str, _Made]:
     return made
 
 
-def _check_sealed(
-    items: Sequence[Message], before: Sequence[Message], rule: Rule
-) -> Iterator[RuleViolation]:
-    """Yield sealed items that are not as they came."""
+def _check_sealed(items: Sequence[Message], before: Sequence[Message]) -> Iterator[RuleViolation]:
+    """Yield R9 for sealed items that are not as they came."""
     known = {_sealed(item) for item in before}
     for n, item in enumerate(items):
         sealed = _sealed(item)
         if sealed is not None and sealed not in known:
-            yield rule.at(n, id=_text(item, "id"))
+            yield R9.at(n, id=_text(item, "id"))
 
 
 def _sealed(item: Message) -> tuple[object, ...] | None:

@@ -19,6 +19,7 @@ _OTHER_WORDS = {
     "not the same number of function calls and responses": "M1",
     "more tool responses than tool calls": "M2",
     "missing `reasoning_content` field in the assistant message": "O7",
+    "could not decrypt the provided encrypted_content": "R9",
     "missing a thought_signature in functioncall parts": "G9",
 }
 """Words of refusals that no rule's sentence has: another provider's for the same rule, and rules

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from agora.core.forms import Form
 from agora.core.markers import Markers
@@ -14,36 +14,15 @@ from agora.errors import ParseError
 from agora.formats.base import Message, Parsed, Rendered
 from agora.formats.text_agents import in_template
 
+if TYPE_CHECKING:
+    from agora.formats.message_format import MessageFormat
+
 GAP = "\n\n"
 """The separator between a message's own text and a marker."""
 
 
-class MessageEditor(Protocol):
-    """How one format takes text into a message."""
-
-    def accepts_marker(self, message: Message) -> bool:
-        """Return True for a user message or a result with room for text."""
-        ...
-
-    def is_user_text(self, message: Message) -> bool:
-        """Return True if text appended to this message stands among the user's words."""
-        ...
-
-    def append_text(self, message: Message, text: str) -> Message:
-        """Return the message with `text` after its own content."""
-        ...
-
-    def result_count(self, message: Message) -> int:
-        """Return the number of results in a message; 1 where all of it is one."""
-        ...
-
-    def replace_results(self, message: Message, notes: list[str]) -> Message:
-        """Return the message with each of its results replaced by a note."""
-        ...
-
-
 def render_messages(
-    parsed: Parsed, forms: Mapping[int, Form], markers: Markers, editor: MessageEditor
+    parsed: Parsed, forms: Mapping[int, Form], markers: Markers, editor: "MessageFormat"
 ) -> Rendered:
     """Write the messages: steps that are not in place go, their markers into what stays.
 
@@ -78,7 +57,7 @@ def render_messages(
 class _Output:
     """The messages that stay, and which of them holds the marker of each run of others."""
 
-    def __init__(self, markers: Markers, editor: MessageEditor) -> None:
+    def __init__(self, markers: Markers, editor: "MessageFormat") -> None:
         self._markers = markers
         self._editor = editor
         self._messages: list[Message] = []

@@ -3,9 +3,8 @@
 from operator import attrgetter
 
 from agora.core.request import Request
-from agora.errors import UnknownFormatError
 from agora.formats.base import RuleViolation, ShapeError
-from agora.formats.registry import find_format, format_names
+from agora.formats.registry import format_named
 from agora.formats.sdk_objects import to_dicts
 
 _POSITION = attrgetter("position")
@@ -70,11 +69,7 @@ def broken_rules(
     Raises:
         UnknownFormatError: There is no such format.
     """
-    format = find_format(request.format)
-    if format is None:
-        raise UnknownFormatError(
-            f"there are no rules for format {request.format!r}", format_names()
-        )
+    format = format_named(request.format)
     violations: list[RuleViolation] = []
     try:
         violations += format.check(request, before)

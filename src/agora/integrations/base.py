@@ -14,6 +14,7 @@ from agora.session import Session
 
 T = TypeVar("T")
 _log = logging.getLogger("agora.integrations")
+_MOST_WAITING = 1_024
 
 
 class Shortener:
@@ -28,6 +29,8 @@ class Shortener:
         self._session = Session(self._compressor)
         self.ledger = Ledger(shadow=self._compressor.shadow)
         self._failed = False
+        self._waiting: dict[str, tuple[Compression, str | None]] = {}
+        """Calls without an answer, by the framework's name for them."""
 
     def attempt(self, edit: Callable[[], T], otherwise: T) -> T:
         """Return the result of `edit`, or `otherwise` with one warning if it raises."""
@@ -67,6 +70,22 @@ class Shortener:
             self.ledger.add(compression, counts, self._sheet(model))
 
         self.attempt(count, None)
+
+    def wait(self, call: str, compression: Compression, model: str | None) -> None:
+        """Keep a call until its answer comes; of too many the oldest is dropped."""
+        self._waiting[call] = compression, model
+        if len(self._waiting) > _MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+
+    def waits(self, call: str) -> bool:
+        """Return True if a call has no answer yet."""
+        return call in self._waiting
+
+    def came(self, call: str, usage: Any, *, answer: Any = None) -> None:
+        """Count a call that was waiting, as `answered` does."""
+        waiting = self._waiting.pop(call, None)
+        if waiting:
+            self.answered(waiting[0], usage, waiting[1], answer=answer)
 
     def refused(self, compression: Compression, *, about_thinking: bool) -> Compression | None:
         """Return the messages for the single retry after a refused call, or None."""

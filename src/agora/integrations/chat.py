@@ -46,9 +46,26 @@ def edited_text(old: Message, new: Message) -> tuple[bool, str]:
     return kept, "\n\n".join(part["text"] for part in parts[len(before) if kept else 0 :])
 
 
+def edited_content(content: Any, old: Message, new: Message, part: Callable[[str], Any]) -> Any:
+    """Return a framework's content with the change from `old` to `new`, its text as a `part`."""
+    keeps, text = edited_text(old, new)
+    if keeps and not text:
+        return content
+    if not keeps or not content:
+        return text
+    return [*content, part(text)] if isinstance(content, list) else f"{content}\n\n{text}"
+
+
 def loses_thinking(old: Message, new: Message) -> bool:
     """Return True if the thinking of a message is no longer sent."""
     return bool(old.get("thinking_blocks")) and not new.get("thinking_blocks")
+
+
+def assistant(content: object, calls: list[Message], thoughts: list[Message]) -> Message:
+    """Return a message of the agent, without the fields that would be empty."""
+    beside = {"tool_calls": calls, "thinking_blocks": thoughts}
+    filled = {name: parts for name, parts in beside.items() if parts}
+    return {"role": "assistant", "content": content, **filled}
 
 
 def text_part(text: str) -> Message:

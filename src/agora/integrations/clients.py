@@ -4,11 +4,11 @@ An Anthropic client gets a `middleware`, an OpenAI client (or one of Anthropic b
 `http_client` that sends by the client's own.
 """
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from agora.compressor import Compressor
-from agora.errors import SettingError, nearest
+from agora.errors import SettingError
 from agora.integrations.anthropic_client import middleware_for
 from agora.integrations.base import Shortener
 from agora.integrations.openai_client import INNER, http_client_for
@@ -24,7 +24,7 @@ def wrap(client: C, compressor: Compressor | None = None, **settings: Any) -> C:
         kind = own if isinstance(own, type) else type(own)
         shown = f"{'the class' if kind is own else 'a'} {kind.__module__}.{kind.__qualname__}"
         raise SettingError("client", shown, "a client of openai or anthropic, such as OpenAI()")
-    shortener = Shortener(configured(compressor, settings))
+    shortener = Shortener(replace(compressor or Compressor(), **settings))
     if hasattr(own, "middleware"):
         others = [each for each in own.middleware if not hasattr(each, LEDGER)]
         wrapped = own.with_options(middleware=[*others, middleware_for(shortener)])
@@ -33,17 +33,3 @@ def wrap(client: C, compressor: Compressor | None = None, **settings: Any) -> C:
         inner = getattr(own._client, INNER, own._client)
         wrapped = own.with_options(http_client=http_client_for(inner, shortener))
     return wrapped  # type: ignore[no-any-return]
-
-
-def configured(compressor: Compressor | None, settings: dict[str, Any]) -> Compressor:
-    """Return the compressor with the settings that were given by name.
-
-    Raises:
-        SettingError: A setting is unknown or out of range.
-    """
-    known = [field.name for field in fields(Compressor) if field.init]
-    for name in settings:
-        if name not in known:
-            near = nearest(name, known) or f": {', '.join(known)}"
-            raise SettingError(name, "no setting of Compressor", f"one that it has{near}")
-    return replace(compressor or Compressor(), **settings)

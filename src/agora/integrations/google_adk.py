@@ -18,8 +18,6 @@ try:
 except ImportError as error:
     raise MissingExtraError(__name__, "google-adk") from error
 
-_MOST_WAITING = 64
-
 
 class AgoraPlugin(BasePlugin):
     """A plugin for `Runner(..., plugins=[AgoraPlugin()])`.
@@ -32,8 +30,6 @@ class AgoraPlugin(BasePlugin):
         super().__init__(name="agora")
         self._shortener = Shortener(compressor)
         self.agora_ledger = self._shortener.ledger
-        self._waiting: dict[str, tuple[Compression, str]] = {}
-        """Calls without an answer, by the invocation that they belong to."""
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Put the shorter contents into the request; the choice is made in a thread."""
@@ -44,19 +40,15 @@ class AgoraPlugin(BasePlugin):
             return
         if compression.changed:
             llm_request.contents = list(compression.messages)
-        self._waiting[_call_of(callback_context)] = compression, llm_request.model
-        if len(self._waiting) > _MOST_WAITING:
-            del self._waiting[next(iter(self._waiting))]
+        self._shortener.wait(_call_of(callback_context), compression, llm_request.model)
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
         """Count the call by the usage in its answer."""
         usage = getattr(llm_response, "usage_metadata", None)
         if getattr(llm_response, "partial", False) or usage is None:
             return
-        waiting = self._waiting.pop(_call_of(callback_context), None)
-        if waiting:
-            counts = usage.model_dump(by_alias=True, exclude_none=True)
-            self._shortener.answered(waiting[0], counts, waiting[1])
+        counts = usage.model_dump(by_alias=True, exclude_none=True)
+        self._shortener.came(_call_of(callback_context), counts)
 
     def _compressed(self, request: Any) -> Compression | None:
         if getattr(request, "previous_interaction_id", None):

@@ -10,8 +10,9 @@ from agora.errors import MissingExtraError
 from agora.integrations.base import Shortener
 from agora.integrations.chat import (
     Message,
+    assistant,
     call_part,
-    edited_text,
+    edited_content,
     loses_thinking,
     rebuilt,
     text_part,
@@ -54,8 +55,8 @@ class AgoraMiddleware(AgentMiddleware):
         return self._counted(await handler(shorter), request, compression)
 
     def _shortened(self, request: ModelRequest) -> tuple[ModelRequest, Compression | None]:
-        unedited: tuple[ModelRequest, Compression | None] = (request, None)
-        return self._shortener.attempt(lambda: self._edited(request), unedited)
+        shorter = self._shortener.attempt(lambda: self._edited(request), None)
+        return shorter or (request, None)
 
     def _edited(self, request: ModelRequest) -> tuple[ModelRequest, Compression | None]:
         if getattr(request.model, "use_previous_response_id", False):
@@ -67,8 +68,7 @@ class AgoraMiddleware(AgentMiddleware):
             system=request.system_prompt or None,
             tools=[convert_to_openai_tool(tool) for tool in request.tools] or None,
         )
-        shorter = request.override(messages=messages) if compression.changed else request
-        return shorter, compression
+        return request.override(messages=messages) if compression.changed else request, compression
 
     def _counted(self, response: Any, request: ModelRequest, compression: Any) -> Any:
         answers = [m for m in getattr(response, "result", ()) if isinstance(m, AIMessage)]
@@ -107,8 +107,7 @@ def _chat(message: BaseMessage) -> Message:
         calls += [
             call_part(c["id"], c["name"] or "", c["args"] or "") for c in message.invalid_tool_calls
         ]
-        chat |= {"thinking_blocks": thoughts} if thoughts else {}
-        chat |= {"tool_calls": calls} if calls else {}
+        return assistant(chat["content"], calls, thoughts)
     return chat
 
 
@@ -119,13 +118,7 @@ def _edit(message: BaseMessage, old: Message, new: Message) -> BaseMessage:
         if isinstance(content, list):
             content = [block for block in content if not _thought(block)]
         aside = {name: value for name, value in aside.items() if name not in _ASIDE}
-    keeps, text = edited_text(old, new)
-    if not keeps:
-        content = text
-    elif text and isinstance(content, list):
-        content = [*content, text_part(text)]
-    elif text:
-        content = f"{content}\n\n{text}" if content else text
+    content = edited_content(content, old, new, text_part)
     return message.model_copy(update={"content": content, "additional_kwargs": aside})
 
 

@@ -6,7 +6,6 @@ Synchronous `litellm.completion` runs no hook: call the logger's own `completion
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,7 +22,6 @@ except ImportError as error:
     raise MissingExtraError(__name__, "litellm") from error
 
 _METADATA = ("litellm_metadata", "metadata")
-_MOST_WAITING = 1_024
 _FORMATS = {
     "completion": "openai",
     "acompletion": "openai",
@@ -44,8 +42,6 @@ class AgoraLogger(CustomLogger):
         super().__init__()
         self._shortener = Shortener(compressor)
         self.agora_ledger = self._shortener.ledger
-        self._waiting: OrderedDict[str, tuple[Compression, str | None]] = OrderedDict()
-        """Calls without an answer, by LiteLLM's id."""
 
     async def async_pre_call_deployment_hook(
         self, kwargs: dict[str, Any], call_type: Any
@@ -82,14 +78,13 @@ class AgoraLogger(CustomLogger):
         self._answered(call, last)
 
     def _answered(self, call: str, response: Any) -> None:
-        waiting = self._waiting.pop(call, None)
-        if waiting is None:
+        if not self._shortener.waits(call):
             return
         fields = response if isinstance(response, dict) else {}
         usage: Any = fields.get("usage") or getattr(response, "usage", None)
         counts = usage.model_dump() if hasattr(usage, "model_dump") else usage
         answer = response.model_dump() if hasattr(response, "model_dump") else fields
-        self._shortener.answered(waiting[0], counts, waiting[1], answer=answer or None)
+        self._shortener.came(call, counts, answer=answer or None)
 
     def _shortened(self, kwargs: dict[str, Any], kind: str) -> dict[str, Any] | None:
         return self._shortener.attempt(lambda: self._edited(kwargs, kind), None)
@@ -97,7 +92,7 @@ class AgoraLogger(CustomLogger):
     def _edited(self, kwargs: dict[str, Any], kind: str) -> dict[str, Any] | None:
         """Return a copy of the call's arguments with fewer steps, or None to leave them."""
         call = str(kwargs.get("litellm_call_id"))
-        if kind not in _FORMATS or call in self._waiting:
+        if kind not in _FORMATS or self._shortener.waits(call):
             return None  # A call may pass two wrappers on its way: it is edited once.
         request = read_request(kwargs, format=_FORMATS[kind])
         if request.server_side or not isinstance(request.messages, list):
@@ -113,9 +108,7 @@ class AgoraLogger(CustomLogger):
             tools=request.tools,
             thinking=request.thinking,
         )
-        self._waiting[call] = compression, request.model
-        if len(self._waiting) > _MOST_WAITING:
-            self._waiting.popitem(last=False)
+        self._shortener.wait(call, compression, request.model)
         if not compression.changed:
             return None
         return {**request.with_messages(compression.messages), **_noted(kwargs, compression)}

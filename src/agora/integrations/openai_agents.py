@@ -16,8 +16,6 @@ try:
 except ImportError as error:
     raise MissingExtraError(__name__, "openai-agents") from error
 
-_MOST_WAITING = 64
-
 
 class AgoraFilter(RunHooks[Any]):
     """A filter for `RunConfig(call_model_input_filter=...)`; as `hooks=` it also counts dollars.
@@ -33,8 +31,6 @@ class AgoraFilter(RunHooks[Any]):
         self._shortener = Shortener(compressor)
         self.agora_ledger = self._shortener.ledger
         self._model = model
-        self._waiting: dict[str, tuple[Compression, str | None]] = {}
-        """Calls without an answer, by the name of their agent."""
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Return the shorter input; the choice is made in a thread."""
@@ -47,26 +43,21 @@ class AgoraFilter(RunHooks[Any]):
         )
         if compression is None:
             return given
-        self._waiting[data.agent.name] = compression, name
-        if len(self._waiting) > _MOST_WAITING:
-            del self._waiting[next(iter(self._waiting))]
+        self._shortener.wait(data.agent.name, compression, name)
         if not compression.changed:
             return given
         return ModelInputData(input=compression.messages, instructions=given.instructions)
 
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:  # noqa: ARG002
         """Count the call by the usage in its answer."""
-        waiting = self._waiting.pop(agent.name, None)
-        if waiting:
-            usage = response.usage
-            details = usage.input_tokens_details
-            counts = {
-                "input_tokens": usage.input_tokens,
-                "input_tokens_details": details and details.model_dump(),
-                "output_tokens": usage.output_tokens,
-            }
-            compression, name = waiting
-            self._shortener.answered(compression, counts, name, answer=response.output)
+        usage = response.usage
+        details = usage.input_tokens_details
+        counts = {
+            "input_tokens": usage.input_tokens,
+            "input_tokens_details": details and details.model_dump(),
+            "output_tokens": usage.output_tokens,
+        }
+        self._shortener.came(agent.name, counts, answer=response.output)
 
     def _compressed(self, data: CallModelData[Any], name: str | None) -> Compression:
         given = data.model_data

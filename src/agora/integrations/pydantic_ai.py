@@ -12,7 +12,9 @@ from agora.errors import MissingExtraError
 from agora.integrations.base import Shortener
 from agora.integrations.chat import (
     Message,
+    assistant,
     call_part,
+    edited_content,
     edited_text,
     image_part,
     loses_thinking,
@@ -55,8 +57,8 @@ class Agora(AbstractCapability[Any]):
             }
             counts = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
             counts["input_tokens_details"] = details
-            name, answer = _model_name(request.model), [_chat(response)]
-            self._shortener.answered(compression, counts, name, answer=answer)
+            name = _model_name(request.model)
+            self._shortener.answered(compression, counts, name, answer=[_chat(response)])
         return response
 
     def _edited(self, request: Any) -> tuple[Any, Compression | None]:
@@ -105,15 +107,13 @@ def shorten(
 def _chat(part: Any) -> Message:
     if isinstance(part, ModelResponse):
         said = [piece.content for piece in part.parts if piece.part_kind == "text"]
-        chat: Message = {"role": "assistant", "content": "\n\n".join(said)}
         thoughts = [thinking_part(p.content, p.signature) for p in part.parts if _is_signed(p)]
         calls = [
             call_part(p.tool_call_id, p.tool_name, p.args_as_json_str())
             for p in part.parts
             if p.part_kind == "tool-call"
         ]
-        chat |= {"thinking_blocks": thoughts} if thoughts else {}
-        return chat | ({"tool_calls": calls} if calls else {})
+        return assistant("\n\n".join(said), calls, thoughts)
     kind, content = part.part_kind, _content(part)
     if kind in ("tool-return", "retry-prompt") and part.tool_name:
         return {"role": "tool", "tool_call_id": part.tool_call_id, "content": content}
@@ -129,16 +129,12 @@ def _content(part: Any) -> Any:
 
 
 def _edit(part: Any, old: Message, new: Message) -> Any:
-    keeps, text = edited_text(old, new)
     if isinstance(part, ModelResponse):
+        text = edited_text(old, new)[1]
         bare = loses_thinking(old, new)
         pieces = [piece for piece in part.parts if not (bare and _is_signed(piece))]
         return replace(part, parts=[*pieces, TextPart(text)] if text else pieces)
-    content = _content(part)
-    if keeps and content:
-        content = [*content, text] if isinstance(content, list) else f"{content}\n\n{text}"
-        return replace(part, content=content)
-    return replace(part, content=text)
+    return replace(part, content=edited_content(_content(part), old, new, str))
 
 
 def _is_signed(piece: Any) -> bool:

@@ -6,9 +6,6 @@ from typing import Any
 from agora.formats.base import as_object
 from agora.formats.registry import formats
 from agora.formats.usage import Usage, read_usage
-from agora.logs.values import as_count
-
-_OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "candidatesTokenCount", "outputTokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +16,6 @@ class Answer:
     """The format it is in, empty if it is in none that is known."""
     messages: list[Any] = field(default_factory=list)
     id: str = ""
-    output_tokens: int | None = None
     failed: bool = False
     usage: Usage | None = None
 
@@ -34,11 +30,10 @@ def read_answer(response: Any) -> Answer:
         return Answer(failed=True)
     usage = as_object(body.get("usage", body.get("usageMetadata")))
     billed = read_usage(usage)
-    tokens = next((as_count(usage[key]) for key in _OUTPUT_TOKENS if key in usage), None)
     answer_id = body.get("id")
     found_id = answer_id if isinstance(answer_id, str) else ""
     for format in formats():
         messages = format.answer(body)
         if messages is not None:
-            return Answer(format.name, messages, found_id, tokens, usage=billed)
-    return Answer("", [], found_id, tokens, usage=billed)
+            return Answer(format.name, messages, found_id, usage=billed)
+    return Answer("", [], found_id, usage=billed)

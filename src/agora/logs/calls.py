@@ -39,7 +39,6 @@ class LoggedCall:
     answer_id: str = ""
     previous_id: str = ""
     """The answer that these messages continue, when the provider holds the earlier ones."""
-    output_tokens: int | None = None
     usage: Usage | None = None
     """The provider's usage for this call."""
     whole_usage: tuple[Usage, ...] = ()
@@ -58,7 +57,6 @@ class _Open:
     last: LoggedCall
     chain: int
     calls: list[int]
-    output_tokens: list[int | None]
     usage: list[Usage | None]
     at_seconds: list[float | None]
 
@@ -100,14 +98,13 @@ class Grouping:
             earlier = self._extended(call, chains)
         if earlier is None:
             self._opened += 1
-            earlier = _Open(self._opened, call, chains[-1], [], [], [], [])
+            earlier = _Open(self._opened, call, chains[-1], [], [], [])
         else:
             self._forget(earlier)
             if not call.task:
                 call.task = earlier.last.task
             earlier.last, earlier.chain = call, chains[-1]
         earlier.calls.append(len(call.messages))
-        earlier.output_tokens.append(call.output_tokens)
         earlier.usage.append(call.usage)
         earlier.at_seconds.append(call.at_seconds)
         self._remember(earlier)
@@ -178,7 +175,6 @@ class Grouping:
             observations=last.observations,
             # A finished conversation: each of its agent's messages was a call.
             calls=() if whole else tuple(one.calls),
-            output_tokens=() if whole else complete(one.output_tokens),
             usage=last.whole_usage if whole else complete(one.usage),
             at_seconds=() if whole else rising(one.at_seconds),
             task=last.task or last.trace,

@@ -22,7 +22,6 @@ class CallInfo:
     """The facts of a log about one call of the model."""
 
     usage: Usage | None = None
-    output_tokens: int | None = None
     at_seconds: float | None = None
 
 
@@ -55,8 +54,6 @@ class Recording:
     """True if extended thinking was on at the last call; None if its body does not say."""
     calls: tuple[int, ...] = ()
     """Per recorded call: how many of the messages it sent. Empty: one call per agent message."""
-    output_tokens: tuple[int, ...] = ()
-    """Per call, if the log says."""
     usage: tuple[Usage, ...] = ()
     """Per call what the provider reported, if the log has it for every one of them."""
     at_seconds: tuple[float, ...] = ()

@@ -39,7 +39,7 @@ function money(value, unit) {
   if (value >= 0.001) return "$" + value.toFixed(4);
   return "$" + value.toPrecision(2);
 }
-const percent = (part, of) => (of ? tenth.format((100 * part) / of) + "\u2009%" : "–");
+const percent = (part, of) => (of ? tenth.format((100 * part) / of) + "%" : "–");
 const many = (count, one, more) => `${n(count)} ${count === 1 ? one : more || one + "s"}`;
 
 /* What the address asks for: #theme=dark&open=3 */

@@ -19,7 +19,7 @@ from agora.formats.base import as_list, as_object
 from agora.formats.usage import Usage, read_usage
 from agora.logs.recording import Recording, Tally, complete, rising
 from agora.logs.source import Record
-from agora.logs.values import as_count, as_seconds
+from agora.logs.values import as_seconds
 
 _TYPES = ("user", "assistant", "system", "summary", "file-history-snapshot", "queue-operation")
 _OWN = ("parentUuid", "sessionId", "leafUuid", "isSidechain", "snapshot")
@@ -44,7 +44,6 @@ class _Message:
     role: str
     blocks: list[Block]
     id: str = ""
-    output_tokens: int | None = None
     usage: Usage | None = None
     at_seconds: float | None = None
     new: bool = True
@@ -210,7 +209,6 @@ class _Reading:
             messages=[{"role": m.role, "content": _content(m)} for m in messages],
             model=thread.model,
             calls=tuple(at for at, _ in made),
-            output_tokens=complete(m.output_tokens for _, m in made),
             usage=complete(m.usage for _, m in made),
             at_seconds=rising(m.at_seconds for _, m in made),
             task=thread.task,
@@ -291,9 +289,6 @@ def _answer(thread: _Thread, line: dict[str, object], tally: Tally) -> None:
         if answer_id:
             thread.answers[answer_id] = message
     message.blocks.extend(blocks)
-    tokens = as_count(as_object(fields.get("usage")).get("output_tokens"))
-    if tokens is not None:
-        message.output_tokens = max(tokens, message.output_tokens or 0)
     message.usage = read_usage(fields.get("usage")) or message.usage
     model = fields.get("model")
     if isinstance(model, str):

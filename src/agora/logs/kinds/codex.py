@@ -126,9 +126,7 @@ class _Reading:
         """Add the usage of the newest call; Codex may log it twice."""
         if not self.calls or self.calls[-1].made.usage is not None:
             return
-        tokens = as_count(as_object(found).get("output_tokens"))
-        at = self.calls[-1].made.at_seconds
-        self.calls[-1].made = CallInfo(read_usage(found), tokens, at)
+        self.calls[-1].made = CallInfo(read_usage(found), self.calls[-1].made.at_seconds)
 
     def _begin(self, payload: Item) -> None:
         """Start over with what a compaction left."""
@@ -162,7 +160,6 @@ class _Reading:
             model=self.model,
             calls=tuple(min(moved[call.sent], len(items)) for call in calls),
             usage=complete(call.usage for call in made),
-            output_tokens=complete(call.output_tokens for call in made),
             at_seconds=rising(call.at_seconds for call in made),
             task=self.session,
             lacks="" if self.tools else "tools",

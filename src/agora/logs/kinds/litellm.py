@@ -11,7 +11,7 @@ from agora.logs.answers import read_answer
 from agora.logs.calls import Grouping, LoggedCall
 from agora.logs.recording import Recording, Tally
 from agora.logs.source import Record
-from agora.logs.values import as_count, as_json, as_seconds
+from agora.logs.values import as_json, as_seconds
 
 _WRAPPER = "standard_logging_object"
 _OWN = ("litellm_call_id", "model_map_information", "hidden_params", "startTime")
@@ -71,7 +71,6 @@ def _call(payload: dict[str, object], record: Record, tally: Tally) -> LoggedCal
     except (UnknownFormatError, TypeError) as error:
         tally.refuse(record.where, str(error))
         return None
-    tokens = as_count(payload.get("completion_tokens"))
     previous = parameters.get("previous_response_id")
     model = payload.get("model")
     return LoggedCall(
@@ -85,7 +84,6 @@ def _call(payload: dict[str, object], record: Record, tally: Tally) -> LoggedCal
         answer_id=answer.id,
         previous_id=previous if isinstance(previous, str) else "",
         usage=read_usage(payload) or answer.usage,
-        output_tokens=tokens if tokens is not None else answer.output_tokens,
         at_seconds=as_seconds(payload.get("startTime")),
         task=_trace(payload),
     )

@@ -12,7 +12,7 @@ from agora.formats.usage import read_usage
 from agora.logs.answers import read_answer
 from agora.logs.recording import CallInfo, Recording, Tally, complete, rising
 from agora.logs.source import Record
-from agora.logs.values import as_count, as_seconds, as_text
+from agora.logs.values import as_seconds, as_text
 
 _FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content")
 _OWN = frozenset({"extra", "object"})
@@ -69,7 +69,6 @@ def _recording(fields: Fields, own_id: str) -> Recording | None:
         observations="user" if acts_by_text else None,
         calls=tuple(min(at, len(messages)) for at in calls),
         usage=complete(call.usage for call in made),
-        output_tokens=complete(call.output_tokens for call in made),
         at_seconds=rising(call.at_seconds for call in made),
         task=as_text(fields.get("instance_id")),
     )
@@ -102,10 +101,7 @@ def _made(one: Fields) -> CallInfo:
     extra = as_object(one.get("extra"))
     answer = read_answer(extra.get("response"))
     usage = answer.usage or read_usage(one.get("usage"))
-    tokens = answer.output_tokens
-    if tokens is None:
-        tokens = as_count(as_object(one.get("usage")).get("output_tokens"))
-    return CallInfo(usage, tokens, as_seconds(extra.get("timestamp")))
+    return CallInfo(usage, as_seconds(extra.get("timestamp")))
 
 
 def _open(message: Fields) -> bool:

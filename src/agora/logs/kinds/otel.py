@@ -197,7 +197,6 @@ def _call(span: dict[str, object], resource: Attributes, record: Record) -> Logg
         model=model if isinstance(model, str) else None,
         observations=spoken,
         answer=[message for one in answered[:1] for message in as_chat(one)],
-        output_tokens=_count(attributes, _OUTPUT_TOKENS),
         usage=_usage(attributes),
         at_seconds=_start(span),
         trace=_trace_id(span),
@@ -216,7 +215,8 @@ def _usage(attributes: Attributes) -> Usage | None:
         return None
     read = min(_count(attributes, _READ_TOKENS) or 0, prompt)
     written = min(_count(attributes, _WRITTEN_TOKENS) or 0, prompt - read)
-    return Usage(prompt - read - written, read, written)
+    output = _count(attributes, _OUTPUT_TOKENS) or 0
+    return Usage(prompt - read - written, read, written, output)
 
 
 def _start(span: dict[str, object]) -> float | None:

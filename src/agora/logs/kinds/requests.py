@@ -131,7 +131,6 @@ def _call(body: Any, record: Record, tally: Tally) -> LoggedCall | None:
         answer=answer.messages if answer.format in ("", format) else [],
         answer_id=answer.id,
         previous_id=previous if isinstance(previous, str) else "",
-        output_tokens=answer.output_tokens,
         usage=answer.usage,
         whole_usage=_usage_of_calls(beside.get("usage"), messages),
         at_seconds=as_seconds(_first(beside, _TIMES)),
