@@ -1,9 +1,21 @@
-"""Modules whose extra is not installed have no doctests to run; everything else is collected."""
+"""What every test run shares: which doctests are collected, and the profile for mutants."""
 
 import importlib
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
+
 from agora.errors import MissingExtraError
+
+# The same few examples for every mutant, so that it is killed or survives again.
+settings.register_profile(
+    "mutation",
+    max_examples=15,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 
 _SOURCE = Path(__file__).parent / "src"
 

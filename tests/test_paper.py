@@ -17,7 +17,7 @@ import agora
 from agora import Anchor, Compressor, Reason, Scorer, Step
 from agora.cli.group import agora as program
 from agora.paper import Atom, PaperCompressor
-from agora.scorers.bundle import write_bundle
+from agora.scorers import write_bundle
 
 # The oracle: section 3 of the paper and its appendix B, on strings, nothing of the package.
 

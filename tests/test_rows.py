@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from agora.compressor import Compressor
-from agora.core.compression import Reason
+from agora import Compressor, Reason
 from agora.formats.anthropic import REMOVED
 from agora.rows import compress_rows
 

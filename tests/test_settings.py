@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora import Budget, Compressor
+from agora import Budget, Compressor, load_scorer
 from agora.core.scorer import NAMES
 from agora.errors import AgoraError, BundleError, SettingError
-from agora.scorers.load import DEFAULT, load_scorer
+from agora.scorers.load import DEFAULT
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"edits": "banana"}, "edits is 'banana'; it must be by_price, free, every_call or never"),

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora import Budget, Compressor
-from agora.core.compression import Reason
+from agora import Budget, Compressor, Reason
 from agora.formats import make_request, parse
 from agora.formats.text_agents import ACTS_BY_TEXT
 from harness.chats import human_chat, lost

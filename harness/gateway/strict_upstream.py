@@ -9,6 +9,7 @@ from typing import Any
 
 from agora.core.tokens import EstimatedTokens
 from agora.formats import validate
+from harness.shortened import is_edited
 
 Message = dict[str, Any]
 _FORMATS = {
@@ -136,7 +137,7 @@ class StrictUpstream:
         )
         if broken:
             return broken[0].error
-        if self.refuse_edited_by and "context compressor" in json.dumps(messages):
+        if self.refuse_edited_by and is_edited(messages):
             return self.refuse_edited_by
         return ""
 

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agora import PriceSheet, sheet_for
 from agora.core.prefix_cache import PrefixCache, Segment
-from agora.core.prices import PriceSheet, sheet_for
 from harness.agents.cache import CHARACTERS_PER_TOKEN, ExactCache, Usage, common_characters
 from harness.agents.wire import Block, Prompt
 

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from agora import Anchor, Budget, Compression, Compressor, FallbackLevel, Reason, Step
 from agora.cli.picture import in_short, show
-from agora.compressor import Compressor
-from agora.core.budget import Budget
-from agora.core.compression import Compression, FallbackLevel, Reason
-from agora.core.trajectory import Anchor, Call, Step
+from agora.core import Call
 from tests.cli.conftest import EVERY_CALL, Run, Write, chat
 from tests.logs.test_claude_code import Session
 

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
+from agora import Compressor
 from agora.cli.group import agora
-from agora.compressor import Compressor
 from tests.cli.conftest import EVERY_CALL, Run, Write, chat
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from agora import PriceSheet
 from agora.cli.prices import dated
-from agora.core.prices import PriceSheet, shipped_sheets
+from agora.core import shipped_sheets
 from tests.cli.conftest import Run
 
 

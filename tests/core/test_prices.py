@@ -12,14 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.prices import (
-    UNKNOWN,
-    PriceSheet,
-    Tier,
-    load_sheets,
-    sheet_for,
-    shipped_sheets,
-)
+from agora import PriceSheet, sheet_for
+from agora.core import Tier, load_sheets, shipped_sheets
+from agora.core.prices import UNKNOWN
 from agora.errors import PriceSheetError
 
 BASES = {

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from agora.errors import MissingExtraError
-from agora.scorers.bundle import write_bundle
+from agora.scorers import write_bundle
 from tests.docs.pages import Block, blocks, name_of, pages
 
 EXCERPTS = {"docs/how-to/frameworks.md", "docs/how-to/litellm.md"}

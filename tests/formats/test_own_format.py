@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 import agora
-from agora.compressor import Compressor
-from agora.core.request import Request
-from agora.core.tokens import TokenCounter
-from agora.core.trajectory import Call
+from agora import Compressor, TokenCounter
+from agora.core import Call, Request
 from agora.errors import UnknownFormatError
 from agora.formats import (
     FORMATS,

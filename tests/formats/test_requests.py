@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from agora.core.request import Request
+from agora.core import Request
 from agora.errors import UnknownFormatError
 from agora.formats import (
     detect,

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.trajectory import Step, Trajectory, Utterance
+from agora import Step, Trajectory
+from agora.core import Utterance
 from agora.logs.moments import Moment, moments_of, prompt_tokens
 from agora.logs.recording import Recording
 from agora.logs.unseen import Unseen, inferred, ratio, was_cut

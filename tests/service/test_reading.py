@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("msgspec", reason="the extra gateway is not installed")
 
-from agora.formats.usage import Usage
+from agora.logs import Usage
 from agora.service import Service, UsageStream, route_of, settings_from
 from agora.summaries import asks_for_summary
 from harness.gateway.histories import chat, messages, responses

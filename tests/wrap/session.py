@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agora.core.prices import sheet_for
+from agora import sheet_for
 from harness.agents.cache import ExactCache
 from harness.agents.wire import prompt_of
 
