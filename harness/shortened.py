@@ -8,6 +8,7 @@ from agora.core import Characters, Request
 from agora.core.forms import Form, Place, omitted
 from agora.core.markers import Markers
 from agora.formats import Parsed, Rendered, format_named
+from agora.formats.anthropic import REMOVED
 
 ORIGIN = (
     Markers(first=1).note(1, "").removeprefix(Markers().note(1, "").removesuffix("]"))
@@ -63,3 +64,6 @@ def is_edited(sent: object) -> bool:
 
 def _removed(first: int, last: int | None) -> list[Form]:
     return [omitted(number) for number in range(first, (last or first) + 1)]
+
+
+__all__ = ["ORIGIN", "REMOVED", "is_edited", "marker", "note", "read", "signed_marker", "write"]

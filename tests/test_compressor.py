@@ -21,8 +21,7 @@ from agora import (
     sheet_for,
     validate,
 )
-from agora.core import Characters
-from agora.core.schedule import Edit
+from agora.core import Characters, Edit
 from agora.errors import (
     IllegalMessagesError,
     ScoreError,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from agora import Compressor, Reason
-from agora.formats.anthropic import REMOVED
 from agora.rows import compress_rows
+from harness.shortened import REMOVED
 
 BOUND = "claude-fable-5-1"
 EVERY = Compressor(edits="every_call")

@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora import Budget, PriceSheet, State, Step, Trajectory, sheet_for
-from agora.core import Lifetime, Tier, Utterance, shipped_sheets
+from agora.core import Edit, Lifetime, Tier, Utterance, shipped_sheets
 from agora.core.calls import Billed, Call, calls_of
 from agora.core.schedule import (
     CLOCK_MARGIN_SECONDS,
     FREE_TOKENS,
-    Edit,
     Policy,
     advance,
     call_of,

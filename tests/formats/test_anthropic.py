@@ -10,7 +10,7 @@ from harness import shortened
 from harness.histories import sample
 from harness.shortened import marker, note, signed_marker
 
-FORMAT = format_named("anthropic")
+FORMAT: Any = format_named("anthropic")
 EAGER = Compressor(edits="every_call", budget=Budget(limit=0), k_recent=1, min_tokens=0)
 USER = {"role": "user", "content": "Find it."}
 CACHE = {"type": "ephemeral"}

@@ -6,7 +6,7 @@ from agora.formats import Parsed, format_named
 from harness import shortened
 from harness.shortened import marker, note, signed_marker
 
-FORMAT = format_named("bedrock")
+FORMAT: Any = format_named("bedrock")
 POINT = {"cachePoint": {"type": "default"}}
 LATER = {"cachePoint": {"type": "default", "ttl": "1h"}}
 PICTURE = {"image": {"format": "png", "source": {"bytes": b"A" * 100_000}}}

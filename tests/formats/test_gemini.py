@@ -4,7 +4,7 @@ from agora.formats import Parsed, format_named
 from harness import shortened
 from harness.shortened import marker, note, signed_marker
 
-FORMAT = format_named("gemini")
+FORMAT: Any = format_named("gemini")
 PICTURE = {"inlineData": {"mimeType": "image/png", "data": "A" * 10_000}}
 
 

@@ -16,6 +16,9 @@ from agora.formats import (
     KNOWN,
     BodyFields,
     Format,
+    MessageFormat,
+    MessageRole,
+    ParsedMessage,
     Rule,
     RuleViolation,
     broken_rules,
@@ -25,10 +28,8 @@ from agora.formats import (
     read_request,
     recall_tool,
 )
-from agora.formats.base import MessageRole, ParsedMessage
-from agora.formats.message_format import MessageFormat
 from agora.formats.thinking import thinking_signed
-from agora.logs.answers import read_answer
+from agora.logs import read_answer
 
 Line = dict[str, Any]
 N1 = Rule("N1", "line {n} answers nothing", "the minutes' own rules")

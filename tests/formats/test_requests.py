@@ -8,8 +8,9 @@ from agora.formats import (
     detect,
     parse,
     read_request,
+    recall_tool,
 )
-from agora.formats.tools import offers_recall, recall_tool
+from agora.formats.tools import offers_recall
 
 USER = {"role": "user", "content": "hi"}
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.formats.usage import read_usage
+from agora.formats import read_usage
 from agora.logs import Usage
 
 JSON = st.recursive(

@@ -19,7 +19,6 @@ import pytest
 
 from agora import Anchor, Budget, Compressor, PriceSheet, Step
 from agora.formats import validate
-from agora.formats.thinking import is_thinking
 from harness.shortened import is_edited
 from harness.signing import Signer
 from tests.integrations.conformance import ANSWER, Case, Ran, note
@@ -274,20 +273,26 @@ _PLAIN: dict[tuple[type, str], tuple[Ran, Signing]] = {}
 """What came of runs without the integration."""
 
 
+THINKING = ("thinking", "redacted_thinking")
+
+
 def thoughts(messages: Any) -> list[Body]:
     """Return the thinking blocks of messages."""
     return [
         block
         for message in messages
         for block in (message["content"] if isinstance(message["content"], list) else ())
-        if is_thinking(block)
+        if block.get("type") in THINKING
     ]
 
 
 def without_thoughts(messages: list[Body]) -> list[Body]:
     """Return messages without thinking blocks."""
     return [
-        {**message, "content": [block for block in message["content"] if not is_thinking(block)]}
+        {
+            **message,
+            "content": [block for block in message["content"] if block.get("type") not in THINKING],
+        }
         for message in messages
     ]
 

@@ -16,9 +16,8 @@ import anthropic
 import openai
 
 import agora
-from agora import Budget, Compressor
+from agora import Budget, Compressor, wrap
 from agora.errors import SettingError
-from agora.integrations.clients import wrap
 from harness.shortened import ORIGIN, is_edited
 from tests.integrations.conformance import (
     ANSWER,

@@ -21,10 +21,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 import agora
 from agora import Compressor
-from agora.formats.anthropic import REMOVED
 from agora.integrations.base import Shortener
 from agora.integrations.langchain import AgoraMiddleware, shorten
-from harness.shortened import is_edited
+from harness.shortened import REMOVED, is_edited
 from tests.integrations.bound import Bound
 from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran
 

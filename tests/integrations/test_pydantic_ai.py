@@ -25,10 +25,9 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 import agora
 from agora import Compressor
-from agora.formats.anthropic import REMOVED
 from agora.integrations.base import Shortener
 from agora.integrations.pydantic_ai import Agora, shorten
-from harness.shortened import is_edited
+from harness.shortened import REMOVED, is_edited
 from tests.integrations.bound import Bound
 from tests.integrations.conformance import MODEL, PNG, SYSTEM, TASK, Case, Conformance, Ran
 

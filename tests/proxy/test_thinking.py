@@ -13,7 +13,6 @@ import pytest
 
 pytest.importorskip("aiohttp", reason="the extra gateway is not installed")
 
-from agora.formats.thinking import count_thinking
 from harness.gateway.loopback import serving
 from harness.gateway.signing_upstream import SigningUpstream
 from harness.shortened import is_edited
@@ -65,7 +64,11 @@ def provider(outcome: Outcome | None = None) -> Iterator[tuple[SigningUpstream, 
 def sent(upstream: SigningUpstream) -> list[int]:
     """Return how many thinking blocks each accepted request had."""
     bodies = [json.loads(one.body) for one in upstream.received if one.status == 200]
-    return [sum(map(count_thinking, body["messages"])) for body in bodies]
+    contents = [[message["content"] for message in body["messages"]] for body in bodies]
+    return [
+        sum(part["type"].endswith("thinking") for parts in content for part in parts if parts)
+        for content in contents
+    ]
 
 
 def was_edited(upstream: SigningUpstream) -> bool:

@@ -10,8 +10,7 @@ from agora.core import Call, Utterance, shipped_sheets
 from agora.core.forms import Form, Place, omitted
 from agora.core.markers import Markers
 from agora.errors import AgoraError
-from agora.logs import Recording, Usage
-from agora.logs.moments import Moment
+from agora.logs import Moment, Recording, Usage
 from agora.replay import MOST_CALLS, OWN, Policy, Pricing, ReplayOutcome, replay_by, run
 from agora.replay.prompts import Writer
 from tests.replay.recordings import recording, replay
