@@ -7,6 +7,8 @@ from hypothesis import HealthCheck, settings
 
 from agora.errors import MissingExtraError
 
+# How long an example takes says how busy the machine is; tests marked `timing` measure.
+settings.register_profile("default", settings.get_profile("default"), deadline=None)
 # The same few examples for every mutant, so that it is killed or survives again.
 settings.register_profile(
     "mutation",

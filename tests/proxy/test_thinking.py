@@ -64,10 +64,14 @@ def provider(outcome: Outcome | None = None) -> Iterator[tuple[SigningUpstream, 
 def sent(upstream: SigningUpstream) -> list[int]:
     """Return how many thinking blocks each accepted request had."""
     bodies = [json.loads(one.body) for one in upstream.received if one.status == 200]
-    contents = [[message["content"] for message in body["messages"]] for body in bodies]
     return [
-        sum(part["type"].endswith("thinking") for parts in content for part in parts if parts)
-        for content in contents
+        sum(
+            part["type"].endswith("thinking")
+            for message in body["messages"]
+            if isinstance(message["content"], list)
+            for part in message["content"]
+        )
+        for body in bodies
     ]
 
 
