@@ -1,8 +1,10 @@
-"""What every test run shares: which doctests are collected, and the profile for mutants."""
+"""What every run of tests shares: hypothesis' profiles, time by layer, doctests to collect."""
 
 import importlib
+from collections import Counter
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from agora.errors import MissingExtraError
@@ -20,6 +22,34 @@ settings.register_profile(
 )
 
 _SOURCE = Path(__file__).parent / "src"
+
+
+LAYERS = {
+    "docs": ("tests/docs", "tests/release"),
+    "servers": (
+        *("tests/service", "tests/proxy", "tests/extproc", "tests/deploy", "tests/wrap"),
+        "tests/agents",
+    ),
+    "frameworks": ("tests/integrations",),
+    "lab": ("lab/",),
+    "units and properties": ("tests/", "src/"),
+}
+"""The first folder that fits tells the layer of a test."""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the seconds of each layer, summed over the workers."""
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                folders = (
+                    name for name, places in LAYERS.items() if report.nodeid.startswith(places)
+                )
+                seconds[next(folders, "other")] += report.duration
+    if sum(seconds.values()) > 60:
+        layers = ", ".join(f"{name} {time:.0f}" for name, time in seconds.most_common())
+        terminalreporter.write_line(f"seconds by layer: {layers}")
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
