@@ -1,11 +1,55 @@
-"""Modules whose extra is not installed have no doctests to run; everything else is collected."""
+"""What every run of tests shares: hypothesis' profiles, time by layer, doctests to collect."""
 
 import importlib
+from collections import Counter
 from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
 
 from agora.errors import MissingExtraError
 
+# How long an example takes says how busy the machine is; tests marked `timing` measure.
+settings.register_profile("default", settings.get_profile("default"), deadline=None)
+# The same few examples for every mutant, so that it is killed or survives again.
+settings.register_profile(
+    "mutation",
+    max_examples=15,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
 _SOURCE = Path(__file__).parent / "src"
+
+
+LAYERS = {
+    "docs": ("tests/docs", "tests/release"),
+    "servers": (
+        *("tests/service", "tests/proxy", "tests/extproc", "tests/deploy", "tests/wrap"),
+        "tests/agents",
+    ),
+    "frameworks": ("tests/integrations",),
+    "lab": ("lab/",),
+    "units and properties": ("tests/", "src/"),
+}
+"""The first folder that fits tells the layer of a test."""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the seconds of each layer, summed over the workers."""
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                folders = (
+                    name for name, places in LAYERS.items() if report.nodeid.startswith(places)
+                )
+                seconds[next(folders, "other")] += report.duration
+    if sum(seconds.values()) > 60:
+        layers = ", ".join(f"{name} {time:.0f}" for name, time in seconds.most_common())
+        terminalreporter.write_line(f"seconds by layer: {layers}")
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

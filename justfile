@@ -38,7 +38,7 @@ docs:
 bench name *args:
     {{ python }} -m {{ if path_exists("benchmarks/" + name + ".py") == "true" { "" } else { "lab." } }}benchmarks.{{ name }} {{ args }}
 
-# A suite of the nightly run: properties, examples, enumerate, forge, timing, agents, soak, integrations.
+# A suite of the nightly run: properties, examples, mutation, promises, enumerate, forge, timing, agents, soak, integrations.
 nightly suite *args:
     @just _nightly-{{ suite }} {{ args }}
 
@@ -60,6 +60,14 @@ _nightly-properties *args:
 # New examples for every property. Hypothesis repeats the same ones where it sees the variable CI.
 _nightly-examples seed=`python3 -c "import secrets; print(secrets.randbits(32))"`:
     env -u CI AGORA_EXAMPLES=500 {{ python }} -m pytest -q -n 2 -m "not long and not timing" --hypothesis-profile=default --hypothesis-seed={{ seed }} tests
+
+# 300 mutants of core and formats, from a seed that it draws and prints; fails below 85 % killed.
+_nightly-mutation *args:
+    env -u CI AGORA_EXAMPLES=15 {{ python }} -m benchmarks.mutation {{ args }}
+
+# The line that keeps each promise of README and SECURITY is taken out, and its test has to fail.
+_nightly-promises *args:
+    {{ python }} -m benchmarks.promises {{ args }}
 
 # Every legal history of up to seven messages, under every budget.
 _nightly-enumerate:

@@ -1,23 +1,69 @@
-"""Forms made from lines, for tests that write messages without choosing what stays."""
+"""What an edit leaves of messages, for tests that pin neither our wording nor our modules."""
 
+import json
 from collections.abc import Collection, Mapping
+from typing import Any
 
+from agora.core import Characters, Request
 from agora.core.forms import Form, Place, omitted
-from agora.formats import Parsed
+from agora.core.markers import Markers
+from agora.formats import Parsed, Rendered, format_named
+from agora.formats.anthropic import REMOVED
+
+ORIGIN = (
+    Markers(first=1).note(1, "").removeprefix(Markers().note(1, "").removesuffix("]"))
+).removesuffix("]")
+"""The words of the first marker of an edit that no agent and no tool writes."""
 
 
-def forms(parsed: Parsed, lines: Mapping[int, str], noted: Collection[int] = ()) -> dict[int, Form]:
-    """Return the form of each step from its line, `action -> result`, or none for an empty line.
+def read(messages: Any, format: str, **options: Any) -> Parsed:
+    """Return messages as they are parsed; a token is a character."""
+    request = Request(messages=messages, format=format, **options)
+    return format_named(format).parse(request, Characters())
+
+
+def write(
+    parsed: Parsed, format: str, lines: Mapping[int, str], noted: Collection[int] = ()
+) -> Rendered:
+    """Return messages in which each step of `lines` has its line, `action -> result`, or none.
 
     Those in `noted`, and those that cannot be removed, keep their action.
     """
-    found = {}
+    forms = {}
     for number, line in lines.items():
         done, _, came = line.partition(" -> ")
         if number in noted or not parsed.trajectory.steps[number - 1].removable:
-            found[number] = Form(number, "note", (Place(None, came),), 0)
+            forms[number] = Form(number, "note", (Place(None, came),), 0)
         elif line:
-            found[number] = Form(number, "line", (Place(done, came),), 0)
+            forms[number] = Form(number, "line", (Place(done, came),), 0)
         else:
-            found[number] = omitted(number)
-    return found
+            forms[number] = omitted(number)
+    return format_named(format).render(parsed, forms, Markers())
+
+
+def marker(first: int, last: int | None = None) -> str:
+    """Return the marker of removed steps inside a result."""
+    return Markers().run(_removed(first, last))
+
+
+def signed_marker(first: int, last: int | None = None) -> str:
+    """Return the marker of removed steps among the user's words."""
+    return Markers().run(_removed(first, last), in_user_text=True)
+
+
+def note(number: int, text: str = "") -> str:
+    """Return the note in place of a result."""
+    return Markers().note(number, text)
+
+
+def is_edited(sent: object) -> bool:
+    """Return True if a body, or a value that JSON can hold, has a marker of ours."""
+    text = sent.decode("utf-8", "replace") if isinstance(sent, bytes) else json.dumps(sent)
+    return ORIGIN in text
+
+
+def _removed(first: int, last: int | None) -> list[Form]:
+    return [omitted(number) for number in range(first, (last or first) + 1)]
+
+
+__all__ = ["ORIGIN", "REMOVED", "is_edited", "marker", "note", "read", "signed_marker", "write"]

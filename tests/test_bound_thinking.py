@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agora
-from agora import Budget, Compressor, Session, bound_thinking
-from agora.core.compression import Reason, Thinking
+from agora import Budget, Compressor, Reason, Session, bound_thinking
+from agora.core.compression import Thinking
 from agora.errors import IllegalMessagesError
 from agora.formats.thinking import thinks
 from harness.histories import edit_after

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agora import Budget, Compressor, PriceSheet
-from agora.core.scorer import Scorer
+from agora import Budget, Compressor, PriceSheet, Scorer
 from agora.formats import FORMATS
-from agora.scorers.bm25 import BM25Scorer
-from agora.scorers.recency import RecencyScorer
+from agora.scorers import BM25Scorer, RecencyScorer
 from harness.histories import History, RandomScorer
 from harness.histories.strategies import histories
 

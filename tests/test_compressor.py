@@ -9,18 +9,26 @@ from typing import Any
 import pytest
 
 import agora
-from agora import Budget, Compressor, FallbackLevel, PriceSheet, Reason, validate
-from agora.core.prices import sheet_for
-from agora.core.schedule import Edit
-from agora.core.tokens import Characters
-from agora.core.trajectory import Anchor, Step, Trajectory
+from agora import (
+    Anchor,
+    Budget,
+    Compressor,
+    FallbackLevel,
+    PriceSheet,
+    Reason,
+    Step,
+    Trajectory,
+    sheet_for,
+    validate,
+)
+from agora.core import Characters, Edit
 from agora.errors import (
     IllegalMessagesError,
     ScoreError,
     SettingError,
     UnknownFormatError,
 )
-from agora.scorers.recency import RecencyScorer
+from agora.scorers import RecencyScorer
 from harness.histories import edit_after, sample
 
 NOTE = "lorem ipsum dolor sit amet " * 20
@@ -298,7 +306,7 @@ def test_what_would_break_a_rule_is_never_sent(monkeypatch: pytest.MonkeyPatch) 
     messages = history(6)
 
     def drop_last(parsed: Any, elided: Any, markers: Any) -> Any:
-        from agora.formats.base import Rendered
+        from agora.formats import Rendered
 
         return Rendered(parsed.messages[:-1], ())
 

@@ -12,13 +12,10 @@ from itertools import product
 
 import pytest
 
-from agora import Budget, Compression, Compressor, Reason
-from agora.core.markers import Markers
-from agora.core.scorer import Scorer
-from agora.core.trajectory import Anchor, Step
-from agora.formats import format_named, make_request, parse
-from agora.scorers.recency import RecencyScorer
-from harness.shortened import forms as forms_of
+from agora import Anchor, Budget, Compression, Compressor, Reason, Scorer, Step
+from agora.formats import make_request, parse
+from agora.scorers import RecencyScorer
+from harness import shortened
 from tests.histories_exhaustive import SPELLINGS, History, Spelling, histories
 
 _CI_LONGEST = 4
@@ -180,9 +177,7 @@ def _every_form(history: History, whole: Compression) -> Iterator[Compression]:
             number: f"look -> ok {number}" for number, kind in kinds.items() if kind != "whole"
         }
         noted = [number for number, kind in kinds.items() if kind == "note"]
-        rendered = format_named(history.format).render(
-            parsed, forms_of(parsed, elided, noted), Markers()
-        )
+        rendered = shortened.write(parsed, history.format, elided, noted)
         yield replace(whole, messages=rendered.messages if elided else history.messages)
 
 

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from agora import Budget, Compression, Compressor
+from agora.core import Characters, Observations
 from agora.core.facts import facts_in
-from agora.core.request import Observations
-from agora.core.tokens import Characters
 from agora.formats import Parsed, detect, make_request, parse
-from agora.scorers.recency import RecencyScorer
+from agora.scorers import RecencyScorer
 from harness.transcripts import quote as quote_block
 from harness.transcripts import write
 from tests.forgeries import forgeries

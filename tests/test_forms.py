@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 import agora
-from agora import Budget, Compressor
-from agora.core.compression import FallbackLevel
-from agora.core.trajectory import Anchor, Step
+from agora import Anchor, Budget, Compressor, FallbackLevel, Step
 from agora.errors import SettingError
 from harness.histories import edit_after
 

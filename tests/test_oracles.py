@@ -21,8 +21,8 @@ from mistral_common.protocol.instruct.validator import (
 )
 
 from agora import Budget, Compressor
-from agora.core.request import Observations
-from agora.scorers.recency import RecencyScorer
+from agora.core import Observations
+from agora.scorers import RecencyScorer
 from tests.chat_templates import FORMS, TemplatesMissingError, load, refusal
 from tests.histories_exhaustive import CHAT, call_id, histories, observation
 

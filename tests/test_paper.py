@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import agora
 from agora import Anchor, Compressor, Reason, Scorer, Step
-from agora.cli.group import agora as program
 from agora.paper import Atom, PaperCompressor
-from agora.scorers.bundle import write_bundle
+from agora.scorers import write_bundle
+from tests import command
 
 # The oracle: section 3 of the paper and its appendix B, on strings, nothing of the package.
 
@@ -312,7 +311,7 @@ class Answer:
 
 
 def run(*arguments: str) -> Answer:
-    result = CliRunner().invoke(program, ["compress", *arguments])
+    result = command.run("compress", *arguments)
     return Answer(result.stdout, result.stderr, result.exit_code)
 
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agora.compressor import Compressor
+from agora import Compressor
 from agora.formats import FORMATS
 from harness.histories import History, sample
 from harness.histories.strategies import histories

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from agora.compressor import Compressor
-from agora.core.compression import Reason
-from agora.formats.anthropic import REMOVED
+from agora import Compressor, Reason
 from agora.rows import compress_rows
+from harness.shortened import REMOVED
 
 BOUND = "claude-fable-5-1"
 EVERY = Compressor(edits="every_call")

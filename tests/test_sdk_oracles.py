@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from agora import Budget, Compression, Compressor
 from agora.formats import recall_tool
-from agora.scorers.recency import RecencyScorer
+from agora.scorers import RecencyScorer
 from harness.histories import History, sample
 from tests.histories_exhaustive import BEDROCK, GEMINI, GEMINI_MERGED, Spelling, histories
 

@@ -12,7 +12,7 @@ import pytest
 import agora
 from agora import Compressor, PriceSheet, Reason, Session
 from agora.errors import SettingError, UnknownFormatError
-from agora.formats.usage import Usage
+from agora.logs import Usage
 from harness.histories import edit_after
 
 MODEL = "claude-sonnet-4-6"

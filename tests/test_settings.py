@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora import Budget, Compressor
-from agora.core.scorer import NAMES
+from agora import Budget, Compressor, load_scorer
 from agora.errors import AgoraError, BundleError, SettingError
-from agora.scorers.load import DEFAULT, load_scorer
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"edits": "banana"}, "edits is 'banana'; it must be by_price, free, every_call or never"),
@@ -80,10 +78,7 @@ def test_every_setting_within_its_range_is_taken(k_recent: int, min_tokens: int)
     assert (made.k_recent, made.min_tokens) == (k_recent, min_tokens)
 
 
-def test_one_scorer_is_the_default_of_the_library_and_of_its_name() -> None:
-    assert NAMES[0] == DEFAULT
-    assert DEFAULT in NAMES
-    assert type(load_scorer()) is type(load_scorer(DEFAULT))
+def test_the_library_and_its_loader_have_one_default() -> None:
     assert type(Compressor().scorer) is type(load_scorer())
 
 

@@ -3,10 +3,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from agora.core.trajectory import Anchor, Step
+from agora import Anchor, Step
 from agora.errors import ScoreError
-from agora.scorers.bm25 import BM25Scorer
-from agora.scorers.recency import RecencyScorer
+from agora.scorers import BM25Scorer, RecencyScorer
 from agora.testing import FailingScorer, FixedScorer, check_scorer
 
 

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora import Budget, Compressor
-from agora.core.compression import Reason
+from agora import Budget, Compressor, Reason
 from agora.formats import make_request, parse
-from agora.formats.text_agents import ACTS_BY_TEXT
 from harness.chats import human_chat, lost
 
 FORMATS = ("openai", "anthropic", "responses", "gemini", "bedrock")
@@ -175,10 +173,11 @@ def test_a_long_talk_without_steps_asks_whether_the_agent_acts_by_text(format: s
     talk = [{"role": role, "content": "well"} for _ in range(10) for role in ("user", "assistant")]
     chat, _ = in_format([*talk, talk[0]], format)
 
-    assert SMALLEST.compress(chat, format=format).detail == ACTS_BY_TEXT
+    asked = SMALLEST.compress(chat, format=format)
+    assert "observations" in asked.detail
+    assert asked.detail in asked.summary()
     assert not SMALLEST.compress(chat[2:], format=format).detail
     assert not SMALLEST.compress(chat, format=format, observations="none").detail
-    assert ACTS_BY_TEXT in SMALLEST.compress(chat, format=format).summary()
 
 
 def test_a_plain_string_is_no_talk() -> None:

@@ -11,12 +11,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agora.compressor import Compressor
+from agora.core.prefix_cache import PrefixCache
 from agora.core.prices import sheet_for
 from agora.formats import validate
-from harness.agents.cache import ExactCache, Usage
 from harness.agents.record import Request, header
 from harness.agents.rules import refusal
-from harness.agents.wire import FORMATS, Json, Prompt, Route, extends, history_of, prompt_of
+from harness.agents.wire import (
+    FORMATS,
+    Json,
+    Prompt,
+    Route,
+    cache_for,
+    extends,
+    history_of,
+    prompt_of,
+    segments,
+)
 
 _SYSTEM = {
     "anthropic": "system",
@@ -202,12 +212,11 @@ def breaks(
 
 def dollars(calls: Iterable[tuple[Request, Prompt]]) -> float:
     """Return the bill for prompts sent at the times of these requests, to empty caches."""
-    caches: dict[str, ExactCache] = {}
+    caches: dict[str, PrefixCache] = {}
     total = 0.0
     for request, prompt in calls:
-        sheet = sheet_for(request.model)
-        cache = caches.setdefault(sheet.name, ExactCache(sheet))
-        total += cache.send(prompt, request.at).dollars(sheet)
+        cache = caches.setdefault(sheet_for(request.model).name, cache_for(request.model))
+        total += cache.send(segments(prompt), request.at).dollars
     return total
 
 
@@ -255,9 +264,7 @@ def _refused(request: Request) -> str:
 def spent(requests: Iterable[Request]) -> float:
     """Return the provider's bill for prompts, from the usage that it reported."""
     return sum(
-        Usage(**request.usage).dollars(sheet_for(request.model))
-        for request in requests
-        if request.usage
+        sheet_for(request.model).dollars(**request.usage) for request in requests if request.usage
     )
 
 

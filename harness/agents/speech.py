@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-import time
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.agents.cache import Usage
+from agora.core.prefix_cache import Bill
 from harness.agents.rules import SEALED, signature
 from harness.agents.script import Call, Turn
 from harness.agents.wire import Json
@@ -27,7 +27,7 @@ class Reply:
     model: str
     number: int
     """The number of the answer in the session, from which ids are made."""
-    usage: Usage
+    usage: Bill
     writes: bool = False
     """True if this provider bills and reports cache writes."""
     thinks: bool = False
@@ -46,6 +46,11 @@ def said(event: str, data: Json) -> bytes:
     """Return one event of a stream; an empty `name` is left out."""
     head = f"event: {event}\n" if event else ""
     return f"{head}data: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+
+
+def _words(text: str) -> list[str]:
+    """Return a text in the pieces in which a model streams it."""
+    return re.findall(r"\s*\S+", text)
 
 
 # --- Anthropic Messages
@@ -137,8 +142,8 @@ def _anthropic_deltas(block: Json) -> tuple[Json, list[Json]]:
         case "redacted_thinking":
             return block, []
         case "text":
-            delta = {"type": "text_delta", "text": block["text"]}
-            return {"type": "text", "text": ""}, [delta]
+            deltas = [{"type": "text_delta", "text": word} for word in _words(block["text"])]
+            return {"type": "text", "text": ""}, deltas
         case _:
             text = json.dumps(block["input"], ensure_ascii=False)
             return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": text}]
@@ -179,7 +184,8 @@ def chat_events(reply: Reply, *, with_usage: bool) -> Iterator[bytes]:
         return said("", {**head, "choices": choices})
 
     yield chunk({"role": "assistant", "content": ""})
-    yield chunk({"content": choice["message"]["content"]})
+    for word in _words(choice["message"]["content"]):
+        yield chunk({"content": word})
     for n, call in enumerate(choice["message"].get("tool_calls", ())):
         begun = {**call, "index": n, "function": {**call["function"], "arguments": ""}}
         yield chunk({"tool_calls": [begun]})
@@ -195,7 +201,7 @@ def _chat_head(reply: Reply, kind: str) -> Json:
     return {
         "id": f"chatcmpl-{reply.number:05d}",
         "object": kind,
-        "created": int(time.time()),
+        "created": 1_700_000_000,
         "model": reply.model,
     }
 
@@ -252,7 +258,8 @@ def _response_events(reply: Reply) -> Iterator[tuple[str, Json]]:
         if item["type"] == "message":
             part = item["content"][0]
             yield "response.content_part.added", {**at, "part": {**part, "text": ""}}
-            yield "response.output_text.delta", {**at, "delta": part["text"]}
+            for word in _words(part["text"]):
+                yield "response.output_text.delta", {**at, "delta": word}
             yield "response.output_text.done", {**at, "text": part["text"]}
             yield "response.content_part.done", {**at, "part": part}
         elif item["type"] == "function_call":
@@ -308,7 +315,7 @@ def _response_begun(reply: Reply) -> Json:
     return {
         "id": f"resp_{reply.number:05d}",
         "object": "response",
-        "created_at": int(time.time()),
+        "created_at": 1_700_000_000,
         "status": "in_progress",
         "model": reply.model,
         "output": [],

@@ -26,14 +26,14 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from agora.core.prefix_cache import Bill, PrefixCache
 from agora.core.prices import sheet_for
 from harness.agents import speech
-from harness.agents.cache import ExactCache, Usage
 from harness.agents.record import Request, header, write_request
 from harness.agents.repository import source_files
 from harness.agents.rules import binding, refusal
 from harness.agents.script import Schemas, Turn, next_turn
-from harness.agents.wire import Json, Route, prompt_of
+from harness.agents.wire import Json, Route, cache_for, prompt_of, segments
 from harness.signing import Place, Received, Signer, bound_name
 
 _LONGEST = 1 << 30
@@ -47,13 +47,12 @@ class Session:
 
     step: int = 0
     answers: int = 0
-    caches: dict[str, ExactCache] = field(default_factory=dict)
+    caches: dict[str, PrefixCache] = field(default_factory=dict)
 
-    def bill(self, route: Route, body: Json, model: str, at: float) -> Usage:
+    def bill(self, route: Route, body: Json, model: str, at: float) -> Bill:
         """Return the usage of a prompt, by the cache of its family of models."""
-        sheet = sheet_for(model)
-        cache = self.caches.setdefault(sheet.name, ExactCache(sheet))
-        return cache.send(prompt_of(route, body), at)
+        cache = self.caches.setdefault(sheet_for(model).name, cache_for(model))
+        return cache.send(segments(prompt_of(route, body)), at)
 
 
 @dataclass(slots=True)
@@ -113,10 +112,10 @@ class Provider:
 
     def _counted(self, asked: Request, said: Json, bound: Received) -> web.Response:
         self._record(asked, 200, bound=bound)
-        tokens = ExactCache(sheet_for("")).send(prompt_of(asked.route, said), 0.0).tokens
+        tokens = sum(segment.tokens for segment in segments(prompt_of(asked.route, said)))
         return web.json_response({"input_tokens": tokens, "totalTokens": tokens})
 
-    def _reply(self, session: Session, asked: Request, said: Json, usage: Usage) -> speech.Reply:
+    def _reply(self, session: Session, asked: Request, said: Json, usage: Bill) -> speech.Reply:
         tools = offered(asked.route, said)
         turn = Turn(_aside(said))
         if tools:
@@ -164,7 +163,7 @@ class Provider:
         asked: Request,
         status: int,
         verdict: str = "",
-        usage: Usage | None = None,
+        usage: Bill | None = None,
         bound: Received | None = None,
     ) -> None:
         spent = (

@@ -5,8 +5,11 @@ import json
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+from agora import sheet_for
+from agora.core.prefix_cache import PrefixCache, Segment
 
 Route = Literal["chat", "responses", "messages", "count_tokens", "gemini", "other"]
 Json = dict[str, Any]
@@ -124,9 +127,14 @@ def extends(longer: Prompt, shorter: Prompt) -> bool:
     )
 
 
-def characters(prompt: Prompt) -> int:
-    """Return the length of a prompt."""
-    return sum(len(block.text) for block in prompt)
+def cache_for(model: str) -> PrefixCache:
+    """Return an empty cache of a model's provider, which finds all that its rules allow."""
+    return PrefixCache(replace(sheet_for(model), hit=1.0))
+
+
+def segments(prompt: Prompt) -> list[Segment]:
+    """Return a prompt as its cache reads it. A token of the fake provider is four characters."""
+    return [Segment(block.text, len(block.text) // 4, block.marked) for block in prompt]
 
 
 def history_of(route: Route, body: Json) -> list[Any]:

@@ -3,12 +3,17 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from agora.core.tokens import EstimatedTokens
+from agora import EstimatedTokens
+from agora.core.prefix_cache import Bill
 from agora.formats import validate
+from harness.agents import speech
+from harness.agents.script import Turn
+from harness.shortened import is_edited
 
 Message = dict[str, Any]
 _FORMATS = {
@@ -17,7 +22,7 @@ _FORMATS = {
     "/v1/messages": "anthropic",
     "/v1/messages/count_tokens": "anthropic",
 }
-_WORDS = ("The", " answer", " is", ' "42"', ",", " 世界", " 🙂", ".")
+_TEXT = 'The answer is "42", 世界 🙂.'
 
 
 @dataclass
@@ -116,7 +121,7 @@ class StrictUpstream:
             await asyncio.sleep(self.pause_seconds)
             while self.held:
                 await asyncio.sleep(0.005)
-            answer = json.dumps(_whole(format, asked)).encode()
+            answer = json.dumps(whole(format, asked)).encode()
             await self._say(request, send, 200, [(b"content-type", b"application/json")], answer)
 
     def _problem(self, asked: Any, format: str) -> str:
@@ -136,7 +141,7 @@ class StrictUpstream:
         )
         if broken:
             return broken[0].error
-        if self.refuse_edited_by and "context compressor" in json.dumps(messages):
+        if self.refuse_edited_by and is_edited(messages):
             return self.refuse_edited_by
         return ""
 
@@ -181,173 +186,29 @@ class StrictUpstream:
 
 def events(format: str, asked: Any) -> list[bytes]:
     """Return the events of a streamed answer."""
-    return {"openai": _chat_events, "responses": _response_events, "anthropic": _message_events}[
-        format
-    ](asked)
+    return list(_SPEECH[format][1](_reply(asked)))
+
+
+def whole(format: str, asked: Any) -> Message:
+    """Return an answer that is not streamed."""
+    return _SPEECH[format][0](_reply(asked))
+
+
+_SPEECH: Mapping[
+    str, tuple[Callable[[speech.Reply], Message], Callable[[speech.Reply], Iterable[bytes]]]
+] = {
+    "openai": (speech.chat, partial(speech.chat_events, with_usage=True)),
+    "responses": (speech.responses, speech.responses_events),
+    "anthropic": (speech.anthropic, speech.anthropic_events),
+}
+
+
+def _reply(asked: Any) -> speech.Reply:
+    prompt = _tokens(asked)
+    usage = Bill(uncached=3, read=prompt - prompt // 4, written=prompt // 4, dollars=0.0)
+    model = asked.get("model", "m")
+    return speech.Reply(turn=Turn(_TEXT), model=model, number=1, usage=usage)
 
 
 def _tokens(asked: Any) -> int:
     return EstimatedTokens().count(json.dumps(asked, ensure_ascii=False))
-
-
-def _chat_usage(asked: Any) -> Message:
-    prompt = _tokens(asked)
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": 8,
-        "total_tokens": prompt + 8,
-        "prompt_tokens_details": {"cached_tokens": prompt // 2},
-    }
-
-
-def _message_usage(asked: Any) -> Message:
-    prompt = _tokens(asked)
-    return {
-        "input_tokens": 3,
-        "cache_creation_input_tokens": prompt // 4,
-        "cache_read_input_tokens": prompt - prompt // 4,
-        "output_tokens": 8,
-    }
-
-
-def _response_usage(asked: Any) -> Message:
-    prompt = _tokens(asked)
-    return {
-        "input_tokens": prompt,
-        "input_tokens_details": {"cached_tokens": prompt // 2},
-        "output_tokens": 8,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": prompt + 8,
-    }
-
-
-def _data(value: Any) -> bytes:
-    return b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
-
-
-def _chat_events(asked: Any) -> list[bytes]:
-    def chunk(delta: Message, finish: str | None = None, **more: Any) -> bytes:
-        return _data(
-            {
-                "id": "chatcmpl-1",
-                "object": "chat.completion.chunk",
-                "created": 1,
-                "model": asked.get("model", "m"),
-                "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
-                **more,
-            }
-        )
-
-    out = [chunk({"role": "assistant", "content": ""})]
-    out += [chunk({"content": word}) for word in _WORDS]
-    out.append(chunk({}, "stop"))
-    last = json.loads(chunk({})[6:])
-    out.append(_data({**last, "choices": [], "usage": _chat_usage(asked)}))
-    return [*out, b"data: [DONE]\n\n"]
-
-
-def _message_events(asked: Any) -> list[bytes]:
-    def event(kind: str, **more: Any) -> bytes:
-        return b"event: " + kind.encode() + b"\n" + _data({"type": kind, **more})
-
-    message = _whole("anthropic", asked)
-    opening = {**message, "content": [], "stop_reason": None}
-    out = [
-        event("message_start", message=opening),
-        event("content_block_start", index=0, content_block={"type": "text", "text": ""}),
-        event("ping"),
-    ]
-    out += [
-        event("content_block_delta", index=0, delta={"type": "text_delta", "text": word})
-        for word in _WORDS
-    ]
-    return [
-        *out,
-        event("content_block_stop", index=0),
-        event(
-            "message_delta",
-            delta={"stop_reason": "end_turn", "stop_sequence": None},
-            usage={"output_tokens": 8},
-        ),
-        event("message_stop"),
-    ]
-
-
-def _response_events(asked: Any) -> list[bytes]:
-    number = iter(range(1_000))
-
-    def event(kind: str, **more: Any) -> bytes:
-        body = _data({"type": kind, "sequence_number": next(number), **more})
-        return b"event: " + kind.encode() + b"\n" + body
-
-    done = _whole("responses", asked)
-    begun = {**done, "status": "in_progress", "output": [], "usage": None}
-    item = done["output"][0]
-    part = item["content"][0]
-    place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
-    out = [
-        event("response.created", response=begun),
-        event("response.output_item.added", output_index=0, item={**item, "content": []}),
-        event("response.content_part.added", **place, part={**part, "text": ""}),
-    ]
-    out += [
-        event("response.output_text.delta", **place, delta=word, logprobs=[]) for word in _WORDS
-    ]
-    return [
-        *out,
-        event("response.output_text.done", **place, text="".join(_WORDS), logprobs=[]),
-        event("response.content_part.done", **place, part=part),
-        event("response.output_item.done", output_index=0, item=item),
-        event("response.completed", response=done),
-    ]
-
-
-def _whole(format: str, asked: Any) -> Message:
-    text = "".join(_WORDS)
-    model = asked.get("model", "m")
-    if format == "openai":
-        return {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "created": 1,
-            "model": model,
-            "choices": [
-                {
-                    "index": 0,
-                    "message": {"role": "assistant", "content": text},
-                    "finish_reason": "stop",
-                }
-            ],
-            "usage": _chat_usage(asked),
-        }
-    if format == "anthropic":
-        return {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": model,
-            "content": [{"type": "text", "text": text}],
-            "stop_reason": "end_turn",
-            "stop_sequence": None,
-            "usage": _message_usage(asked),
-        }
-    return {
-        "id": "resp_1",
-        "object": "response",
-        "created_at": 1,
-        "status": "completed",
-        "model": model,
-        "output": [
-            {
-                "type": "message",
-                "id": "msg_1",
-                "status": "completed",
-                "role": "assistant",
-                "content": [{"type": "output_text", "text": text, "annotations": []}],
-            }
-        ],
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-        "usage": _response_usage(asked),
-    }

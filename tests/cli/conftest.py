@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from agora.cli.group import agora
+from tests import command
 
 EVERY_CALL = ("--edits", "every_call")
 Run = Callable[..., Result]
@@ -42,9 +42,7 @@ def run() -> Run:
         **env: str,
     ) -> Result:
         cleared = {"NO_COLOR": None, "FORCE_COLOR": None, "COLUMNS": "80"}
-        return CliRunner(env={**cleared, **env}).invoke(
-            agora, arguments, input=input, prog_name="agora"
-        )
+        return command.run(*arguments, typed=input, **{**cleared, **env})
 
     return invoke
 

@@ -68,7 +68,7 @@ def test_a_scorer_that_is_not_there_is_a_usage_error(run: Run, write: Write) -> 
 
 
 def _recency() -> Any:
-    from agora.scorers.recency import RecencyScorer
+    from agora.scorers import RecencyScorer
 
     return RecencyScorer()
 

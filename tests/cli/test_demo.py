@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 import agora
-from agora.cli.demo import recorded
 from tests.cli.conftest import Run
 
 LARGEST = 200_000
@@ -23,15 +22,20 @@ def test_the_demo_writes_a_session_and_two_pages_into_an_empty_folder(
     assert "AGORA would have saved" in result.stdout
 
 
-def test_the_recorded_session_is_legal_small_and_long_enough_to_be_edited() -> None:
-    session = json.loads(recorded())
+@pytest.fixture
+def session(run: Run, tmp_path: Path) -> str:
+    """Return the session as it is written."""
+    run("demo", str(tmp_path))
+    return (tmp_path / "session.json").read_text("utf-8")
 
-    assert len(recorded()) <= LARGEST
-    assert agora.validate(session["messages"], format="openai") == []
-    assert agora.compress(session["messages"], model=session["model"]).reason == "compressed"
+
+def test_the_recorded_session_is_legal_small_and_long_enough_to_be_edited(session: str) -> None:
+    body = json.loads(session)
+
+    assert len(session) <= LARGEST
+    assert agora.validate(body["messages"], format="openai") == []
+    assert agora.compress(body["messages"], model=body["model"]).reason == "compressed"
 
 
-def test_the_recorded_session_names_no_machine() -> None:
-    text = recorded().decode()
-
-    assert not [place for place in ("/opt/", "/work/", "/root/") if place in text]
+def test_the_recorded_session_names_no_machine(session: str) -> None:
+    assert not [place for place in ("/opt/", "/work/", "/root/") if place in session]

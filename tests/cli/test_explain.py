@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from agora import Anchor, Budget, Compression, Compressor, FallbackLevel, Reason, Step
 from agora.cli.picture import in_short, show
-from agora.compressor import Compressor
-from agora.core.budget import Budget
-from agora.core.compression import Compression, FallbackLevel, Reason
-from agora.core.trajectory import Anchor, Call, Step
+from agora.core import Call
 from tests.cli.conftest import EVERY_CALL, Run, Write, chat
 from tests.logs.test_claude_code import Session
 
@@ -106,6 +104,19 @@ def test_a_step_elided_in_place_says_that_its_calls_stay() -> None:
         ]
 
     assert any("its call stays" in line for line in picture(messages))
+
+
+def test_nothing_in_a_log_steers_the_terminal(run: Run, write: Write) -> None:
+    messages = chat(12)
+    for message in messages[2::2]:
+        message["tool_calls"][0]["function"]["name"] = "go\x1b[2J\x9b31m\r"
+    for message in messages[3::2]:
+        message["content"] += "\x1b]0;owned\x07\x1b[8m"
+
+    shown = run("explain", *EVERY_CALL, write(messages)).output
+
+    assert "go" in shown
+    assert not [sign for sign in shown if not sign.isprintable() and sign != "\n"]
 
 
 def test_a_pending_block_is_part_of_what_is_fixed() -> None:

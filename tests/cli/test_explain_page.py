@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agora import Budget, Compressor
 from agora.cli import explain_page
 from agora.cli.explain_page import MOST_OF_A_TEXT, account, page, readable
 from agora.cli.options import Setup
 from agora.cli.source import Source
-from agora.compressor import Compressor
-from agora.core.budget import Budget
 from agora.formats import read_request
 from harness.html_pages import ATTACKS, Elements
 from tests.cli.conftest import EVERY_CALL, Run, Write, chat

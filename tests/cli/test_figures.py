@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from agora.cli.group import agora
-from agora.compressor import Compressor
+from agora import Compressor
 from tests.cli.conftest import EVERY_CALL, Run, Write, chat
+from tests.command import program
 
 
 def test_explain_writes_every_decision(run: Run, write: Write) -> None:
@@ -45,7 +45,7 @@ def test_compress_writes_its_account_to_a_file_and_never_among_the_messages(
 
 @pytest.mark.parametrize("command", ["compress", "explain", "replay"])
 def test_a_shell_completes_models_that_have_prices(command: str) -> None:
-    completing = ShellComplete(agora, {}, "agora", "_AGORA_COMPLETE")
+    completing = ShellComplete(program, {}, "agora", "_AGORA_COMPLETE")
 
     found = [
         item.value for item in completing.get_completions([command, "--model"], "claude-sonnet-")
@@ -59,6 +59,6 @@ def test_a_shell_completes_models_that_have_prices(command: str) -> None:
 
 
 def test_a_shell_completes_commands_without_loading_them() -> None:
-    completing = ShellComplete(agora, {}, "agora", "_AGORA_COMPLETE")
+    completing = ShellComplete(program, {}, "agora", "_AGORA_COMPLETE")
 
     assert "explain" in [item.value for item in completing.get_completions([], "ex")]

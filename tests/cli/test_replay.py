@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.processes import children_of
 from tests.cli.conftest import Run, Write, chat
 
 PRICES = '[ours]\nlike = "gpt-4o"\ninput = 10.0\n'
@@ -201,7 +202,11 @@ def test_ctrl_c_ends_all_processes(write: Write) -> None:
         text=True,
         start_new_session=True,
     )
-    time.sleep(5)
+    # Its workers are there, so it has begun; at once they would not ignore the signal yet.
+    until = time.monotonic() + 60
+    while len(children_of(replay.pid)) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(3)
     os.killpg(replay.pid, signal.SIGINT)
     _, stderr = replay.communicate(timeout=60)
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from agora import Step
+from agora.core import Call
 from agora.core.actions import Tools, changes, only_command, reads_only
-from agora.core.trajectory import Call, Step
 
 
 def call_reads(name: str, arguments: object = None, tools: Tools = Tools()) -> bool:  # noqa: B008

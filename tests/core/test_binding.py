@@ -1,7 +1,7 @@
 import pytest
 
+from agora.core import Request
 from agora.core.binding import binding_of, binds, shipped_bindings
-from agora.core.request import Request
 
 BOUND = (
     "claude-fable-5-1",

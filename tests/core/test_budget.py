@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.budget import Budget
+from agora import Budget
 from agora.errors import SettingError
 
 

@@ -2,8 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from agora.core.compression import Compression, Decision, FallbackLevel, Reason
-from agora.core.trajectory import Step, Trajectory
+from agora import Compression, Decision, FallbackLevel, Reason, Step, Trajectory
 from agora.errors import RecallError
 
 

@@ -1,8 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agora import Step
+from agora.core import Call
 from agora.core.protected import kept_by_tool, protected_steps
-from agora.core.trajectory import Call, Step
 
 
 def make_step(number: int, **more: object) -> Step:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from agora.core import Result
 from agora.core.outcome import outcome_of
-from agora.core.trajectory import Result
 
 
 def status_of(text: str, *, failed: bool = False) -> str:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agora import PriceSheet, sheet_for
 from agora.core.prefix_cache import Bill, PrefixCache, Segment
-from agora.core.prices import PriceSheet, sheet_for
 
 
 def simulate(

@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agora import Step
+from agora.core import Call
 from agora.core.recall import TOOL_NAME, recalled
-from agora.core.trajectory import Call, Step
 
 
 def make_step(name: str, arguments: str) -> Step:

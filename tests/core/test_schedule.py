@@ -8,22 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.budget import Budget
+from agora import Budget, PriceSheet, State, Step, Trajectory, sheet_for
+from agora.core import Edit, Lifetime, Tier, Utterance, shipped_sheets
 from agora.core.calls import Billed, Call, calls_of
-from agora.core.prices import Lifetime, PriceSheet, Tier, sheet_for, shipped_sheets
 from agora.core.schedule import (
     CLOCK_MARGIN_SECONDS,
     FREE_TOKENS,
-    Edit,
     Policy,
-    State,
     advance,
     call_of,
     fold,
     states,
     why_not,
 )
-from agora.core.trajectory import Step, Trajectory, Utterance
 
 CLAUDE = replace(sheet_for("claude-opus-5").for_ttl(None), window=None)
 GONE = CLAUDE.ttl_seconds + CLOCK_MARGIN_SECONDS + 1

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from agora import EstimatedTokens, TokenCounter
+from agora.core import Characters
 from agora.core.tokens import (
     _BIT,
     _BLOCK,
@@ -15,9 +17,6 @@ from agora.core.tokens import (
     _SCRIPT,
     _SCRIPTS,
     _UNIT,
-    Characters,
-    EstimatedTokens,
-    TokenCounter,
     _bits,
     _script_weight,
 )

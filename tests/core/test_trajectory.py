@@ -1,7 +1,8 @@
 import pytest
 
+from agora import Anchor, Step, Trajectory
+from agora.core import Utterance
 from agora.core.past import Past
-from agora.core.trajectory import Anchor, Step, Trajectory, Utterance
 
 
 def make_trajectory(*utterances: Utterance) -> Trajectory:

@@ -16,14 +16,13 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from agora import Budget, Compressor
+from agora import Budget, Compressor, Step
+from agora.core import Call, Characters, Result
 from agora.core.action_lines import action_lines
 from agora.core.actions import NO_TOOLS
 from agora.core.facts import names_in, words_in
 from agora.core.forms import options_of
 from agora.core.outcome import outcome_of
-from agora.core.tokens import Characters
-from agora.core.trajectory import Call, Result, Step
 from harness.negations import SENTENCES
 
 EXAMPLES = int(os.environ.get("AGORA_EXAMPLES", "300"))

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from agora import Step
+from agora.core import Call, Result
 from agora.core.actions import changes
 from agora.core.outcome import outcome_of
-from agora.core.trajectory import Call, Result, Step
 from agora.logs import Tally, read_logs
 
 DATA = Path(os.environ.get("AGORA_DATA", Path(__file__).parents[3] / "shared" / "data"))

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from agora.errors import MissingExtraError
-from agora.scorers.bundle import write_bundle
+from agora.scorers import write_bundle
 from tests.docs.pages import Block, blocks, name_of, pages
 
 EXCERPTS = {"docs/how-to/frameworks.md", "docs/how-to/litellm.md"}
@@ -98,7 +98,7 @@ def _of_agora(line: str) -> list[str]:
 
 @pytest.mark.parametrize(("page", "line"), commands())
 def test_every_command_in_the_pages_exists_with_its_options(page: str, line: str) -> None:
-    from agora.cli.group import agora as group
+    from tests.command import program as group
 
     words = _of_agora(line)
     words = words[

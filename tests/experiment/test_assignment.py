@@ -9,7 +9,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.experiment.assignment import Arm, Draw, arm_of
+from agora.experiment import Arm, Draw, arm_of
 
 DRAW = Draw("ours", b"a secret of all replicas")
 MANY = [f"conversation {number}".encode() for number in range(10_000)]

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from agora.cli.group import agora
-from agora.experiment.assignment import Arm
-from agora.experiment.report import FIGURES, WIDTH
+from agora.experiment import Arm
+from agora.experiment.report import FIGURES
+from tests import command
 
 BEGAN = datetime(2026, 11, 19, 12, tzinfo=UTC)
 
@@ -35,7 +35,7 @@ LATER = line(1e6, "later", Arm.AGORA)
 
 
 def run(*arguments: object, typed: str = "") -> Result:
-    return CliRunner().invoke(agora, ["experiment", *map(str, arguments)], input=typed or None)
+    return command.run("experiment", *arguments, typed=typed or None)
 
 
 def written(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -78,7 +78,7 @@ def test_the_effect_of_an_arm_is_within_its_interval(tmp_path: Path) -> None:
     figures = {row["figure"]: row for row in found["figures"]}
 
     assert ran.exit_code == 0, ran.output
-    assert max(map(len, ran.output.splitlines())) <= WIDTH
+    assert max(map(len, ran.output.splitlines())) <= 80
     assert "errors, agora: 429" in ran.output
     assert sum(found["conversations"].values()) == 3_000
     assert list(figures) == list(FIGURES)

@@ -3,19 +3,14 @@ from typing import Any
 import pytest
 
 from agora import Budget, Compressor
-from agora.core.markers import Markers
-from agora.core.request import Request
-from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS, Characters
-from agora.core.trajectory import Result
-from agora.formats import validate
-from agora.formats.anthropic import Anthropic
-from agora.formats.base import Parsed
+from agora.core import Result
+from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS
+from agora.formats import Parsed, format_named, validate
+from harness import shortened
 from harness.histories import sample
-from harness.shortened import forms
+from harness.shortened import marker, note, signed_marker
 
-SIGNED = " by the context compressor, not by the user"
-
-FORMAT = Anthropic()
+FORMAT: Any = format_named("anthropic")
 EAGER = Compressor(edits="every_call", budget=Budget(limit=0), k_recent=1, min_tokens=0)
 USER = {"role": "user", "content": "Find it."}
 CACHE = {"type": "ephemeral"}
@@ -42,14 +37,13 @@ THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
 
 
 def parse(*messages: dict[str, Any], **options: Any) -> Parsed:
-    request = Request(messages=list(messages), format="anthropic", **options)
-    return FORMAT.parse(request, Characters())
+    return shortened.read(list(messages), "anthropic", **options)
 
 
 def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
     parsed = parse(*messages)
-    rendered: list[Any] = FORMAT.render(parsed, forms(parsed, elided), Markers()).messages
+    rendered: list[Any] = shortened.write(parsed, "anthropic", elided).messages
     return rendered
 
 
@@ -66,9 +60,9 @@ def test_elided_steps_leave_their_marker_in_the_result_before_them() -> None:
     out = elide(*messages, saw(result("c")), n2="look b -> x1")
 
     own = result("a")["content"]
-    assert out[2] == saw(result("a", f"{own}\n\n[step 2 removed]\n2 look b -> x1"))
+    assert out[2] == saw(result("a", f"{own}\n\n{marker(2)}\n2 look b -> x1"))
     first = elide(*messages, saw(result("c")), n1="")[0]
-    assert first["content"] == f"Find it.\n\n[step 1 removed{SIGNED}]"
+    assert first["content"] == f"Find it.\n\n{signed_marker(1)}"
 
 
 def test_with_thinking_every_step_is_masked_and_no_assistant_block_goes() -> None:
@@ -77,7 +71,7 @@ def test_with_thinking_every_step_is_masked_and_no_assistant_block_goes() -> Non
 
     out = elide(*messages, n1="look a -> x1")
 
-    assert out == [USER, thinking, saw(result("a", "[step 1: result removed] x1")), *messages[3:]]
+    assert out == [USER, thinking, saw(result("a", note(1, "x1"))), *messages[3:]]
     assert parse(*messages).trajectory.steps[0].thought == "hm\nlet me see"
 
 
@@ -87,8 +81,8 @@ def test_every_result_of_a_masked_step_is_replaced_and_keeps_its_shape() -> None
     out = elide(*messages, n1="look -> x1")
 
     assert out[2] == saw(
-        result("a", [text("[step 1: result removed] x1")], is_error=True),
-        result("b", "[step 1: result removed]"),
+        result("a", [text(note(1, "x1"))], is_error=True),
+        result("b", note(1)),
         text("Hurry."),
     )
 
@@ -139,7 +133,7 @@ def test_a_breakpoint_of_an_elided_step_moves_to_the_message_that_stays_before_i
 
     out = elide(USER, acts("a"), marked, *later, n1="")
 
-    assert out[0]["content"] == [text(f"Find it.\n\n[step 1 removed{SIGNED}]", cache_control=CACHE)]
+    assert out[0]["content"] == [text(f"Find it.\n\n{signed_marker(1)}", cache_control=CACHE)]
     assert out[1:] == list(later)
 
 
@@ -164,8 +158,8 @@ def test_a_masked_observation_of_text_keeps_its_breakpoint() -> None:
 
     out = elide(*messages, n1="open -> key 1", n2="open")
 
-    assert out[2] == saw(text("Observation: [step 1: result removed] key 1", cache_control=CACHE))
-    assert out[5] == {"role": "user", "content": "Observation: [step 2: result removed]"}
+    assert out[2] == saw(text(f"Observation: {note(1, 'key 1')}", cache_control=CACHE))
+    assert out[5] == {"role": "user", "content": f"Observation: {note(2)}"}
 
 
 SYSTEM = {"role": "system", "content": "Plan mode is on."}

@@ -2,16 +2,11 @@ from typing import Any
 
 import pytest
 
-from agora.core.markers import Markers
-from agora.core.request import Request
-from agora.core.tokens import Characters
-from agora.formats.base import Parsed
-from agora.formats.bedrock import Bedrock
-from harness.shortened import forms
+from agora.formats import Parsed, format_named
+from harness import shortened
+from harness.shortened import marker, note, signed_marker
 
-SIGNED = " by the context compressor, not by the user"
-
-FORMAT = Bedrock()
+FORMAT: Any = format_named("bedrock")
 POINT = {"cachePoint": {"type": "default"}}
 LATER = {"cachePoint": {"type": "default", "ttl": "1h"}}
 PICTURE = {"image": {"format": "png", "source": {"bytes": b"A" * 100_000}}}
@@ -40,14 +35,13 @@ def result(tool_id: str, *content: dict[str, Any], **more: Any) -> dict[str, Any
 
 
 def parse(*messages: dict[str, Any], **options: Any) -> Parsed:
-    request = Request(messages=list(messages), format="bedrock", **options)
-    return FORMAT.parse(request, Characters())
+    return shortened.read(list(messages), "bedrock", **options)
 
 
 def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
     parsed = parse(*messages)
-    rendered: list[Any] = FORMAT.render(parsed, forms(parsed, elided), Markers()).messages
+    rendered: list[Any] = shortened.write(parsed, "bedrock", elided).messages
     return rendered
 
 
@@ -63,9 +57,9 @@ def test_elided_steps_leave_their_marker_inside_the_result_before_them_or_in_use
     messages = (USER, acts("a"), user(result("a")), acts("b"), user(result("b")), acts("c"))
     out = elide(*messages, user(result("c")), n2="look b -> x1")
 
-    assert out[2] == user(result("a", text("a key"), text("[step 2 removed]\n2 look b -> x1")))
+    assert out[2] == user(result("a", text("a key"), text(f"{marker(2)}\n2 look b -> x1")))
     first = elide(*messages, user(result("c")), n1="")[0]
-    assert first == user(text("Find it."), text(f"[step 1 removed{SIGNED}]"))
+    assert first == user(text("Find it."), text(signed_marker(1)))
 
 
 def test_user_text_next_to_results_is_user_text_and_masks_the_step() -> None:
@@ -77,8 +71,8 @@ def test_user_text_next_to_results_is_user_text_and_masks_the_step() -> None:
     said = parse(*messages).trajectory.utterances
     assert [(u.text, u.by_user) for u in said] == [("Hurry.", True)]
     assert out[2] == user(
-        result("a", text("[step 1: result removed] x1")),
-        result("b", text("[step 1: result removed]")),
+        result("a", text(note(1, "x1"))),
+        result("b", text(note(1))),
         text("Hurry."),
         POINT,
     )
@@ -146,7 +140,7 @@ def test_a_cache_point_of_an_elided_step_moves_to_the_message_that_stays_before_
 
     out = elide(USER, acts("a"), user(result("a"), LATER), *later, n1="")
 
-    assert out[0] == user(text("Find it."), text(f"[step 1 removed{SIGNED}]"), LATER)
+    assert out[0] == user(text("Find it."), text(signed_marker(1)), LATER)
     assert out[1:] == list(later)
 
 
@@ -155,4 +149,4 @@ def test_two_cache_points_in_one_place_become_one() -> None:
 
     out = elide(USER, *step, acts("c"), user(result("c")), n1="", n2="")
 
-    assert out[0] == user(text("Find it."), text(f"[steps 1-2 removed{SIGNED}]"), POINT)
+    assert out[0] == user(text("Find it."), text(signed_marker(1, 2)), POINT)

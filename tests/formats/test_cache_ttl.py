@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora import Compressor
-from agora.core.prices import sheet_for
-from agora.core.request import Request
+from agora import Compressor, sheet_for
+from agora.core import Request
 from agora.formats import read_request
 from agora.formats.cache_ttl import asked_ttl, marks_only_the_end
 

@@ -1,15 +1,10 @@
 from typing import Any
 
-from agora.core.markers import Markers
-from agora.core.request import Request
-from agora.core.tokens import Characters
-from agora.formats.base import Parsed
-from agora.formats.gemini import Gemini
-from harness.shortened import forms
+from agora.formats import Parsed, format_named
+from harness import shortened
+from harness.shortened import marker, note, signed_marker
 
-SIGNED = " by the context compressor, not by the user"
-
-FORMAT = Gemini()
+FORMAT: Any = format_named("gemini")
 PICTURE = {"inlineData": {"mimeType": "image/png", "data": "A" * 10_000}}
 
 
@@ -32,14 +27,13 @@ def saw(name: str, response: Any = None, **more: Any) -> dict[str, Any]:
 
 
 def parse(*contents: dict[str, Any], **options: Any) -> Parsed:
-    request = Request(messages=list(contents), format="gemini", **options)
-    return FORMAT.parse(request, Characters())
+    return shortened.read(list(contents), "gemini", **options)
 
 
 def elide(*contents: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
     parsed = parse(*contents)
-    rendered: list[Any] = FORMAT.render(parsed, forms(parsed, elided), Markers()).messages
+    rendered: list[Any] = shortened.write(parsed, "gemini", elided).messages
     return rendered
 
 
@@ -58,10 +52,10 @@ def test_elided_steps_leave_their_marker_inside_the_response_before_them_or_in_u
     contents = (USER, acts("a"), user(saw("a")), acts("b"), user(saw("b")), acts("c"))
     out = elide(*contents, user(saw("c")), n2="b -> x1")
 
-    assert out[2] == user(saw("a", {"output": "a key\n\n[step 2 removed]\n2 b -> x1"}))
+    assert out[2] == user(saw("a", {"output": f"a key\n\n{marker(2)}\n2 b -> x1"}))
     assert out[1] is contents[1]
     first = elide(*contents, user(saw("c")), n1="")[0]
-    assert first == user("Find it.", f"[step 1 removed{SIGNED}]")
+    assert first == user("Find it.", signed_marker(1))
 
 
 def test_a_marker_finds_a_field_for_itself_in_any_object() -> None:
@@ -70,7 +64,7 @@ def test_a_marker_finds_a_field_for_itself_in_any_object() -> None:
         out = elide(USER, acts("a"), user(saw("a", response)), *later, n2="")
         return out[2]["parts"][0]["functionResponse"]["response"]
 
-    note = "[step 2 removed]"
+    note = marker(2)
     assert marked({}) == {"output": note}
     assert marked({"output": ""}) == {"output": note}
     assert marked({"result": "ok", "n": 1}) == {"result": f"ok\n\n{note}", "n": 1}
@@ -81,7 +75,7 @@ def test_where_no_field_is_free_the_marker_goes_to_the_turn_before() -> None:
     full = user(saw("a", {"output": 1, "note": 2}))
     out = elide(USER, acts("a"), full, acts("b"), user(saw("b")), acts("c"), user(saw("c")), n2="")
 
-    assert out[0] == user("Find it.", f"[step 2 removed{SIGNED}]")
+    assert out[0] == user("Find it.", signed_marker(2))
     assert out[2] is full
 
 
@@ -93,8 +87,8 @@ def test_a_step_that_the_user_speaks_in_is_masked_and_keeps_calls_and_signatures
 
     assert out[1] is contents[1]
     assert out[2] == user(
-        saw("a", {"output": "[step 1: result removed] x1"}, id="1"),
-        saw("b", {"output": "[step 1: result removed]"}),
+        saw("a", {"output": note(1, "x1")}, id="1"),
+        saw("b", {"output": note(1)}),
         "Hurry.",
     )
     utterances = parse(*contents).trajectory.utterances
@@ -107,7 +101,7 @@ def test_what_an_agent_that_acts_by_text_observed_is_masked_whole() -> None:
 
     out = elide(*contents, user("Observation: x"), n1="open -> key 1")
 
-    assert out[2] == user("Observation: [step 1: result removed] key 1")
+    assert out[2] == user(f"Observation: {note(1, 'key 1')}")
 
 
 def test_the_spelling_of_the_python_sdk_is_read_and_kept() -> None:
@@ -117,7 +111,7 @@ def test_the_spelling_of_the_python_sdk_is_read_and_kept() -> None:
 
     out = elide(USER, *step, *step, *step, n2="")
 
-    marked = {"name": "a", "response": {"result": "seen\n\n[step 2 removed]"}}
+    marked = {"name": "a", "response": {"result": f"seen\n\n{marker(2)}"}}
     assert out[2]["parts"] == [{"function_response": marked}]
     assert parse(USER, *step).trajectory.steps[0].calls[0].arguments == "{}"
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import agora
-from agora.formats.cache_ttl import MARKS
 
 SOURCE = Path(agora.__file__).parent
 WORDS = {
@@ -16,7 +15,7 @@ WORDS = {
     *("function_call_output", "custom_tool_call", "local_shell_call", "encrypted_content"),
     *("thoughtSignature", "thought_signature", "input_schema", "inputSchema"),
     *("prompt_tokens_details", "prompt_cache_hit_tokens", "cache_creation_input_tokens"),
-    *MARKS,
+    *("cache_control", "cachePoint", "prompt_cache_breakpoint"),
 }
 ALLOWED = {
     "formats": "the place for it",

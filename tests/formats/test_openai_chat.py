@@ -1,21 +1,14 @@
 from typing import Any
 
-from agora.core.markers import Markers
-from agora.core.request import Request
-from agora.core.tokens import Characters
-from agora.formats import validate
-from agora.formats.base import Parsed
-from agora.formats.openai_chat import OpenAIChat
-from harness.shortened import forms
+from agora.formats import Parsed, validate
+from harness import shortened
+from harness.shortened import marker, note, signed_marker
 
-SIGNED = " by the context compressor, not by the user"
-
-FORMAT = OpenAIChat()
 USER = {"role": "user", "content": "Find it."}
 
 
 def read(messages: Any, **options: Any) -> Parsed:
-    return FORMAT.parse(Request(messages=messages, format="openai", **options), Characters())
+    return shortened.read(messages, "openai", **options)
 
 
 def call(call_id: str, arguments: str = "{}", name: str = "look") -> dict[str, Any]:
@@ -43,7 +36,7 @@ def steps_of(*messages: dict[str, Any]) -> list[tuple[str, str, bool]]:
 def elide(*messages: dict[str, Any], **numbers: str) -> list[Any]:
     parsed = read(list(messages))
     elided = {int(name[1:]): line for name, line in numbers.items()}
-    rendered: list[Any] = FORMAT.render(parsed, forms(parsed, elided), Markers()).messages
+    rendered: list[Any] = shortened.write(parsed, "openai", elided).messages
     return rendered
 
 
@@ -87,7 +80,7 @@ def test_a_step_right_before_user_text_is_masked_so_that_roles_still_alternate()
     assert elide(*messages, n1="look -> key 1") == [
         USER,
         acts("a"),
-        saw("a", "[step 1: result removed] key 1"),
+        saw("a", note(1, "key 1")),
         USER,
         acts("b"),
         saw("b"),
@@ -105,7 +98,7 @@ def test_a_run_of_elided_steps_leaves_one_marker_in_the_message_before_it() -> N
     messages = (USER, acts("a"), saw("a"), acts("b"), saw("b"), acts("c"), saw("c"))
 
     assert elide(*messages, n1="look -> x1", n2="") == [
-        {"role": "user", "content": f"Find it.\n\n[steps 1-2 removed{SIGNED}]\n1 look -> x1"},
+        {"role": "user", "content": f"Find it.\n\n{signed_marker(1, 2)}\n1 look -> x1"},
         acts("c"),
         saw("c"),
     ]
@@ -114,7 +107,7 @@ def test_a_run_of_elided_steps_leaves_one_marker_in_the_message_before_it() -> N
 def test_a_run_goes_on_through_what_is_said_and_its_marker_stays_among_results() -> None:
     messages = [USER, acts("a"), saw("a"), acts("b"), saw("b"), says("So?"), USER, acts("c")]
     messages += [saw("c"), says("Well."), USER]
-    marked = saw("a", "a key\n\n[steps 2-3 removed]\n3 look -> x1")
+    marked = saw("a", f"a key\n\n{marker(2, 3)}\n3 look -> x1")
 
     out = elide(*messages, n2="", n3="look -> x1")
     assert out == [USER, acts("a"), marked, says("So?"), USER, says("Well."), USER]
@@ -126,14 +119,14 @@ def test_the_words_of_a_user_hold_a_marker_where_no_result_stays_before_them() -
     messages = (USER, acts("a"), saw("a"), says("So?"), USER, acts("b"), saw("b"), acts("c"))
     out = elide(*messages, saw("c"), n1="", n2="")
 
-    signed = [f"[step {n} removed{SIGNED}]" for n in (1, 2)]
+    signed = [signed_marker(n) for n in (1, 2)]
     assert [out[0]["content"], out[2]["content"]] == [f"Find it.\n\n{text}" for text in signed]
 
 
 def test_a_message_that_is_not_touched_is_the_callers_own_object() -> None:
     messages = [USER, acts("a"), saw("a"), acts("b"), saw("b")]
     parsed = read(messages)
-    out = FORMAT.render(parsed, forms(parsed, {1: ""}), Markers())
+    out = shortened.write(parsed, "openai", {1: ""})
 
     assert out.messages[1] is messages[3]
     assert out.positions == (0, 3, 4)

@@ -4,23 +4,16 @@ import pytest
 
 import agora
 from agora import Budget, Compressor
-from agora.core.markers import Markers
-from agora.core.request import Request
-from agora.core.tokens import Characters
 from agora.errors import ParseError
-from agora.formats import validate
-from agora.formats.base import Parsed
-from agora.formats.openai_responses import OpenAIResponses
-from harness.shortened import forms
+from agora.formats import Parsed, validate
+from harness import shortened
+from harness.shortened import marker, signed_marker
 
-SIGNED = " by the context compressor, not by the user"
-
-FORMAT = OpenAIResponses()
 USER = {"role": "user", "content": [{"type": "input_text", "text": "Find it."}]}
 
 
 def read(messages: Any, **options: Any) -> Parsed:
-    return FORMAT.parse(Request(messages=messages, format="responses", **options), Characters())
+    return shortened.read(messages, "responses", **options)
 
 
 def acts(call_id: str) -> dict[str, Any]:
@@ -43,7 +36,7 @@ def parse(*items: dict[str, Any]) -> Any:
 def elide(*items: dict[str, Any], **numbers: str) -> list[Any]:
     elided = {int(name[1:]): line for name, line in numbers.items()}
     parsed = parse(*items)
-    rendered: list[Any] = FORMAT.render(parsed, forms(parsed, elided), Markers()).messages
+    rendered: list[Any] = shortened.write(parsed, "responses", elided).messages
     return rendered
 
 
@@ -99,10 +92,10 @@ def text(words: str) -> dict[str, str]:
 
 def test_a_marker_goes_into_an_output_as_text_or_as_a_part() -> None:
     items = (USER, acts("a"), saw("a"), acts("b"), saw("b"), acts("c"), saw("c"))
-    assert elide(*items, n2="")[2] == saw("a", "a key\n\n[step 2 removed]")
+    assert elide(*items, n2="")[2] == saw("a", f"a key\n\n{marker(2)}")
 
     parts = (USER, acts("a"), saw("a", [text("a key")]), *items[3:])
-    assert elide(*parts, n2="")[2] == saw("a", [text("a key"), text("[step 2 removed]")])
+    assert elide(*parts, n2="")[2] == saw("a", [text("a key"), text(marker(2))])
 
 
 def test_a_marker_passes_over_items_that_cannot_hold_it() -> None:
@@ -110,7 +103,7 @@ def test_a_marker_passes_over_items_that_cannot_hold_it() -> None:
     seen = {"type": "computer_call_output", "call_id": "a", "output": {"type": "x"}}
     out = elide(USER, click, seen, acts("b"), saw("b"), acts("c"), saw("c"), n2="")
 
-    assert out[0]["content"][-1] == text(f"[step 2 removed{SIGNED}]")
+    assert out[0]["content"][-1] == text(signed_marker(2))
     assert out[1:3] == [click, seen]
 
 
@@ -125,7 +118,7 @@ def test_a_plain_string_is_the_task_and_comes_back_as_it_is() -> None:
     parsed = read("Find it.")
 
     assert parsed.trajectory.task == "Find it."
-    assert FORMAT.render(parsed, {}, Markers()).messages == "Find it."
+    assert shortened.write(parsed, "responses", {}).messages == "Find it."
 
 
 def test_system_items_are_fixed_and_odd_content_is_counted() -> None:

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 
 import agora
-from agora.compressor import Compressor
-from agora.core.request import Request
-from agora.core.tokens import TokenCounter
-from agora.core.trajectory import Call
+from agora import Compressor, TokenCounter
+from agora.core import Call, Request
 from agora.errors import UnknownFormatError
 from agora.formats import (
     FORMATS,
     KNOWN,
     BodyFields,
     Format,
+    MessageFormat,
+    MessageRole,
+    ParsedMessage,
     Rule,
     RuleViolation,
     broken_rules,
@@ -27,10 +28,8 @@ from agora.formats import (
     read_request,
     recall_tool,
 )
-from agora.formats.base import MessageRole, ParsedMessage
-from agora.formats.message_format import MessageFormat
 from agora.formats.thinking import thinking_signed
-from agora.logs.answers import read_answer
+from agora.logs import read_answer
 
 Line = dict[str, Any]
 N1 = Rule("N1", "line {n} answers nothing", "the minutes' own rules")

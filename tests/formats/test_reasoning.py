@@ -5,12 +5,9 @@ from typing import Any
 
 import pytest
 
-from agora.core.markers import Markers
-from agora.core.request import Request
-from agora.core.tokens import Characters
-from agora.formats import format_named, validate
+from agora.formats import validate
+from harness import shortened
 from harness.histories import History, sample
-from harness.shortened import forms
 
 Message = dict[str, Any]
 USER = {"role": "user", "content": "Find it."}
@@ -141,19 +138,17 @@ def as_they_are(messages: list[Message]) -> list[Message]:
 
 def edits(history: History, messages: list[Message]) -> Iterator[list[Message]]:
     """Yield what is left by edits that differ most, steps dropped and steps noted."""
-    format = format_named(history.format)
-    request = Request(
-        messages=messages,
-        format=history.format,
+    parsed = shortened.read(
+        messages,
+        history.format,
         observations=history.observations,
         **history.options,
     )
-    parsed = format.parse(request, Characters())
     numbers = [step.number for step in parsed.trajectory.steps[:-1] if not step.fixed]
     for elided in (numbers, numbers[::2], numbers[1::2], numbers[:1], numbers[-1:]):
         lines = dict.fromkeys(elided, "look -> a key")
         for noted in ((), elided, elided[::2]):
-            yield format.render(parsed, forms(parsed, lines, noted), Markers()).messages
+            yield shortened.write(parsed, history.format, lines, noted).messages
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,15 @@ from typing import Any
 
 import pytest
 
-from agora.core.request import Request
+from agora.core import Request
 from agora.errors import UnknownFormatError
 from agora.formats import (
     detect,
     parse,
     read_request,
+    recall_tool,
 )
-from agora.formats.tools import offers_recall, recall_tool
+from agora.formats.tools import offers_recall
 
 USER = {"role": "user", "content": "hi"}
 

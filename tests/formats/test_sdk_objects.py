@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 import agora
 from agora import Budget, Compressor
-from agora.formats import FORMATS
-from agora.formats.sdk_objects import to_dicts, to_sdk_objects
+from agora.formats import FORMATS, to_dicts, to_sdk_objects
 from harness.histories import History
 from harness.histories.strategies import histories
 

@@ -17,12 +17,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from agora.compressor import Compressor
-from agora.core.budget import Budget
-from agora.core.prices import PriceSheet
-from agora.core.trajectory import Anchor, Step
+from agora import Anchor, Budget, Compressor, PriceSheet, Step
 from agora.formats import validate
-from agora.formats.thinking import is_thinking
+from harness.shortened import is_edited
 from harness.signing import Signer
 from tests.integrations.conformance import ANSWER, Case, Ran, note
 from tests.integrations.loopback import (
@@ -206,13 +203,11 @@ class Bound:
             sent = joined(unsigned(now.messages))
             if way in self.loose:
                 rest = iter(without_thoughts(joined(unsigned(was.messages))))
-                whole = [
-                    message for message in sent if "context compressor" not in json.dumps(message)
-                ]
+                whole = [message for message in sent if not is_edited(message)]
                 assert all(message in rest for message in without_thoughts(whole))
             else:
                 assert sent == joined(unsigned(self.expected(was, compressor)))
-            if "context compressor" in json.dumps(now.messages):
+            if is_edited(now.messages):
                 edited += 1
                 assert not thoughts(now.messages)
         assert edited > self.steps // 2
@@ -224,7 +219,7 @@ class Bound:
         counts = [
             len(thoughts(request.messages))
             for request in server.received
-            if "context compressor" in json.dumps(request.messages)
+            if is_edited(request.messages)
         ]
         assert ran.answer == ANSWER
         assert not server.refused
@@ -241,7 +236,7 @@ class Bound:
         assert not server.refused
         assert not server.dropped
         sent = [json.dumps(request.messages) for request in server.received[10:]]
-        assert all("context compressor" in text for text in sent)
+        assert all(map(is_edited, sent))
 
     def expected(self, before: Received, compressor: Compressor) -> Any:
         """Return the compressor's messages for a request."""
@@ -278,20 +273,26 @@ _PLAIN: dict[tuple[type, str], tuple[Ran, Signing]] = {}
 """What came of runs without the integration."""
 
 
+THINKING = ("thinking", "redacted_thinking")
+
+
 def thoughts(messages: Any) -> list[Body]:
     """Return the thinking blocks of messages."""
     return [
         block
         for message in messages
         for block in (message["content"] if isinstance(message["content"], list) else ())
-        if is_thinking(block)
+        if block.get("type") in THINKING
     ]
 
 
 def without_thoughts(messages: list[Body]) -> list[Body]:
     """Return messages without thinking blocks."""
     return [
-        {**message, "content": [block for block in message["content"] if not is_thinking(block)]}
+        {
+            **message,
+            "content": [block for block in message["content"] if block.get("type") not in THINKING],
+        }
         for message in messages
     ]
 

@@ -16,9 +16,9 @@ import anthropic
 import openai
 
 import agora
-from agora import Budget, Compressor
+from agora import Budget, Compressor, wrap
 from agora.errors import SettingError
-from agora.integrations.clients import wrap
+from harness.shortened import ORIGIN, is_edited
 from tests.integrations.conformance import (
     ANSWER,
     MODEL,
@@ -161,8 +161,8 @@ def test_objects_of_an_answer_may_go_back_as_they_came(tmp_path: Path) -> None:
                 items.append({**named, "output": output})
 
     assert answer.output_text == ANSWER
-    assert "context compressor" in json.dumps(server.received[-1].messages)
-    assert "context compressor" not in str(items)
+    assert is_edited(server.received[-1].messages)
+    assert not is_edited(str(items))
 
 
 def test_a_conversation_that_the_provider_holds_is_sent_as_it_is(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_conversation_that_the_provider_holds_is_sent_as_it_is(tmp_path: Path)
 
         drive(loop(case, history), ask, history)
 
-    assert "context compressor" not in json.dumps([request.messages for request in server.received])
+    assert not is_edited([request.messages for request in server.received])
 
 
 def test_tokens_are_counted_for_the_request_that_will_be_sent(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_a_client_in_shadow_mode_says_what_it_would_have_saved(tmp_path: Path) -
         shadow.messages.count_tokens(model=MODEL, messages=history[:-1])
 
     savings = agora.savings(shadow)
-    assert "context compressor" not in json.dumps([r.messages for r in server.received])
+    assert not is_edited([r.messages for r in server.received])
     assert savings.calls == len(server.received)
     assert savings.shortened >= 3
     assert savings.dollars > 0
@@ -305,7 +305,7 @@ def test_a_client_in_shadow_mode_says_what_it_would_have_saved(tmp_path: Path) -
 def test_a_refusal_of_a_shortened_request_is_answered_by_the_whole_one(tmp_path: Path) -> None:
     for endpoint in ("openai", "anthropic"):
         messages = history_of() if endpoint == "openai" else blocks_of()
-        with loopback(script(thinking=False), refuses="context compressor") as server:
+        with loopback(script(thinking=False), refuses=ORIGIN) as server:
             case = Case(endpoint=endpoint, call="sync", folder=tmp_path, url=server.url)
             client = wrap(client_of(case), EAGER)
             more: Any = {"max_tokens": 9} if endpoint == "anthropic" else {}

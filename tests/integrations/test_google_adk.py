@@ -1,6 +1,5 @@
 import asyncio
 import base64
-import json
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,8 +14,9 @@ from google.adk.runners import InMemoryRunner
 from google.genai import types
 
 import agora
-from agora.compressor import Compressor
+from agora import Compressor
 from agora.integrations.google_adk import AgoraPlugin
+from harness.shortened import is_edited
 from tests.integrations.bound import MODEL as BOUND
 from tests.integrations.bound import long_script, signing
 from tests.integrations.conformance import (
@@ -103,4 +103,4 @@ def test_claude_that_checks_its_thinking_gets_unchanged_requests(tmp_path: Path)
 
     assert ran.answer == ANSWER
     assert not server.refused
-    assert "context compressor" not in json.dumps([r.messages for r in server.received])
+    assert not is_edited([r.messages for r in server.received])

@@ -13,8 +13,9 @@ from PIL import Image
 from smolagents import CodeAgent, OpenAIServerModel, ToolCallingAgent, tool
 
 import agora
-from agora.compressor import Compressor
+from agora import Compressor
 from agora.integrations.smolagents import wrap_model
+from harness.shortened import is_edited
 from tests.integrations.bound import MODEL as BOUND
 from tests.integrations.bound import long_script, signing, thoughts
 from tests.integrations.conformance import (
@@ -110,7 +111,7 @@ def test_an_agent_that_writes_code_is_compressed_as_well(tmp_path: Path) -> None
 
     last = json.dumps(server.received[-1].messages)
     assert answer == ANSWER
-    assert "context compressor" in last
+    assert is_edited(last)
     assert "python_interpreter" in last
     assert len(server.received) == len(codes)
     assert sum(note(n).splitlines()[9] in last for n in range(1, FILES + 1)) < FILES - 3
@@ -159,5 +160,5 @@ def test_thinking_of_claude_never_goes_back_so_nothing_is_refused(tmp_path: Path
     assert answer == ANSWER
     assert not server.refused
     assert len(server.received) == FILES + 1
-    assert "context compressor" in json.dumps(server.received[-1].messages)
+    assert is_edited(server.received[-1].messages)
     assert not any(thoughts(request.messages) for request in server.received)

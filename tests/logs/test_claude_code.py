@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from agora.core.prices import sheet_for
+from agora import sheet_for
 from agora.formats import parse, validate
-from agora.logs import Recording, Tally, read_logs
-from agora.logs.moments import moments_of
-from agora.replay.report import billed_dollars
-from agora.replay.simulate import Policy, replay_by
+from agora.logs import Recording, Tally, moments_of, read_logs
+from agora.replay import Policy, billed_dollars, replay_by
 
 DATA = Path(os.environ.get("AGORA_DATA", Path(__file__).parents[3] / "shared" / "data"))
 Line = dict[str, Any]

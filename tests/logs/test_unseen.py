@@ -2,9 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.trajectory import Step, Trajectory, Utterance
-from agora.logs.moments import Moment, moments_of, prompt_tokens
-from agora.logs.recording import Recording
+from agora import Step, Trajectory
+from agora.core import Utterance
+from agora.logs import Moment, Recording, moments_of
+from agora.logs.moments import prompt_tokens
 from agora.logs.unseen import Unseen, inferred, ratio, was_cut
 
 GROWTH = st.lists(st.integers(1, 5_000), min_size=2, max_size=60)

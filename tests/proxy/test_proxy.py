@@ -89,6 +89,15 @@ def test_compressed_bodies_are_edited(encoding: str) -> None:
     assert len(upstream.received[-1].body) < len(plain) / 2
 
 
+def test_a_body_that_inflates_beyond_the_limit_passes_as_it_came() -> None:
+    upstream = StrictUpstream(answers={"/v1/messages": (200, [], b"ok")})
+    packed = gzip.compress(json.dumps(messages(STEPS)).encode() + b" " * (2 << 20))
+    with serving(upstream) as url, proxy(url, limits={"body_mb": 1}) as running:
+        running.send("POST", "/v1/messages", packed, content_encoding="gzip")
+
+    assert upstream.received[-1].body == packed
+
+
 def test_a_body_in_an_unknown_encoding_passes_as_it_came() -> None:
     upstream = StrictUpstream(answers={"/v1/messages": (200, [], b"ok")})
     with serving(upstream) as url, proxy(url) as running:
@@ -148,6 +157,18 @@ def test_a_request_by_another_host_name_is_refused() -> None:
         answer = running.post("/v1/messages", messages(3), host="evil.example")
 
     assert (answer.status, upstream.received) == (403, [])
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/files"])
+def test_a_redirect_is_the_clients_to_follow(path: str) -> None:
+    upstream, other = StrictUpstream(), StrictUpstream()
+    with serving(upstream) as url, serving(other) as elsewhere, proxy(url) as running:
+        place = [(b"location", f"{elsewhere}/stolen".encode())]
+        upstream.answers[path] = (307, place, b"")
+        answer = running.post(path, messages(STEPS))
+
+    assert (answer.status, answer.headers["location"]) == (307, f"{elsewhere}/stolen")
+    assert not other.received
 
 
 def test_a_provider_that_is_not_there_is_an_error_in_its_own_shape() -> None:

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from agora.core.prices import PriceSheet
+from agora import PriceSheet
 from agora.logs import Recording
-from agora.replay.simulate import Replayed, replay_by
+from agora.replay import Replayed, replay_by
 
 
 def replay(recording: Recording, sheet: PriceSheet) -> Replayed:

@@ -3,12 +3,11 @@
 from dataclasses import replace
 from itertools import pairwise
 
-from agora.core.prices import sheet_for
-from agora.core.tokens import EstimatedTokens
+from agora import EstimatedTokens, sheet_for
 from agora.logs import Recording
+from agora.replay import Policy
 from agora.replay.clearing import KEPT_USES, TRIGGER_TOKENS, cleared
 from agora.replay.measure import measure
-from agora.replay.simulate import Policy
 from tests.replay.recordings import recording, replay
 
 SHEET = sheet_for("claude-opus-5")

@@ -5,17 +5,12 @@ from typing import Any
 
 import pytest
 
-from agora.compressor import Compressor
-from agora.core.budget import Budget
-from agora.core.prices import sheet_for
-from agora.core.tokens import EstimatedTokens
+from agora import Budget, Compressor, EstimatedTokens, sheet_for
 from agora.logs import Recording, Tally, Usage, read_logs
 from agora.logs.moments import prompt_tokens
 from agora.logs.shortened import shows_markers
+from agora.replay import Policy, Pricing, Report, replay_by, run
 from agora.replay.measure import BY_MARKERS, BY_USAGE, measure
-from agora.replay.report import Report
-from agora.replay.run import Pricing, run
-from agora.replay.simulate import Policy, replay_by
 from tests.replay.recordings import messages, recording, replay
 
 SHEET = sheet_for("claude-opus-4-6")

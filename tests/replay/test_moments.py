@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from agora.compressor import Compressor
+from agora import Compressor, sheet_for
 from agora.core import schedule
-from agora.core.prices import sheet_for
 from agora.logs import Recording
-from agora.replay.simulate import Policy, Replayed, replay_by
+from agora.replay import Policy, Replayed, replay_by
 from tests.replay.recordings import recording
 
 SHEET = sheet_for("claude-sonnet-5").for_ttl(None)

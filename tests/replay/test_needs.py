@@ -2,13 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from agora.core.prices import sheet_for
-from agora.core.trajectory import Step, Trajectory, Utterance
+from agora import Step, Trajectory, sheet_for
+from agora.core import Utterance
 from agora.logs import Usage
+from agora.replay import Policy, Pricing, Report, run
 from agora.replay.needs import Needs
-from agora.replay.report import Report
-from agora.replay.run import Pricing, run
-from agora.replay.simulate import Policy
 from tests.replay.recordings import recording, replay
 
 

@@ -6,7 +6,7 @@ import agora
 from agora.core.forms import Form
 from agora.core.markers import tag_of
 from agora.formats.tools import offers_recall
-from agora.logs.moments import Moment
+from agora.logs import Moment
 from agora.replay.prompts import Writer
 from harness.properties.case import Case
 from harness.properties.draw import drawn

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from agora.core.prices import sheet_for, shipped_sheets
+from agora import sheet_for
+from agora.core import shipped_sheets
 from agora.logs import Recording, Tally, Usage
+from agora.replay import Policy, Pricing, Report, run
 from agora.replay import report as module
-from agora.replay.report import Comparison, Reasons, Report, unit_of
-from agora.replay.run import Pricing, run
-from agora.replay.simulate import Policy
+from agora.replay.report import Comparison, Reasons, unit_of
 from tests.replay.recordings import recording
 
 

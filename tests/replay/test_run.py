@@ -5,17 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agora import EstimatedTokens, Step, Trajectory, sheet_for
+from agora.core import Call, Utterance, shipped_sheets
 from agora.core.forms import Form, Place, omitted
 from agora.core.markers import Markers
-from agora.core.prices import sheet_for, shipped_sheets
-from agora.core.tokens import EstimatedTokens
-from agora.core.trajectory import Call, Step, Trajectory, Utterance
 from agora.errors import AgoraError
-from agora.logs import Recording, Usage
-from agora.logs.moments import Moment
+from agora.logs import Moment, Recording, Usage
+from agora.replay import MOST_CALLS, OWN, Policy, Pricing, ReplayOutcome, replay_by, run
 from agora.replay.prompts import Writer
-from agora.replay.run import OWN, Pricing, ReplayOutcome, run
-from agora.replay.simulate import MOST_CALLS, Policy, replay_by
 from tests.replay.recordings import recording, replay
 
 

@@ -1,7 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.trajectory import Anchor, Call, Step
+from agora import Anchor, Step
+from agora.core import Call
 from agora.scorers.atoms import Atom, act, atom, flatten, pair_texts
 
 

@@ -10,11 +10,10 @@ import pytest
 
 pytest.importorskip("onnxruntime", reason="serving needs the extra `onnx`")
 
-from agora import Compressor, FallbackLevel, load_scorer
-from agora.core.trajectory import Anchor, Step
-from agora.scorers import encoder
+from agora import Anchor, Compressor, FallbackLevel, Step, load_scorer
+from agora.scorers import encoder, write_bundle
 from agora.scorers.atoms import pair_texts
-from agora.scorers.bundle import MANIFEST, Bundle, sealed, write_bundle
+from agora.scorers.bundle import MANIFEST, Bundle, sealed
 from agora.scorers.cross_encoder import CrossEncoderScorer
 from agora.scorers.encoder import Encoder
 from agora.testing import check_scorer

@@ -1,9 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora.core.trajectory import Anchor, Step
-from agora.scorers.bm25 import BM25Scorer
-from agora.scorers.recency import RecencyScorer
+from agora import Anchor, Step
+from agora.scorers import BM25Scorer, RecencyScorer
 
 
 def make_steps(*observations: str) -> list[Step]:

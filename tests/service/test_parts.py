@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("msgspec", reason="the extra gateway is not installed")
 
-from agora.formats.usage import Usage
+from agora.logs import Usage
 from agora.service import SettingsError, UsageStream, load_settings, route_of, settings_from
 from agora.service.workers import Turns
 

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 pytest.importorskip("msgspec", reason="the extra gateway is not installed")
 
-from agora.formats.usage import Usage
+from agora.logs import Usage
 from agora.service import Service, UsageStream, route_of, settings_from
 from agora.summaries import asks_for_summary
+from harness.agents.speech import OUTPUT_TOKENS
 from harness.gateway.histories import chat, messages, responses
-from harness.gateway.strict_upstream import _whole, events
+from harness.gateway.strict_upstream import events, whole
 
 ASKED = {"model": "m", "messages": "one two " * 1_000}
 MAKERS = {
@@ -48,11 +49,11 @@ def read(raw: bytes, cuts: list[int], encoding: str = "") -> Usage | None:
 def test_usage_is_read_from_streams_and_bodies_cut_anywhere(
     format: str, encoding: str, cuts: list[int]
 ) -> None:
-    for raw in (b"".join(events(format, ASKED)), json.dumps(_whole(format, ASKED)).encode()):
+    for raw in (b"".join(events(format, ASKED)), json.dumps(whole(format, ASKED)).encode()):
         usage = read(gzip.compress(raw, mtime=0) if encoding else raw, cuts, encoding)
 
         assert usage is not None
-        assert (usage.output, usage.prompt > 800) == (8, True)
+        assert (usage.output, usage.prompt > 800) == (OUTPUT_TOKENS, True)
         assert (usage.written > 0) == (format == "anthropic")
 
 

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("msgspec", reason="the extra gateway is not installed")
 
 from agora.formats import read_request
-from agora.formats.usage import Usage
+from agora.logs import Usage
 from agora.service import Call, Edited, Outcome, Service, settings_from
 from harness.gateway.histories import chat, messages
 from tests.service.bodies import PATHS, drawn, route_for

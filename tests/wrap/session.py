@@ -12,9 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agora.core.prices import sheet_for
-from harness.agents.cache import ExactCache
-from harness.agents.wire import prompt_of
+from harness.agents.wire import cache_for, prompt_of, segments
 
 AGORA = (sys.executable, "-P", "-c", "from agora.cli import main; main()")
 WRAP = (*AGORA, "wrap")
@@ -49,7 +47,7 @@ class Provider(http.server.ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answering)
         self.arrived: list[tuple[str, dict[str, str], bytes]] = []
-        self.cache = ExactCache(sheet_for(MODEL))
+        self.cache = cache_for(MODEL)
         self.dollars = 0.0
         self.quota: float | None = None
 
@@ -65,8 +63,8 @@ class _Answering(http.server.BaseHTTPRequestHandler):
         provider = self.server
         assert isinstance(provider, Provider)
         provider.arrived.append((self.path, headers, body))
-        usage = provider.cache.send(prompt_of("chat", json.loads(body)), time.monotonic())
-        provider.dollars += usage.dollars(provider.cache.sheet)
+        usage = provider.cache.send(segments(prompt_of("chat", json.loads(body))), time.monotonic())
+        provider.dollars += usage.dollars
         reported = {
             "prompt_tokens": usage.tokens,
             "prompt_tokens_details": {"cached_tokens": usage.read},

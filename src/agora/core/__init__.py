@@ -1,1 +1,24 @@
-"""The pure core: values in, values out, standard library only."""
+"""The pure core: values in, values out, standard library only.
+
+Its values, for who writes a format or a scorer. Those of most users are names of `agora`.
+"""
+
+from agora.core.prices import Lifetime, Tier, load_sheets, shipped_sheets
+from agora.core.request import Observations, Request
+from agora.core.schedule import Edit
+from agora.core.tokens import Characters
+from agora.core.trajectory import Call, Result, Utterance
+
+__all__ = [
+    "Call",
+    "Characters",
+    "Edit",
+    "Lifetime",
+    "Observations",
+    "Request",
+    "Result",
+    "Tier",
+    "Utterance",
+    "load_sheets",
+    "shipped_sheets",
+]

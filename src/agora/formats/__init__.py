@@ -8,7 +8,17 @@ from typing import Final
 
 from agora.core.request import Request
 from agora.core.tokens import EstimatedTokens, TokenCounter
-from agora.formats.base import BodyFields, Format, Parsed, Rendered, Rule, RuleViolation
+from agora.formats.base import (
+    BodyFields,
+    Format,
+    MessageRole,
+    Parsed,
+    ParsedMessage,
+    Rendered,
+    Rule,
+    RuleViolation,
+)
+from agora.formats.message_format import MessageFormat
 from agora.formats.registry import (
     FORMATS,
     KNOWN,
@@ -18,7 +28,9 @@ from agora.formats.registry import (
     known_format,
 )
 from agora.formats.requests import detect, make_request, read_request
+from agora.formats.sdk_objects import to_dicts, to_sdk_objects
 from agora.formats.tools import annotated_tools, recall_tool, tools_of
+from agora.formats.usage import Usage, read_usage
 from agora.formats.validation import broken_rules, validate
 
 _ESTIMATED: Final = EstimatedTokens()
@@ -48,10 +60,14 @@ __all__ = [
     "KNOWN",
     "BodyFields",
     "Format",
+    "MessageFormat",
+    "MessageRole",
     "Parsed",
+    "ParsedMessage",
     "Rendered",
     "Rule",
     "RuleViolation",
+    "Usage",
     "annotated_tools",
     "broken_rules",
     "detect",
@@ -62,6 +78,9 @@ __all__ = [
     "make_request",
     "parse",
     "read_request",
+    "read_usage",
     "recall_tool",
+    "to_dicts",
+    "to_sdk_objects",
     "validate",
 ]

@@ -8,7 +8,9 @@ from pathlib import Path
 from agora.errors import UnknownFormatError
 from agora.formats.base import kind_of
 from agora.formats.usage import Usage
+from agora.logs.answers import read_answer
 from agora.logs.kinds import KINDS, Reader, detect_kind
+from agora.logs.moments import Moment, moments_of
 from agora.logs.recording import Bad, Recording, Tally
 from agora.logs.source import NAMES, Record, log_files, read_records
 
@@ -16,12 +18,15 @@ __all__ = [
     "KINDS",
     "NAMES",
     "Bad",
+    "Moment",
     "Reader",
     "Recording",
     "Tally",
     "Usage",
     "detect_kind",
     "log_files",
+    "moments_of",
+    "read_answer",
     "read_logs",
     "read_one",
 ]

@@ -1,1 +1,18 @@
 """One's own logs, and what would have been elided and saved on them."""
+
+from agora.replay.report import Report, billed_dollars
+from agora.replay.run import OWN, Pricing, ReplayOutcome, run
+from agora.replay.simulate import MOST_CALLS, Policy, Replayed, replay_by
+
+__all__ = [
+    "MOST_CALLS",
+    "OWN",
+    "Policy",
+    "Pricing",
+    "ReplayOutcome",
+    "Replayed",
+    "Report",
+    "billed_dollars",
+    "replay_by",
+    "run",
+]
