@@ -136,7 +136,7 @@ def test_the_clock_runs_from_the_end_of_a_streamed_answer(
     )
     with serving(Provider) as url:
         client = agora.wrap(openai.OpenAI(base_url=f"{url}/v1", api_key="key", max_retries=0))
-        messages: list[Body] = [{"role": "user", "content": "Read every log."}]
+        messages: list[Any] = [{"role": "user", "content": "Read every log."}]
         for number in range(1, STEPS + 1):
             messages += openai_step(number)
             now += pause if number == STEPS else 1.0
