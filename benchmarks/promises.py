@@ -100,7 +100,7 @@ PROMISES = (
         "        if form is not None and not form.in_place:\n",
         "        if form is not None and not form.in_place or owner == 0 and position:\n",
         "tests/test_properties.py"
-        "::test_3_every_text_is_the_callers_or_a_marker_whose_names_stand_in_its_step",
+        "::test_2_the_floor_is_kept_and_only_the_floor_may_overspend",
     ),
     Promise(
         "fail open",
