@@ -11,6 +11,7 @@ from agora.errors import MissingExtraError
 
 # How long an example takes says how busy the machine is; tests marked `timing` measure.
 settings.register_profile("default", settings.get_profile("default"), deadline=None)
+settings.register_profile("few", settings.get_profile("default"), max_examples=30)
 # The same few examples for every mutant, so that it is killed or survives again.
 settings.register_profile(
     "mutation",

@@ -38,7 +38,7 @@ docs:
 bench name *args:
     {{ python }} -m {{ if path_exists("benchmarks/" + name + ".py") == "true" { "" } else { "lab." } }}benchmarks.{{ name }} {{ args }}
 
-# A suite of the nightly run: properties, examples, mutation, promises, enumerate, forge, timing, agents, soak, integrations.
+# A suite of the nightly run: properties, examples, mutation, promises, coverage, enumerate, forge, timing, agents, soak, integrations.
 nightly suite *args:
     @just _nightly-{{ suite }} {{ args }}
 
@@ -64,6 +64,11 @@ _nightly-examples seed=`python3 -c "import secrets; print(secrets.randbits(32))"
 # 300 mutants of core and formats, from a seed that it draws and prints; fails below 85 % killed.
 _nightly-mutation *args:
     env -u CI AGORA_EXAMPLES=15 {{ python }} -m benchmarks.mutation {{ args }}
+
+# The share of the product's lines that the default tests run: reported, not demanded.
+_nightly-coverage:
+    {{ python }} -m coverage run --source=src/agora -m pytest -q -n 0 -m "not long and not timing" tests
+    {{ python }} -m coverage report --sort=cover
 
 # The line that keeps each promise of README and SECURITY is taken out, and its test has to fail.
 _nightly-promises *args:

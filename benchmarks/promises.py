@@ -16,9 +16,6 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.console import Console
-from rich.table import Table
-
 ROOT = Path(__file__).parents[1]
 _MOST_SECONDS = 600
 
@@ -102,7 +99,8 @@ PROMISES = (
         "formats/render.py",
         "        if form is not None and not form.in_place:\n",
         "        if form is not None and not form.in_place or owner == 0 and position:\n",
-        "tests/test_properties.py",
+        "tests/test_properties.py"
+        "::test_2_the_floor_is_kept_and_only_the_floor_may_overspend",
     ),
     Promise(
         "fail open",
@@ -252,7 +250,7 @@ def passes(folder: Path, tests: set[str]) -> bool:
         **os.environ,
         "PYTHONPATH": os.pathsep.join((str(folder / "src"), str(folder))),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "AGORA_EXAMPLES": "60",
+        "AGORA_EXAMPLES": "30",
     }
     ran = subprocess.run(
         command,
@@ -281,15 +279,13 @@ def verdict(promise: Promise, folder: Path) -> str:
 
 
 def main() -> None:
-    """Try every promise and print the table."""
+    """Try every promise and print what became of it."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default="", help="a part of the kind or of the sentence")
     only = parser.parse_args().only
     wanted = [one for one in PROMISES if only in one.kind or only in one.says]
-    table = Table("Promise", "", "Fails without its line")
-    console = Console(width=None if sys.stdout.isatty() else 140)
     broken = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -299,9 +295,8 @@ def main() -> None:
         for promise in wanted:
             problem = verdict(promise, folder)
             broken += bool(problem)
-            table.add_row(promise.kind, promise.says, problem or "yes")
-    console.print(table)
-    console.print(f"{len(wanted) - broken} of {len(wanted)} promises are kept by a test")
+            print(f"{promise.kind}: {promise.says} {problem or 'kept'}", flush=True)
+    print(f"{len(wanted) - broken} of {len(wanted)} promises are kept by a test")
     sys.exit(bool(broken))
 
 

@@ -2,6 +2,7 @@
 
 from click.testing import CliRunner, Result
 
+# Private: the command is a program; in this process it has no public name.
 from agora.cli.group import agora as program
 
 

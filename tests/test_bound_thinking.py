@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agora
+
+# Private: a fault that no input causes.
 from agora import Budget, Compressor, Reason, Session, bound_thinking
 from agora.core.compression import Thinking
 from agora.errors import IllegalMessagesError

@@ -10,6 +10,8 @@ import pytest
 
 from agora import Budget, Compression, Compressor
 from agora.core import Characters, Observations
+
+# Private: every name that a marker may take from a result.
 from agora.core.facts import facts_in
 from agora.formats import Parsed, detect, make_request, parse
 from agora.scorers import RecencyScorer

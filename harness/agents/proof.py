@@ -15,13 +15,14 @@ from harness.agents.drivers import ANTHROPIC_KEY, GEMINI_KEY, OPENAI_KEY
 from harness.agents.record import Request
 from harness.agents.session import altered
 from harness.agents.wire import below_base, unpacked
+from harness.shortened import ORIGIN
 
 _OF_ONE_HOP = frozenset(
     "host connection content-length transfer-encoding keep-alive content-encoding te "
     "accept-encoding".split()  # Narrowed to what usage can be read in.
 )
 _MESSAGES = {"responses": "input", "gemini": "contents"}
-MARKER = re.compile(rb"\[steps? [0-9]+(-[0-9]+)? removed")
+MARKER = re.compile(rb"\[steps? [0-9]+[^\]\n]*" + re.escape(ORIGIN.encode()))
 _IDENTIFIER = re.compile(rb"ID-\d{5,6}")
 """What each function of the made-up repository has one of."""
 _LARGEST = 200 << 20

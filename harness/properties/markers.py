@@ -6,21 +6,24 @@ from collections.abc import Iterator
 from typing import Any
 
 from agora.core.compression import Compression
-from agora.core.markers import NOT_THE_USER
+from agora.core.forms import omitted
+from agora.core.markers import NOT_THE_USER, Markers
 from agora.core.recall import TOOL_NAME
 from harness.histories import History
+from harness.shortened import ORIGIN
 
 TEXT_FORMATS = ("transcript",)
 
+# The words are those of today's markers; their grammar is what is held.
+_REMOVED = re.escape(Markers().run([omitted(3)]).removeprefix("[step 3").removesuffix("]"))
+_NOTED = re.escape(Markers().note(3, "").removeprefix("[step 3").removesuffix("]"))
+_ORIGIN = re.escape(ORIGIN)
 _HINT = rf"(?:; {TOOL_NAME} shows one by its number)?"
 _LINE = r"\n\d+ [^\n]+"
 _TAG = r"(?:,? tag #[0-9a-f]{4}| #[0-9a-f]{4})?"
-_BY = rf"(?: by the context compressor(?:{NOT_THE_USER})?)?{_TAG}"
-_RUN = re.compile(rf"\[(?:step (\d+)|steps (\d+)-(\d+)) removed{_BY}{_HINT}\]((?:{_LINE})*)")
-_NOTE = re.compile(
-    rf"\[step (\d+): result removed(?: by the context compressor)?"
-    rf"{_TAG}{_HINT}\](?: ([^\n]+))?"
-)
+_BY = rf"(?:{_ORIGIN}(?:{NOT_THE_USER})?)?{_TAG}"
+_RUN = re.compile(rf"\[(?:step (\d+)|steps (\d+)-(\d+)){_REMOVED}{_BY}{_HINT}\]((?:{_LINE})*)")
+_NOTE = re.compile(rf"\[step (\d+){_NOTED}(?:{_ORIGIN})?{_TAG}{_HINT}\](?: ([^\n]+))?")
 
 
 def with_observations(history: History, compression: Compression) -> tuple[str, set[int]]:

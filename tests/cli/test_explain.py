@@ -11,6 +11,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from agora import Anchor, Budget, Compression, Compressor, FallbackLevel, Reason, Step
+
+# Private: any width and any text: a property of the printer, not of one command.
 from agora.cli.picture import in_short, show
 from agora.core import Call
 from tests.cli.conftest import EVERY_CALL, Run, Write, chat

@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agora import Budget, Compressor
+
+# Private: any text as a page: properties of the data behind it.
 from agora.cli import explain_page
 from agora.cli.explain_page import MOST_OF_A_TEXT, account, page, readable
 from agora.cli.options import Setup

@@ -5,6 +5,8 @@ from importlib.metadata import EntryPoint
 import pytest
 
 import agora
+
+# Private: the group of entry points by which others add commands.
 from agora.cli import group, main
 from tests.cli.conftest import Run
 

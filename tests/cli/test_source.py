@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from click import ClickException
 
+# Private: any file as a source: what is read, before a command prints it.
 from agora.cli.source import Unreadable, read_source
 from agora.logs import Tally, read_logs
 from tests.cli.conftest import Run, Write, chat

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 pytest.importorskip("msgspec", reason="the extra wrap is not installed")
 
 from agora.service import Account
+
+# Private: any report of Claude Code, without a process for each.
 from agora.wrapping.status import STATE, status
 from tests.cli.conftest import Run
 

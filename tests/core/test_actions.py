@@ -7,6 +7,8 @@ import pytest
 
 from agora import Step
 from agora.core import Call
+
+# Private: tables of commands: a step shows only a part of what is decided.
 from agora.core.actions import Tools, changes, only_command, reads_only
 
 

@@ -1,6 +1,8 @@
 import pytest
 
 from agora.core import Request
+
+# Private: the shipped list of models is data, whose public face is one flag.
 from agora.core.binding import binding_of, binds, shipped_bindings
 
 BOUND = (

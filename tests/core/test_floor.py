@@ -3,6 +3,8 @@ from hypothesis import strategies as st
 
 from agora import Step
 from agora.core import Call
+
+# Private: why each step is protected, without a prompt around it.
 from agora.core.protected import kept_by_tool, protected_steps
 
 

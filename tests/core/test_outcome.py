@@ -5,6 +5,8 @@ import json
 import pytest
 
 from agora.core import Result
+
+# Private: tables of outcomes: a line shows only a part of what is read.
 from agora.core.outcome import outcome_of
 
 

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora import PriceSheet, sheet_for
+
+# Private: hand-worked bills: the cache's only public face is a sum.
 from agora.core.prefix_cache import Bill, PrefixCache, Segment
 
 

@@ -4,6 +4,8 @@ from hypothesis import strategies as st
 
 from agora import Step
 from agora.core import Call
+
+# Private: any arguments of the tool: what is read as a number of a step.
 from agora.core.recall import TOOL_NAME, recalled
 
 

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from agora import Budget, PriceSheet, State, Step, Trajectory, sheet_for
 from agora.core import Edit, Lifetime, Tier, Utterance, shipped_sheets
+
+# Private: ten thousand calls of any sizes, for which no messages exist.
 from agora.core.calls import Billed, Call, calls_of
 from agora.core.schedule import (
     CLOCK_MARGIN_SECONDS,

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from agora import EstimatedTokens, TokenCounter
 from agora.core import Characters
+
+# Private: the table behind the estimate, bit by bit.
 from agora.core.tokens import (
     _BIT,
     _BLOCK,

@@ -2,6 +2,8 @@ import pytest
 
 from agora import Anchor, Step, Trajectory
 from agora.core import Utterance
+
+# Private: what an edit counts, before anything is chosen.
 from agora.core.past import Past
 
 

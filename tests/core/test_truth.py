@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 from agora import Budget, Compressor, Step
 from agora.core import Call, Characters, Result
+
+# Private: properties of each fact, of which a prompt shows some.
 from agora.core.action_lines import action_lines
 from agora.core.actions import NO_TOOLS
 from agora.core.facts import names_in, words_in

@@ -12,6 +12,8 @@ import pytest
 
 from agora import Step
 from agora.core import Call, Result
+
+# Private: recorded outputs by the thousand, each with its outcome.
 from agora.core.actions import changes
 from agora.core.outcome import outcome_of
 from agora.logs import Tally, read_logs

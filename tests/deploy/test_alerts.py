@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("prometheus_client", reason="the extra gateway is not installed")
 
+# Private: the names and labels of all metrics, also of those not counted yet.
 from agora.service.metrics import Metrics
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+# Private: coverage of the intervals, over thousands of experiments.
 from agora.experiment.sequences import WARM_UP, Comparison, Interval, threshold
 
 figures = st.lists(st.tuples(st.floats(0, 1e6), st.booleans()), min_size=0, max_size=80)

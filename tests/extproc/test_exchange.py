@@ -15,6 +15,7 @@ pytest.importorskip("google.protobuf", reason="the extra extproc is not installe
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+# Private: one request on a stream, cut anywhere, without Envoy.
 from agora.extproc.exchange import Exchange, Shared
 from agora.extproc.kept import Kept, Sent, name_of
 from agora.extproc.messages import ProcessingMode, ProcessingRequest

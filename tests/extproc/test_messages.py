@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("google.protobuf", reason="the extra extproc is not installed")
 
+# Private: our declarations against Envoy's own.
 from agora.extproc.messages import DECLARED, POOL, ProcessingRequest
 
 NAMES = [

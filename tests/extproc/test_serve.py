@@ -16,6 +16,7 @@ from click.testing import CliRunner
 pytest.importorskip("grpc", reason="the extra extproc is not installed")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
+# Private: the configuration that is rendered, checked by Envoy.
 from agora.cli import serve as command
 from agora.extproc.launch import executable, rendered
 from agora.service import SettingsError, settings_from

@@ -4,7 +4,6 @@ import pytest
 
 from agora import Budget, Compressor
 from agora.core import Result
-from agora.core.tokens import FILE_TOKENS, IMAGE_TOKENS
 from agora.formats import Parsed, format_named, validate
 from harness import shortened
 from harness.histories import sample
@@ -114,7 +113,7 @@ def test_images_and_documents_cost_a_constant() -> None:
     assert 2_000 < parsed.trajectory.tokens < 3_000
     document = {**image, "type": "document"}
     more = parse(saw(text("Find it."), document), acts("a"), saw(result("a", [document])))
-    assert more.trajectory.tokens - parsed.trajectory.tokens == 2 * (FILE_TOKENS - IMAGE_TOKENS)
+    assert 2_000 < more.trajectory.tokens - parsed.trajectory.tokens < 20_000
 
 
 def test_thinking_is_a_part_of_what_its_step_costs() -> None:

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from agora import Compressor, sheet_for
 from agora.core import Request
 from agora.formats import read_request
+
+# Private: any place of a mark: its public face is a price.
 from agora.formats.cache_ttl import asked_ttl, marks_only_the_end
 
 HOUR = {"type": "ephemeral", "ttl": "1h"}

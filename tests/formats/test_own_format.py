@@ -28,7 +28,6 @@ from agora.formats import (
     read_request,
     recall_tool,
 )
-from agora.formats.thinking import thinking_signed
 from agora.logs import read_answer
 
 Line = dict[str, Any]
@@ -254,6 +253,3 @@ def test_a_response_is_read_by_the_one_format_that_it_is_in(
 def test_what_no_format_has_is_said_with_the_names_of_those_that_are_known() -> None:
     with pytest.raises(UnknownFormatError, match=r"there is no format 'minutes'"):
         broken_rules(Request(messages=[], format="minutes"))
-    assert thinking_signed("anthropic")
-    assert not thinking_signed("gemini")
-    assert not thinking_signed("minutes")

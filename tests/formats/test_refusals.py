@@ -1,5 +1,6 @@
 import pytest
 
+# Private: which refusals name the history: providers' own words.
 from agora.formats.refusals import BINDING_RULES, names_history_rule
 
 BOUND = (

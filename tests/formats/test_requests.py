@@ -10,6 +10,8 @@ from agora.formats import (
     read_request,
     recall_tool,
 )
+
+# Private: which tools offer recall, in every shape of tools.
 from agora.formats.tools import offers_recall
 
 USER = {"role": "user", "content": "hi"}

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from agora.formats import RuleViolation, formats, validate
+
+# Private: the one rule that belongs to no format.
 from agora.formats.base import SHAPE
 
 Message = dict[str, Any]

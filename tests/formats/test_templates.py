@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+# Private: frames of agents that act by text, read piece by piece.
 from agora.formats.text_agents import TEMPLATES, Exchange, first_template, in_template
 
 FENCE = "Let me look.\n\n```bash\nls\n```"

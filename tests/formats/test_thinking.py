@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+# Private: which blocks are signed thinking, in any value.
 from agora.formats.anthropic import REMOVED
 from agora.formats.thinking import (
     is_thinking,

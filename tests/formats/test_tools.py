@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 import agora
 from agora import Budget, Compressor
-from agora.core.past import Past
 from agora.formats import annotated_tools
 
 READS = {"readOnlyHint": True}
@@ -76,8 +75,6 @@ def test_annotations_are_read_in_every_format(
         assert annotated_tools(tools) == (reading, changing)
         trajectory = agora.parse(SAID[format], format=format, tools=tools)
         assert (trajectory.reading_tools, trajectory.changing_tools) == (reading, changing)
-        past = Past.of(trajectory, len(trajectory.steps), newest=True)
-        assert (past.reading_tools, past.changing_tools) == (reading, changing)
 
 
 def test_a_tool_that_is_declared_twice_reads_only_if_it_says_so_twice() -> None:

@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agora.formats import validate
+
+# Private: any value as a count, a time or a text.
 from agora.logs import Recording, Tally, calls, read_logs
 from agora.logs.kinds import otel
 from agora.logs.values import as_count, as_json, as_seconds, as_text

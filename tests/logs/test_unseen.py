@@ -4,6 +4,8 @@ from hypothesis import strategies as st
 
 from agora import Step, Trajectory
 from agora.core import Utterance
+
+# Private: what a log leaves out, by sizes alone.
 from agora.logs import Moment, Recording, moments_of
 from agora.logs.moments import prompt_tokens
 from agora.logs.unseen import Unseen, inferred, ratio, was_cut

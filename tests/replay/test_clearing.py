@@ -6,6 +6,8 @@ from itertools import pairwise
 from agora import EstimatedTokens, sheet_for
 from agora.logs import Recording
 from agora.replay import Policy
+
+# Private: the provider's own numbers, which the policy repeats.
 from agora.replay.clearing import KEPT_USES, TRIGGER_TOKENS, cleared
 from agora.replay.measure import measure
 from tests.replay.recordings import recording, replay

@@ -7,6 +7,8 @@ import pytest
 
 from agora import Budget, Compressor, EstimatedTokens, sheet_for
 from agora.logs import Recording, Tally, Usage, read_logs
+
+# Private: sizes of a recording, before a policy is played.
 from agora.logs.moments import prompt_tokens
 from agora.logs.shortened import shows_markers
 from agora.replay import Policy, Pricing, Report, replay_by, run

@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from agora import Compressor, sheet_for
+
+# Private: that one function alone makes edits.
 from agora.core import schedule
 from agora.logs import Recording
 from agora.replay import Policy, Replayed, replay_by

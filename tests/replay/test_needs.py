@@ -6,6 +6,8 @@ from agora import Step, Trajectory, sheet_for
 from agora.core import Utterance
 from agora.logs import Usage
 from agora.replay import Policy, Pricing, Report, run
+
+# Private: which names an action needs, step by step.
 from agora.replay.needs import Needs
 from tests.replay.recordings import recording, replay
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agora.logs import Bad, Recording, Tally
-from agora.replay import Pricing, Report, run
-from agora.replay.page import page
+from agora.replay import Pricing, Report, page, run
 from harness.html_pages import ATTACKS, Elements
 from tests.replay.recordings import messages
 

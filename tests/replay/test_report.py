@@ -8,6 +8,8 @@ from agora import sheet_for
 from agora.core import shipped_sheets
 from agora.logs import Recording, Tally, Usage
 from agora.replay import Policy, Pricing, Report, run
+
+# Private: sums and units of the report, by hand.
 from agora.replay import report as module
 from agora.replay.report import Comparison, Reasons, unit_of
 from tests.replay.recordings import recording

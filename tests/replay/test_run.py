@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from agora import EstimatedTokens, Step, Trajectory, sheet_for
 from agora.core import Call, Utterance, shipped_sheets
+
+# Private: segments of a replayed prompt, of which a bill shows the sum.
 from agora.core.forms import Form, Place, omitted
 from agora.core.markers import Markers
 from agora.errors import AgoraError

@@ -3,6 +3,8 @@ from hypothesis import strategies as st
 
 from agora import Anchor, Step
 from agora.core import Call
+
+# Private: the paper's atoms, text by text.
 from agora.scorers.atoms import Atom, act, atom, flatten, pair_texts
 
 

@@ -11,6 +11,8 @@ import pytest
 pytest.importorskip("onnxruntime", reason="serving needs the extra `onnx`")
 
 from agora import Anchor, Compressor, FallbackLevel, Step, load_scorer
+
+# Private: an encoder made by hand, without weights.
 from agora.scorers import encoder, write_bundle
 from agora.scorers.atoms import pair_texts
 from agora.scorers.bundle import MANIFEST, Bundle, sealed

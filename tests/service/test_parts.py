@@ -11,6 +11,8 @@ pytest.importorskip("msgspec", reason="the extra gateway is not installed")
 
 from agora.logs import Usage
 from agora.service import SettingsError, UsageStream, load_settings, route_of, settings_from
+
+# Private: turns and queues of workers, without processes.
 from agora.service.workers import Turns
 
 

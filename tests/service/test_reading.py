@@ -14,6 +14,8 @@ pytest.importorskip("msgspec", reason="the extra gateway is not installed")
 
 from agora.logs import Usage
 from agora.service import Service, UsageStream, route_of, settings_from
+
+# Private: which requests ask for a summary: agents' own words.
 from agora.summaries import asks_for_summary
 from harness.agents.speech import OUTPUT_TOKENS
 from harness.gateway.histories import chat, messages, responses

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("msgspec", reason="the extra wrap is not installed")
 
+# Private: what each agent would be told, without its program.
 from agora.proxy.upstreams import numbered
 from agora.wrapping.agents import AGENTS, CHATGPT, agent_for
 from agora.wrapping.plan import Plan, Seen

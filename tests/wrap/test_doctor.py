@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("aiohttp", reason="the extra wrap is not installed")
 
+# Private: a date that is not today.
 from agora.wrapping.doctor import age_of_prices
 from tests.wrap.session import AGORA, run, surroundings
 

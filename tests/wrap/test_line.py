@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 pytest.importorskip("msgspec", reason="the extra wrap is not installed")
 
 from agora.service import Account
+
+# Private: any account as a line.
 from agora.wrapping.line import closing_line, dollars
 
 BILLED: dict[str, Any] = {

@@ -16,7 +16,6 @@ import pytest
 pytest.importorskip("aiohttp", reason="the extra wrap is not installed")
 
 from agora.service import Account
-from agora.wrapping.status import status
 from harness.processes import children_of
 from tests.wrap.session import (
     AGORA,
@@ -230,8 +229,7 @@ def test_the_status_line_of_a_wrapped_agent_has_the_figures_of_its_session(
     assert ran.returncode == 0, ran.stderr
     (line,) = [line for line in ran.stdout.splitlines() if line.startswith("agora:")]
     account = json.loads(figures.read_text())
-    del account["restarts"]
-    assert line == status(Account(**account), None)
+    assert f"{account['cached_tokens'] / account['prompt_tokens']:.0%} cached" in line
     assert "2 calls, 2 shortened" in line
 
 

@@ -1,5 +1,6 @@
 """One's own logs, and what would have been elided and saved on them."""
 
+from agora.replay.page import page
 from agora.replay.report import Report, billed_dollars
 from agora.replay.run import OWN, Pricing, ReplayOutcome, run
 from agora.replay.simulate import MOST_CALLS, Policy, Replayed, replay_by
@@ -13,6 +14,7 @@ __all__ = [
     "Replayed",
     "Report",
     "billed_dollars",
+    "page",
     "replay_by",
     "run",
 ]
