@@ -26,7 +26,7 @@ _CALL_TOKENS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatStep:
-    """What the agent did, and what it then observed."""
+    """An action of the agent and the observation after it."""
 
     number: int
     """Its number in the chat, from 1, as in AGORA."""
@@ -124,7 +124,7 @@ class Chat:
         }
 
     def saved(self, changes: Mapping[int, Message]) -> int:
-        """Return how many tokens shorter the prompt is with these messages changed."""
+        """Return the tokens saved by these changed messages."""
         new = tokens_of(list(changes.values()), self.counter)
         return tokens_of([self.messages[at] for at in changes], self.counter) - new
 
@@ -180,7 +180,7 @@ def _calling(messages: Messages) -> Iterator[tuple[int, int]]:
 
 
 def split(messages: Messages) -> tuple[Messages, list[Messages]]:
-    """Return what comes before the first step, and the messages of each step of a text agent."""
+    """Return the messages before the first step, and those of each step of a text agent."""
     spans = list(_acting(messages))
     first = spans[0][0] if spans else len(messages)
     return messages[:first], [messages[start:end] for start, end in spans]

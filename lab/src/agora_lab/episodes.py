@@ -1,7 +1,7 @@
-"""Episodes as records on disk: what an agent saw, did and got, readable without playing.
+"""Episodes as records on disk: prompts, actions, observations and rewards.
 
-An episode's record holds nothing that varies between runs, no times and no machine. Playing twice
-gives the same bytes, so any difference is a finding. Times stand in a file of their own.
+A record holds no times and no machine, so the same episode gives the same bytes again. Times have a
+file of their own.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Where the lab's data is, and errors that say where to get what is missing."""
+"""The folder of the lab's data, and errors that name the origin of missing files."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def data_file(name: str, *, origin: str) -> Path:
     """Return the path of a data file.
 
     Raises:
-        DataError: it is missing; the error says where to get it.
+        DataError: It is missing. The error names its origin.
     """
     path = data_folder() / name
     if not path.exists():
@@ -57,7 +57,7 @@ def read_splits(name: str) -> Mapping[str, Sequence[str]]:
     """Return task ids by split, in order.
 
     Raises:
-        DataError: a task is in two splits, or twice in one.
+        DataError: A task is in two splits, or twice in one.
     """
     found: Any = json.loads((SPLITS / f"{name}.json").read_text(encoding="utf-8"))
     seen: dict[str, str] = {}

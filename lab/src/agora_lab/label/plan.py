@@ -42,7 +42,7 @@ class PlanError(AgoraError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
-    """Which counterfactual labels to make, with which backbone, and how much to ask."""
+    """The settings of a plan of counterfactual labels."""
 
     backbone: str
     """As `agora_lab.agents.backbone` takes it: `openai:MODEL`, `llama:PATH`, `scripted`, ..."""
@@ -133,7 +133,7 @@ class Shard:
 
 @dataclass(slots=True, kw_only=True)
 class Summary:
-    """What a plan contains, and an estimate of what it takes."""
+    """The size of a plan, and an estimate of its tokens."""
 
     trajectories: int = 0
     passed_over: int = 0
@@ -145,9 +145,9 @@ class Summary:
     prompt_tokens: int = 0
     """Of all prompts, estimated from their characters."""
     new_tokens: int = 0
-    """Of those, what a server reads that has the prompt before in its cache."""
+    """Of those, the tokens that a server with the prompt before in its cache reads."""
     output_tokens: int = 0
-    """What is written if every answer is as long as the recorded action."""
+    """Tokens to write if every answer is as long as the recorded action."""
 
     def add(self, shard: Shard, settings: PlanSettings) -> None:
         """Count a shard."""
@@ -217,7 +217,7 @@ def read_plan(folder: Path) -> Plan:
     """Return the plan in a folder.
 
     Raises:
-        PlanError: There is none, or it was written by another version.
+        PlanError: The folder holds no plan of this version.
     """
     try:
         values = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))

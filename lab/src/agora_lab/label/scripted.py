@@ -1,7 +1,7 @@
 """Counterfactual labels (Eq. 4) from scripted agents, on training tasks, in this process.
 
-A scripted agent answers the same prompt with the same action, so a label is 0 or 1. It acts only
-on what the prompt says: an action that changes when a step is left out needed that step.
+A scripted agent answers the same prompt with the same action, so a label is 0 or 1. It acts on the
+prompt alone: an action that changes when a step is left out needed that step.
 """
 
 import random
@@ -21,7 +21,7 @@ ENVIRONMENTS = ("alfworld", "scienceworld", "webshop")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How many labels to make, and of which tasks."""
+    """The number of labels, and the draw of their pairs."""
 
     pairs: int = 700
     """Labels per environment."""

@@ -3,6 +3,8 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 from agora import Anchor, Scorer, Step
 from agora.paper import Atom, PaperCompressor
@@ -32,6 +34,28 @@ class RandomScorer:
         text = f"{self.seed}\n{step.number}\n{step.action}\n{step.observation}"
         drawn = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).digest()
         return int.from_bytes(drawn) / (1 << 48)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedScorer:
+    """A trained scorer that remembers its scores.
+
+    The same pairs come again: when an agent repeats itself, and when methods are compared on the
+    same prompts. A score depends on its pair alone.
+    """
+
+    scorer: Scorer
+
+    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+        """Return one probability per step."""
+        now = anchor.observation
+        return [_probability(self.scorer, now, step.action, step.observation) for step in steps]
+
+
+@lru_cache(maxsize=50_000)
+def _probability(scorer: Scorer, current: str, action: str, observation: str) -> float:
+    step = Step(number=1, action=action, observation=observation, tokens=0)
+    return scorer.score(Anchor("", current), [step])[0]
 
 
 class AgoraPaper:
@@ -64,9 +88,8 @@ class AgoraPaper:
         if chosen is None:
             kind = "trained on hard labels" if hard else "trained by `agora train`"
             raise SkipMethod(f"weights absent: name the folder of a scorer {kind} as scorer=FOLDER")
-        made = RandomScorer(settings.seed) if chosen == RANDOM else loaded(chosen)
         self._compressor = PaperCompressor(
-            made,
+            _made(chosen, settings.seed),
             atom or settings.atom,
             rho=settings.keep_ratio,
             k_recent=k_recent,
@@ -84,3 +107,11 @@ class AgoraPaper:
         return Shortened(
             messages=compression.messages if compression.changed else messages, detail=detail
         )
+
+
+def _made(chosen: Scorer | str, seed: int) -> Scorer:
+    if chosen == RANDOM:
+        return RandomScorer(seed)
+    scorer: Scorer = loaded(chosen)
+    is_folder = isinstance(chosen, str) and Path(chosen).is_dir()
+    return TrainedScorer(scorer) if is_folder else scorer

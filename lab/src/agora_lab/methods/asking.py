@@ -21,7 +21,7 @@ class AskingMethod:
         """Take the language model to ask.
 
         Raises:
-            SkipMethod: There is none.
+            SkipMethod: The settings have no language model.
         """
         if settings.llm is None:
             raise SkipMethod("needs a language model to ask; scripted agents cannot summarise")
@@ -61,7 +61,7 @@ class AskingMethod:
 
 
 def transcript(messages: Messages) -> str:
-    """Write steps as a model reads them in a question.
+    """Write steps as text for a question.
 
     >>> print(transcript([{"role": "assistant", "content": "look"},
     ...                   {"role": "user", "content": "A key."}]))

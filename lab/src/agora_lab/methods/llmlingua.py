@@ -17,8 +17,8 @@ from agora_lab.methods.token_level import cut_history, cut_tokens
 class LLMLingua2:
     """Drops the tokens that a trained classifier finds least important.
 
-    Its folder's name must hold `xlm-roberta-large` or `bert-base-multilingual-cased`, as those of
-    the released models do: the package tells the tokenizers apart by it.
+    The folder's name must contain `xlm-roberta-large` or `bert-base-multilingual-cased`, as the
+    released models' names do. The package selects the tokenizer by it.
     """
 
     def __init__(

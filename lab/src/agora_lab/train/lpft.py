@@ -52,17 +52,17 @@ class Examples:
     """Tokenised pairs with their soft labels."""
 
     inputs: Sequence[Any]
-    """What `collate` makes a batch of. The length of its first part is the number of tokens."""
+    """The inputs of `collate`. The length of an input's first part is its number of tokens."""
     labels: Sequence[float]
 
     def __len__(self) -> int:
-        """Return how many pairs there are."""
+        """Return the number of pairs."""
         return len(self.inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """How a training went. The module has the weights of its last step."""
+    """The record of a training. The module has the weights of its last step."""
 
     epochs: tuple[Mapping[str, Any], ...]
     """Phase, epoch, seconds, mean training loss and validation loss."""
@@ -82,8 +82,8 @@ def train(
 
     Args:
         module: It has `encode(batch)`, one row per pair, and `head`, two logits per row.
-        examples: What it learns from.
-        validation: What its loss is reported on after each epoch.
+        examples: The training pairs.
+        validation: The pairs whose loss is reported after each epoch.
         recipe: The paper's, if not given.
         collate: Makes a padded batch of inputs.
         progress: Shows how far each phase is.
