@@ -148,7 +148,7 @@ def read(messages: Messages, counter: TokenCounter = COUNTER) -> Chat:
             number=number,
             start=start,
             end=end,
-            action=said(messages[start]),
+            action=message_text(messages[start]),
             observation="\n".join(text_of(message) for message in messages[start + 1 : end]),
             tokens=tokens_of(messages[start:end], counter),
         )
@@ -191,12 +191,12 @@ def tokens_of(messages: Messages, counter: TokenCounter = COUNTER) -> int:
     return sum(
         _MESSAGE_TOKENS
         + _CALL_TOKENS * len(message.get("tool_calls") or ())
-        + counter.count(said(message))
+        + counter.count(message_text(message))
         for message in messages
     )
 
 
-def said(message: Message) -> str:
+def message_text(message: Message) -> str:
     """Return a message's text, then its tool calls, a line each."""
     calls = [call["function"] for call in message.get("tool_calls") or ()]
     lines = [text_of(message), *(f"{call['name']} {call['arguments']}" for call in calls)]

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
-from agora import AgoraError
+from agora_lab.errors import ProblemError
 from agora_lab.jsonl import append, open_lines, read_lines
 
 SCHEMA = 2
@@ -24,16 +24,10 @@ EPISODES, TIMINGS, FAILURES, PROMPTS = (
 )
 
 
-class RunError(AgoraError):
+class RunError(ProblemError):
     """A run's folder that cannot be read or resumed."""
 
-    def __init__(self, folder: str, problem: str) -> None:
-        super().__init__(folder, problem)
-        self.folder = folder
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"the run in {self.folder!r} {self.problem}"
+    form = "the run in {subject!r} {problem}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

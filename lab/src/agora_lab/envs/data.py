@@ -6,23 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agora import AgoraError
+from agora_lab.errors import ProblemError
 
 _HERE = Path(__file__).parent
 SPLITS = _HERE / "splits"
 """One JSON file per environment: task ids by split."""
 
 
-class DataError(AgoraError):
+class DataError(ProblemError):
     """Data of an environment that is missing or invalid."""
-
-    def __init__(self, where: str, problem: str) -> None:
-        super().__init__(where, problem)
-        self.where = where
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.where} {self.problem}"
 
 
 def data_folder() -> Path:

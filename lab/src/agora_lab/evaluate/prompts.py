@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agora_lab.agents import prompt_text
-from agora_lab.agents.base import message_text
+from agora_lab.chats import message_text
 from agora_lab.episodes import Cell, Episode
 from agora_lab.evaluate.play import started_method
 

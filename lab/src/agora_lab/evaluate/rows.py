@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agora import EstimatedTokens, PriceSheet, sheet_for
-from agora_lab.agents.base import message_text
+from agora_lab.chats import message_text
 from agora_lab.episodes import (
     FAILURES,
     PROMPTS,

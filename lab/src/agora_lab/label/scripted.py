@@ -34,20 +34,20 @@ def label_scripted(
     environment: str,
     settings: Settings | None = None,
     *,
-    progress: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[Label]:
     """Return labels of an environment's training tasks.
 
     Args:
         environment: One of `ENVIRONMENTS`.
         settings: How many labels, and of which tasks.
-        progress: Called after each trajectory with the labels so far.
+        progress: Called after each trajectory with the labels so far and in all.
     """
     settings = settings or Settings()
     labels: list[Label] = []
     for case in _cases(environment, settings.seed):
         labels += _labels(case, settings)
-        progress(len(labels))
+        progress(min(len(labels), settings.pairs), settings.pairs)
         if len(labels) >= settings.pairs:
             break
     return labels[: settings.pairs]

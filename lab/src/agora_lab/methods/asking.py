@@ -1,7 +1,7 @@
 """Questions that a method asks a language model while it shortens a prompt."""
 
 from agora_lab.agents.client import ModelClient
-from agora_lab.chats import Message, read, said
+from agora_lab.chats import Message, message_text, read
 from agora_lab.methods.base import Messages, MethodSettings, Shortened, SkipMethod
 
 _MOST_ANSWERS = 4096
@@ -73,5 +73,5 @@ def transcript(messages: Messages) -> str:
     for message in messages:
         observed = message.get("role") in (("tool",) if calls else ("user",))
         kind = "Action" if message.get("role") == "assistant" else "User"
-        lines.append(f"{'Observation' if observed else kind}: {said(message)}")
+        lines.append(f"{'Observation' if observed else kind}: {message_text(message)}")
     return "\n".join(lines)

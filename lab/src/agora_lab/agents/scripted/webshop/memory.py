@@ -4,12 +4,11 @@ They are read anew from each prompt. A marker tells only the number of missing s
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from agora_lab.agents.base import prompt_blocks
 from agora_lab.agents.scripted.webshop.pages import Page, read_page
 
-_ROLES = {"[SYSTEM]": "system", "[USER]": "user", "[ASSISTANT]": "assistant"}
 _NUMBERED = re.compile(r"\[steps? ([0-9]{1,6})(?:-([0-9]{1,6}))? (?:elided|removed)")
 _COUNTED = re.compile(r"\[\.\.\. ([0-9]{1,6}) step\(s\) elided")
 _STEPS = re.compile(r"at most ([0-9]{1,4}) steps")
@@ -85,12 +84,12 @@ def read_memory(prompt: str) -> Memory:
     """Return the facts in a prompt. Any text can be read."""
     memory = Memory()
     action, torn = "", False
-    for role, text in _blocks(prompt):
-        if role == "system":
+    for role, text in prompt_blocks(prompt):
+        if role == "SYSTEM":
             steps = _STEPS.search(text)
             memory.most = int(steps[1]) if steps else _DEFAULT_STEPS
-        elif role == "assistant":
-            action = text.strip().splitlines()[-1].strip() if text.strip() else ""
+        elif role == "ASSISTANT":
+            action = text.splitlines()[-1].strip()
             memory.used += 1
         else:
             said, marker = _without_marker(text)
@@ -120,18 +119,6 @@ def _steps_must_be_missing(memory: Memory, action: str, page: Page) -> bool:
     return said.lower() in _DETAILS | {"< prev", "buy now"} or (
         page.kind == "item" and not _ASIN.fullmatch(said)
     )
-
-
-def _blocks(prompt: str) -> Iterator[tuple[str, str]]:
-    role, lines = "", list[str]()
-    for line in prompt.split("\n"):
-        if line in _ROLES:
-            if role:
-                yield role, "\n".join(lines)
-            role, lines = _ROLES[line], []
-        else:
-            lines.append(line)
-    yield role or "user", "\n".join(lines)
 
 
 def _without_marker(text: str) -> tuple[str, list[str]]:
