@@ -2,8 +2,8 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from agora import Anchor, Scorer, Step
@@ -45,17 +45,23 @@ class TrainedScorer:
     """
 
     scorer: Scorer
+    known: dict[tuple[str, str, str], float] = field(default_factory=dict)
 
     def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
         """Return one probability per step."""
-        now = anchor.observation
-        return [_probability(self.scorer, now, step.action, step.observation) for step in steps]
+        pairs = [(anchor.observation, step.action, step.observation) for step in steps]
+        new = {
+            pair: step for pair, step in zip(pairs, steps, strict=True) if pair not in self.known
+        }
+        scores = self.scorer.score(anchor, list(new.values()))
+        self.known.update(zip(new, scores, strict=True))
+        return [self.known[pair] for pair in pairs]
 
 
-@lru_cache(maxsize=50_000)
-def _probability(scorer: Scorer, current: str, action: str, observation: str) -> float:
-    step = Step(number=1, action=action, observation=observation, tokens=0)
-    return scorer.score(Anchor("", current), [step])[0]
+@cache
+def _trained(folder: str) -> Scorer:
+    """Load a folder once in a process, for all methods and environments."""
+    return TrainedScorer(loaded(folder))
 
 
 class AgoraPaper:
@@ -112,6 +118,7 @@ class AgoraPaper:
 def _made(chosen: Scorer | str, seed: int) -> Scorer:
     if chosen == RANDOM:
         return RandomScorer(seed)
+    if isinstance(chosen, str) and Path(chosen).is_dir():
+        return _trained(chosen)
     scorer: Scorer = loaded(chosen)
-    is_folder = isinstance(chosen, str) and Path(chosen).is_dir()
-    return TrainedScorer(scorer) if is_folder else scorer
+    return scorer
