@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from agora.errors import install_command
+from agora import MissingExtraError
 from agora_lab.methods.base import Messages, MethodSettings, Shortened, SkipMethod
 from agora_lab.methods.token_level import cut_tokens
 
@@ -49,8 +49,7 @@ class SelectiveContext:
             import torch
             from transformers import AutoModelForCausalLM, AutoTokenizer
         except ImportError as error:
-            extra = install_command("methods", "agora-lab")
-            raise SkipMethod(f"needs an extra: {extra}") from error
+            raise SkipMethod(str(MissingExtraError("it", "methods", "agora-lab"))) from error
         folder, options = (path.parent, {"gguf_file": path.name}) if path.is_file() else (path, {})
         self._torch: Any = torch
         self._tokenizer = AutoTokenizer.from_pretrained(str(folder), **options)
