@@ -15,8 +15,6 @@ EXCEPTIONS = (
     # Logs of people's own agents, for labels.
     "cli/label.py",
     "label/cases.py",
-    # Methods that edit chats with tool calls, for desk, chains and shop_orders.
-    "methods/",
     # It bills recordings as `agora replay` does: logs, the simulated cache, the pages' shell.
     "scoreboard/",
 )

@@ -26,7 +26,7 @@ _CALL_TOKENS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatStep:
-    """What the agent did, and what it then observed."""
+    """An action of the agent and the observation after it."""
 
     number: int
     """Its number in the chat, from 1, as in AGORA."""
@@ -124,7 +124,7 @@ class Chat:
         }
 
     def saved(self, changes: Mapping[int, Message]) -> int:
-        """Return how many tokens shorter the prompt is with these messages changed."""
+        """Return the tokens saved by these changed messages."""
         new = tokens_of(list(changes.values()), self.counter)
         return tokens_of([self.messages[at] for at in changes], self.counter) - new
 
@@ -148,7 +148,7 @@ def read(messages: Messages, counter: TokenCounter = COUNTER) -> Chat:
             number=number,
             start=start,
             end=end,
-            action=said(messages[start]),
+            action=message_text(messages[start]),
             observation="\n".join(text_of(message) for message in messages[start + 1 : end]),
             tokens=tokens_of(messages[start:end], counter),
         )
@@ -180,7 +180,7 @@ def _calling(messages: Messages) -> Iterator[tuple[int, int]]:
 
 
 def split(messages: Messages) -> tuple[Messages, list[Messages]]:
-    """Return what comes before the first step, and the messages of each step of a text agent."""
+    """Return the messages before the first step, and those of each step of a text agent."""
     spans = list(_acting(messages))
     first = spans[0][0] if spans else len(messages)
     return messages[:first], [messages[start:end] for start, end in spans]
@@ -191,12 +191,12 @@ def tokens_of(messages: Messages, counter: TokenCounter = COUNTER) -> int:
     return sum(
         _MESSAGE_TOKENS
         + _CALL_TOKENS * len(message.get("tool_calls") or ())
-        + counter.count(said(message))
+        + counter.count(message_text(message))
         for message in messages
     )
 
 
-def said(message: Message) -> str:
+def message_text(message: Message) -> str:
     """Return a message's text, then its tool calls, a line each."""
     calls = [call["function"] for call in message.get("tool_calls") or ()]
     lines = [text_of(message), *(f"{call['name']} {call['arguments']}" for call in calls)]

@@ -1,7 +1,7 @@
-"""Episodes as records on disk: what an agent saw, did and got, readable without playing.
+"""Episodes as records on disk: prompts, actions, observations and rewards.
 
-An episode's record holds nothing that varies between runs, no times and no machine. Playing twice
-gives the same bytes, so any difference is a finding. Times stand in a file of their own.
+A record holds no times and no machine, so the same episode gives the same bytes again. Times have a
+file of their own.
 """
 
 import json
@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
-from agora import AgoraError
+from agora_lab.errors import ProblemError
 from agora_lab.jsonl import append, open_lines, read_lines
 
 SCHEMA = 2
@@ -24,16 +24,10 @@ EPISODES, TIMINGS, FAILURES, PROMPTS = (
 )
 
 
-class RunError(AgoraError):
+class RunError(ProblemError):
     """A run's folder that cannot be read or resumed."""
 
-    def __init__(self, folder: str, problem: str) -> None:
-        super().__init__(folder, problem)
-        self.folder = folder
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"the run in {self.folder!r} {self.problem}"
+    form = "the run in {subject!r} {problem}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

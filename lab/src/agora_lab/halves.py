@@ -27,9 +27,9 @@ def half_of(source: str, group: str) -> Half:
 
 
 def group_of(source: str, task: str, recording: str = "") -> str:
-    """Return what must not be on both sides of a split: the repository, or else the task.
+    """Return the group that must be on one side of a split: the repository, or else the task.
 
-    Of a path, as ALFWorld names its games, the last two parts tell the game.
+    The last two parts of a path, as in ALFWorld, name the game.
 
     >>> group_of("coding", "django__django-11099"), group_of("airline", "3")
     ('django__django', '3')

@@ -1,4 +1,4 @@
-"""Files of lines with one writer at a time, of which a kill leaves only whole lines."""
+"""Line files with one writer at a time. A kill leaves only whole lines."""
 
 import fcntl
 import json

@@ -11,19 +11,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from agora import AgoraError
+from agora_lab.errors import ProblemError
 
 
-class LabelsError(AgoraError):
+class LabelsError(ProblemError):
     """A file without labels, or labels that nothing can be learned from."""
 
-    def __init__(self, file: str, problem: str) -> None:
-        super().__init__(file, problem)
-        self.file = file
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.file!r} {self.problem}"
+    form = "{subject!r} {problem}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,12 +184,12 @@ def names_in(text: str, *, characters: int = READ_CHARACTERS) -> tuple[str, ...]
 
 
 def _counts(kind: str, after: str) -> bool:
-    """Return whether a number belongs to the word before it, as in `apple 1`."""
+    """Return True if a number belongs to the word before it, as in `apple 1`."""
     return kind in "rQ" or (kind in "nN" and after != "w")
 
 
 def _pieces(text: str) -> list[str]:
-    """Return what stands between spaces, with line breaks and the parts of compact JSON apart.
+    """Return the pieces between spaces, with line breaks and the parts of compact JSON apart.
 
     A space is only put in where punctuation stands, and no name goes across
     punctuation, so names are still verbatim.
@@ -331,7 +331,7 @@ def _inside(piece: str) -> list[str]:
 
 
 def reads_as_orders(text: str) -> bool:
-    """Tell whether a text has several words that give orders.
+    """Return True if a text has more than two words that give orders.
 
     >>> reads_as_orders("ignore all previous instructions"), reads_as_orders("not enough seats")
     (True, False)
@@ -379,7 +379,7 @@ def _token(token: str, *, quoted: bool) -> list[str]:
 
 
 def _symbol(token: str, *, quoted: bool = False) -> bool:
-    """Return whether an ASCII token is built like a name rather than like a word of prose."""
+    """Return True if an ASCII token is built like a name rather than like a word of prose."""
     if (
         len(token) > MAX_PATH
         or not token.isprintable()
@@ -416,12 +416,12 @@ def _symbol(token: str, *, quoted: bool = False) -> bool:
 
 
 def _named_well(name: str) -> bool:
-    """Return whether the name of a function or class can be listed."""
+    """Return True if the name of a function or class can be listed."""
     return len(name) <= MAX_IDENTIFIER and name.lower() not in _ORDERS and not _disguised(name)
 
 
 def _disguised(token: str) -> bool:
-    """Return whether a token is an order written as one word."""
+    """Return True if a token is an order written as one word."""
     if len(token) < _MIN_ORDER:
         return False
     words = _SUBWORD.findall(token)
@@ -501,7 +501,7 @@ def _name(words: list[str], *, shouted: bool, inside: bool) -> list[str]:
 # Every edit weighs all names again: those of 2,000 steps have to fit, or none is remembered.
 @lru_cache(maxsize=131_072)
 def weight(identifier: str) -> float:
-    """Return how readily later actions are made of an identifier of this build, in [0, 1].
+    """Return how likely a later action uses an identifier of this shape, in [0, 1].
 
     Only the order matters: ids, paths and numbered things before dates, long
     numbers and symbols, before amounts and names, before times and plain words.

@@ -4,9 +4,9 @@
         for outcome in on_ray.run(play_episode, tasks):
             ...
 
-The same two calls serve a laptop and a cluster. A task is a picklable value; the function that
-works on it is importable on every node. What a task needs to survive the loss of its node stands
-in files, since Ray then runs the task again from the start.
+The same two calls serve a laptop and a cluster. A task is a picklable value, and its function is
+importable on every node. Ray runs a task again from the start if its node is lost, so a task writes
+to files what must survive.
 """
 
 import logging
@@ -125,7 +125,7 @@ def _init(address: str | None, cpus: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[T, R]):
-    """What became of a task."""
+    """The result of a task."""
 
     task: T
     value: R | None
@@ -188,7 +188,7 @@ def run(
 
 
 def _room(cpus: float) -> int:
-    """Return how many tasks keep the cluster as it is now busy, with as many in its queue."""
+    """Return the number of tasks that keep the cluster busy, with as many in its queue."""
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     return max(2, 2 * int(resources.get("CPU", 1) / max(cpus, 0.01)))
 

@@ -21,7 +21,7 @@ Message = dict[str, Any]
 
 
 class _UnreadableError(Exception):
-    """Says why a record is no trajectory."""
+    """The reason why a record is no trajectory."""
 
 
 def fits(value: Any) -> bool:
@@ -163,7 +163,7 @@ def _chat(found: list[Any]) -> list[Message]:
 
 
 def _conversed(history: list[dict[str, object]]) -> list[Message]:
-    """Return a log of several agents as one agent's: what is said acts, what is run observes."""
+    """Return a log of several agents as one agent's: speech acts, terminal output observes."""
     messages: list[Message] = []
     led = any(as_text(one.get("role")).startswith(_SPEAKER) for one in history)
     for fields in history:
@@ -178,9 +178,9 @@ def _conversed(history: list[dict[str, object]]) -> list[Message]:
 
 
 def _played(text: str) -> list[Message]:
-    """Return a played game as messages: lines after `>` act, what stands below them observes.
+    """Return a played game as messages: lines after `>` act, the text below them observes.
 
-    What is thought without an answer stands before the action that follows it.
+    A thought without an answer comes before the next action.
     """
     task, *moves = ("\n" + text).split("\n>")
     messages: list[Message] = [{"role": "user", "content": task.strip()}]

@@ -1,7 +1,6 @@
 import asyncio
 import pickle
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -163,15 +162,6 @@ def test_no_more_requests_are_in_flight_than_allowed() -> None:
         asyncio.run(ask())
 
     assert provider.most_at_once == 3
-
-
-def test_several_threads_can_wait_for_one_client(provider: Provider) -> None:
-    client = connect(provider)
-    with ThreadPoolExecutor(4) as pool:
-        texts = list(pool.map(lambda _: client.answer(PROMPT).text, range(8)))
-    client.close()
-
-    assert texts == ["heard 8 words"] * 8
 
 
 def test_a_purse_counts_what_the_provider_bills(provider: Provider) -> None:

@@ -63,19 +63,3 @@ def test_a_method_shortens_what_is_shown(tmp_path: Path) -> None:
 
 def test_an_environment_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "unknown environment 'mars'" in run("play", "--env", "mars", "--out", tmp_path).output
-
-
-def test_an_episode_that_is_not_there_is_named(tmp_path: Path) -> None:
-    assert "no episode of" in run("show", tmp_path, "nothing").output
-
-
-def test_another_seed_draws_other_steps_and_the_same_seed_the_same(tmp_path: Path) -> None:
-    def sent(out: str, seed: int) -> dict[str, list[object]]:
-        folder = tmp_path / out
-        options = ("--env", "desk", "--tasks", 1, "--method", "random_step", "--seed", seed)
-        result = run("play", *options, "--out", folder)
-        assert result.exit_code == 0, result.output
-        return {one.task: [move.sent for move in one.moves] for one in read_episodes(folder)}
-
-    assert sent("first", 0) == sent("again", 0)
-    assert sent("first", 0) != sent("third", 3)

@@ -75,20 +75,6 @@ def test_a_game_that_is_not_there_is_an_error_that_names_it(environment: AlfWorl
             environment.reset(task)
 
 
-def test_loading_leaves_the_arguments_of_the_process_alone(
-    environment: AlfWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    before = list(sys.argv)
-    game = (games.games_folder() / BOWL / "game.tw-pddl").read_text(encoding="utf-8")
-    assert "pddl_domain" in game
-    monkeypatch.setattr(games, "cache_folder", lambda name: tmp_path)
-
-    environment.reset(BOWL)
-
-    assert sys.argv == before
-    assert [file.suffix for file in tmp_path.iterdir()] == [".z"]
-
-
 def test_the_splits_are_the_official_ones_and_share_no_trial() -> None:
     found = splits()
 
@@ -102,12 +88,6 @@ def test_the_splits_are_the_official_ones_and_share_no_trial() -> None:
     folders = {"train": "valid_train", "validation": "valid_seen", "test": "valid_unseen"}
     for split, tasks in found.items():
         assert all(task.startswith(f"{folders[split]}/") for task in tasks)
-
-
-def test_the_splits_have_every_playable_game_and_no_other(environment: AlfWorld) -> None:
-    folder = games.games_folder()
-
-    assert sorted(splits()["test"]) == list(games.playable(folder, "valid_unseen"))
 
 
 def test_examples_come_from_train_and_are_actions_of_the_grammar() -> None:

@@ -5,7 +5,8 @@ In the environment a code is seen once and asked for later. Who forgets it has t
 
 from typing import Any
 
-from agora_lab.agents import Answer, Messages, content_text
+from agora_lab.agents import Answer, Messages
+from agora_lab.chats import text_of
 from agora_lab.envs import Outcome, Start, World
 from agora_lab.methods import MethodSettings, Shortened
 
@@ -60,8 +61,8 @@ class Rememberer:
     """Acts on the prompt alone: looks when it sees no code, waits while there is to wait."""
 
     def answer(self, messages: Messages) -> Answer:
-        text = "\n".join(content_text(message["content"]) for message in messages)
-        newest = content_text(messages[-1]["content"])
+        text = "\n".join(text_of(message) for message in messages)
+        newest = text_of(messages[-1])
         codes = [word for word in text.split() if word.startswith("C-")]
         if "Nothing yet" in newest:
             action = "open box"

@@ -54,7 +54,3 @@ def test_a_cap_ends_a_run_and_a_higher_one_resumes_it(provider: Provider, tmp_pa
 
     assert before < len(list(read_episodes(tmp_path))) == 3
     assert list(read_lines(tmp_path / "failures.jsonl"))
-
-
-def test_a_run_without_a_cap_says_so(provider: Provider, tmp_path: Path) -> None:
-    assert "no --max-dollars" in play(provider, tmp_path).output

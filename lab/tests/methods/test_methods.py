@@ -15,13 +15,11 @@ from agora_lab.chats import read, text_of, tokens_of
 from agora_lab.methods import (
     ASKING,
     NAMES,
-    PAPER,
     Messages,
     Method,
     MethodSettings,
     Shortened,
     SkipMethod,
-    close,
     method,
     target_of,
 )
@@ -152,14 +150,6 @@ def test_methods_with_one_keep_ratio_stay_within_one_budget(
         floor = sum(map(len, contents(list(made("floor").shorten(chat).messages))))
         frames = 20 * len(chat)
         assert size <= max(ratio * (sum(map(len, contents(chat))) + frames), floor) + markers
-
-
-def test_realised_compression_is_near_its_target() -> None:
-    chat = _long_chat(60)
-
-    for name in ("random_step", "agora_paper", "sliding_window"):
-        realised = tokens_of(made(name).shorten(chat).messages) / read(chat).tokens
-        assert realised == pytest.approx(0.25, rel=0.15), name
 
 
 def test_truncation_keeps_the_newest_tokens_and_cuts_where_the_limit_falls() -> None:
@@ -312,14 +302,6 @@ def test_a_method_from_outside_takes_one_file() -> None:
 
     assert contents(outside.shorten(_long_chat(1)).messages)[0] == "a house."
     assert target_of(name, 0.25) is None
-
-
-def test_every_method_of_the_paper_is_in_its_experiment() -> None:
-    assert {"truncate", "floor", "observation_mask", *WEIGHTS, *ASKING} <= set(PAPER)
-
-
-def test_closing_a_method_that_started_nothing_is_nothing() -> None:
-    close(made("none"))
 
 
 def _long_chat(steps: int) -> list[dict[str, Any]]:

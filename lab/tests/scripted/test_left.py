@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from agora import Budget, Compressor
 from agora.core.compression import Compression
 from agora.scorers import load_scorer
-from agora_lab.agents.base import content_text
 from agora_lab.agents.scripted import reader
 from agora_lab.agents.scripted.left import Line, Told, apart, note, read_line, read_told
+from agora_lab.chats import text_of
 from agora_lab.envs.desk import WORLD, Desk
 from agora_lab.episodes import Cell, Episode
 from agora_lab.evaluate.play import Player
@@ -65,7 +65,7 @@ def lines(found: Compression) -> dict[int, Line]:
     """Return every line under a marker that can be read in the prompt, by its step."""
     read: dict[int, Line] = {}
     for message in found.messages:
-        parts = apart(content_text(message["content"]), result=message["role"] == "tool")
+        parts = apart(text_of(message), result=message["role"] == "tool")
         read |= {line.number: line for line in parts.lines}
     return read
 
@@ -73,7 +73,7 @@ def lines(found: Compression) -> dict[int, Line]:
 def notes(found: Compression) -> list[Told]:
     """Return what stands in place of each result that was replaced, in order."""
     own = [
-        apart(content_text(message["content"]), result=True).own
+        apart(text_of(message), result=True).own
         for message in found.messages
         if message["role"] == "tool"
     ]
@@ -173,7 +173,7 @@ def test_every_step_that_was_removed_is_counted_once(share: float) -> None:
     marks = [
         mark
         for message in found.messages
-        for mark in apart(content_text(message["content"]), result=message["role"] == "tool").marks
+        for mark in apart(text_of(message), result=message["role"] == "tool").marks
     ]
 
     assert sum(mark.steps for mark in marks) == len(removed)

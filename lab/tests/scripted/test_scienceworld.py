@@ -108,11 +108,6 @@ def test_after_a_gap_it_looks_where_it_is() -> None:
     assert act((task, f"{observation}\n\n[steps 1-4 elided]")) == LOOK
 
 
-def lined(steps: int, *lines: str) -> tuple[str, str]:
-    marker = f"[steps 1-{steps} elided by the context compressor, not the user]"
-    return (FIND, "\n".join([HALLWAY, "", marker, *lines]))
-
-
 DONE = ("1 go to kitchen", "2 look around", "3 go to outside", "4 look around -> egg")
 
 

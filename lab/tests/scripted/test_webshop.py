@@ -78,13 +78,6 @@ def test_an_option_may_have_commas_and_colons_in_it() -> None:
     assert wish.attributes[-1] == "classic fit"
 
 
-def test_words_of_a_person_are_searched_as_they_are() -> None:
-    wish = read_wish("i need a lamp for my desk, and price less than $30")
-
-    assert wish.limit == 30
-    assert wish.query == "i need a lamp for my desk"
-
-
 def test_it_searches_for_what_is_asked() -> None:
     assert READER.act(prompt()) == "search[dust resistant lamps for living room black large]"
 
@@ -114,13 +107,6 @@ def test_it_goes_back_to_the_best_it_saw_chooses_and_buys() -> None:
     assert READER.act(prompt(*again, black, large)) == "click[Buy Now]"
 
 
-def test_without_the_page_of_the_best_it_looks_there_again() -> None:
-    seen = (SEARCHED, *SECOND, *THIRD)
-
-    assert READER.act(prompt(*seen)) == "click[B0000LAMP1]"
-    assert READER.act(prompt(*seen, OPENED)) == "click[Features]"
-
-
 def test_a_choice_whose_step_is_missing_is_made_again() -> None:
     seen = (SEARCHED, OPENED, READ, BACK, LEFT, *SECOND, *THIRD, OPENED)
     large = ("click[large]", item("B0000LAMP1"))
@@ -138,12 +124,6 @@ def test_a_marker_tells_how_many_steps_are_gone() -> None:
 
 def test_who_cannot_tell_how_many_steps_are_gone_buys_what_is_open() -> None:
     assert READER.act(prompt(READ, BACK)) == "click[black]"
-
-
-def test_it_buys_in_time_whatever_the_limit() -> None:
-    few = prompt(SEARCHED, OPENED).replace("at most 30", "at most 5")
-
-    assert READER.act(few) == "click[black]"
 
 
 def test_when_it_is_too_late_to_go_back_it_buys_what_is_open() -> None:
@@ -172,12 +152,6 @@ def test_a_product_above_the_limit_is_not_opened() -> None:
     dear = RESULTS.replace("Tall Brass Lamp [SEP] $20.0", "Tall Brass Lamp [SEP] $50.0 to $60.0")
 
     assert READER.act(prompt((SEARCHED[0], dear))) == "click[B0000LAMP2]"
-
-
-def test_a_page_that_cannot_be_read_is_left() -> None:
-    blurred = (("click[B0000LAMP1]", "dust lamp blck"),)
-
-    assert READER.act(prompt(SEARCHED, *blurred)) == "click[Back to Search]"
 
 
 pieces = st.sampled_from(

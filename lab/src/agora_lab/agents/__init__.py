@@ -8,7 +8,6 @@ from agora_lab.agents.base import (
     Backbone,
     BackboneError,
     Messages,
-    content_text,
     prompt_text,
 )
 
@@ -18,7 +17,6 @@ __all__ = [
     "BackboneError",
     "Messages",
     "backbone",
-    "content_text",
     "prompt_text",
 ]
 

@@ -5,23 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agora import AgoraError
+from agora_lab.chats import message_text
+from agora_lab.errors import ProblemError
 
 Messages = Sequence[Mapping[str, Any]]
 """Chat messages: system, then alternating user and assistant; observations are user messages."""
 _ROLE = re.compile(r"^\[(SYSTEM|USER|ASSISTANT|TOOL)\]$", re.MULTILINE)
 
 
-class BackboneError(AgoraError):
+class BackboneError(ProblemError):
     """A backbone that gave no usable answer."""
-
-    def __init__(self, backbone: str, problem: str) -> None:
-        super().__init__(backbone, problem)
-        self.backbone = backbone
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.backbone} {self.problem}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,18 +69,3 @@ def prompt_blocks(prompt: str) -> Iterator[tuple[str, str]]:
         role, start = heading[1], heading.end()
     if text := prompt[start:].strip():
         yield role, text
-
-
-def message_text(message: Mapping[str, Any]) -> str:
-    """Write a message's text, then its tool calls, a line each."""
-    text = content_text(message.get("content"))
-    calls = [call["function"] for call in message.get("tool_calls") or ()]
-    lines = [f"{call['name']} {call['arguments']}" for call in calls]
-    return "\n".join([text, *lines] if text else lines)
-
-
-def content_text(content: Any) -> str:
-    """Return the text of a message's content, a string or a list of parts."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(str(part.get("text", "")) for part in content or ())

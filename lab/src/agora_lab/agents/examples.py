@@ -8,7 +8,8 @@ method never sees the steps of an example.
 from dataclasses import dataclass
 from typing import Any
 
-from agora_lab.agents.base import Answer, Backbone, Messages, content_text
+from agora_lab.agents.base import Answer, Backbone, Messages
+from agora_lab.chats import text_of
 
 ANOTHER = "Another task."
 """Separates the end of an example from the next task."""
@@ -43,7 +44,7 @@ def with_examples(messages: Messages, examples: str) -> Messages:
     if not turns or start == len(messages):
         return messages
     opening = messages[start]
-    text = f"{ANOTHER}\n\n{content_text(opening['content'])}"
+    text = f"{ANOTHER}\n\n{text_of(opening)}"
     if turns[-1]["role"] == opening["role"]:
         text = f"{turns.pop()['content']}\n\n{text}"
     return [*messages[:start], *turns, {**opening, "content": text}, *messages[start + 1 :]]

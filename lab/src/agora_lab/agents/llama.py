@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 from typing import Any, Self
 
-from agora.errors import MissingExtraError
+from agora import MissingExtraError
 from agora_lab.agents.base import BackboneError
 from agora_lab.agents.client import ModelClient, Sampling
 

@@ -200,7 +200,7 @@ def _agents(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _play(experiment: "Experiment", out: Path, options: Mapping[str, Any]) -> int:
-    """Play an experiment with progress, and return how many episodes failed."""
+    """Play an experiment with progress, and return the number of failed episodes."""
     from agora_lab.evaluate.experiment import Run
 
     # Training tasks are played to be labelled, never to evaluate.

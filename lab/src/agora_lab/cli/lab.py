@@ -54,7 +54,7 @@ def show(run: Path, task: str | None, step: int | None) -> None:
 
 
 def _show(episode: "Episode", step: int | None) -> None:
-    from agora_lab.agents.base import message_text
+    from agora_lab.chats import message_text
 
     click.secho(f"{episode.key}", bold=True)
     if step is not None:

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import click
 
@@ -46,6 +46,23 @@ def progress(
             bars.update(bar, advance=more, description=f"{what} {note}".strip())
 
         yield draw
+
+
+@contextmanager
+def phases() -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a function to call with the phase that is under way, its work so far and in all."""
+    with ExitStack() as stack:
+        shown: tuple[str, int, Callable[[int, str], None]] = ("", 0, lambda *_: None)
+
+        def tell(phase: str, done: int, total: int) -> None:
+            nonlocal shown
+            if phase != shown[0]:
+                stack.close()
+                shown = (phase, 0, stack.enter_context(progress(total, 0, what=phase)))
+            shown[2](done - shown[1], "")
+            shown = (phase, done, shown[2])
+
+        yield tell
 
 
 def _lines(total: int, done: int, what: str) -> Callable[[int, str], None]:

@@ -1,19 +1,16 @@
 """The `agora train` command: train the paper's scorer on labels."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 import agora
 from agora import AgoraError
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+from agora_lab.cli.progress import phases
 
 
 @click.command()
@@ -80,7 +77,7 @@ def train(
         from agora_lab.train.cross_encoder import train_cross_encoder
         from agora_lab.train.lpft import Recipe
 
-        with _progress() as progress:
+        with phases() as progress:
             files = files or _scripted_labels(out, pairs, seed, progress)
             result = train_cross_encoder(
                 [label for file in files for label in read_labels(file)],
@@ -101,26 +98,23 @@ def train(
     click.echo(f"Served scores are within {result.parity:.0e} of the trained ones.\nScorer: {out}")
 
 
-def _scripted_labels(out: Path, pairs: int, seed: int, progress: "Progress") -> tuple[Path, ...]:
+def _scripted_labels(
+    out: Path, pairs: int, seed: int, progress: Callable[[str, int, int], None]
+) -> tuple[Path, ...]:
     """Make the labels of each environment with its scripted agent, unless they are there."""
     from agora_lab.label.scripted import ENVIRONMENTS, Settings, label_scripted
     from agora_lab.labels import write_labels
 
     files = tuple(out / f"labels-{name}-{pairs}-{seed}.parquet" for name in ENVIRONMENTS)
     for name, file in zip(ENVIRONMENTS, files, strict=True):
-        bar = progress.add_task(f"label {name}", total=pairs)
         if not file.exists():
             labels = label_scripted(
                 name,
                 Settings(pairs=pairs, seed=seed),
-                progress=partial(_advance, progress, bar),
+                progress=partial(progress, f"labels of {name}"),
             )
             write_labels(file, labels)
     return files
-
-
-def _advance(progress: "Progress", bar: "TaskID", labels: int) -> None:
-    progress.update(bar, completed=labels)
 
 
 def _show(record: Mapping[str, Any]) -> None:
@@ -150,12 +144,3 @@ def _show(record: Mapping[str, Any]) -> None:
 
 
 _COUNTS = ("trajectories", "pairs", "critical")
-
-
-@contextmanager
-def _progress() -> Iterator["Progress"]:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        yield progress

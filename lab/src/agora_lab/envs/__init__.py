@@ -23,7 +23,7 @@ def world(name: str) -> World:
     Its dependencies are imported only now.
 
     Raises:
-        ValueError: there is none with that name.
+        ValueError: The name is unknown.
     """
     if ":" in name:
         found = imported(name)
@@ -41,7 +41,7 @@ def imported(name: str) -> Any:
     """Return the object at `package.module:NAME`.
 
     Raises:
-        ValueError: it does not exist.
+        ValueError: It does not exist.
     """
     module, _, attribute = name.partition(":")
     try:

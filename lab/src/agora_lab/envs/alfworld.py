@@ -65,7 +65,7 @@ class AlfWorld:
         return Start(task=goal.strip(), observation=observation.strip())
 
     def step(self, action: str) -> Outcome:
-        """Do what the action says; the game wants its own grammar, to the letter."""
+        """Perform the action, which must follow the game's grammar."""
         feedback, self._won = self._player.act(action)
         return Outcome(
             observation=without_location(feedback),
@@ -75,12 +75,12 @@ class AlfWorld:
         )
 
     def close(self) -> None:
-        """Give back the planner's library."""
+        """Release the planner's library."""
         self._player.close()
 
 
 def without_location(feedback: str) -> str:
-    """Return what the game tells, without the number of the location that one arrives at.
+    """Return the game's reply without the number of the location.
 
     >>> without_location("You arrive at loc 3. On the desk 1, you see a mug 1.")
     'On the desk 1, you see a mug 1.'
@@ -95,10 +95,9 @@ def splits() -> Mapping[str, Sequence[str]]:
 
 
 def extract(text: str) -> str:
-    r"""Return the action in an answer: its first line that is one, in the game's spelling.
+    r"""Return the first action in an answer, in the game's spelling.
 
-    Where no line is an action, the first line with words on it stands, and the
-    game will make nothing of it: what is wrong with a line is not put right.
+    Without one the first line is returned, which the game will refuse. Nothing is corrected.
 
     >>> extract("Thought: it may be there.\n> Action: Go to desk 1.")
     'go to desk 1'

@@ -1,7 +1,6 @@
 """ALFWorld's games: unpacked once, and played by TextWorld."""
 
 import hashlib
-import json
 import shutil
 import sys
 import tarfile
@@ -67,21 +66,6 @@ def _unpack(archive: Path, folder: Path) -> None:
                 raise DataError(str(archive), f"has an unsafe member: {error}") from error
     if not (folder / _GAMES).is_dir():
         raise DataError(str(archive), f"has no games under {_GAMES}/")
-
-
-def playable(folder: Path, split: str) -> tuple[str, ...]:
-    """Return the ids of the games of a split that ALFWorld plays, sorted.
-
-    As in ALFWorld itself: no movable receptacles, nothing sliced, and solved before.
-    """
-    ids: list[str] = []
-    for file in sorted((folder / split).glob("*/*/game.tw-pddl")):
-        name = file.parent.relative_to(folder).as_posix()
-        if "movable" in name or "Sliced" in name:
-            continue
-        if json.loads(file.read_text(encoding="utf-8")).get("solvable"):
-            ids.append(name)
-    return tuple(ids)
 
 
 class Player:

@@ -1,7 +1,7 @@
 """Atoms by environment (the paper's appendix B): one step as a short action and flat key = value.
 
 The same function makes the atoms of a scorer's training examples and of the prompts that the
-scorer is asked about in a grid. What a rule does not know stays as the environment wrote it.
+scorer is asked about in a grid. A text without a rule is left as it is.
 """
 
 import re
@@ -20,7 +20,7 @@ _ARTICLE = re.compile(r"^(?:an?|the|some)\s+")
 
 
 def atoms_of(environment: str) -> Atoms:
-    """Return the rule of an environment, or the product's generic rule where there is none."""
+    """Return the rule of an environment, by default the product's generic rule."""
     return ATOMS.get(environment, atom)
 
 

@@ -70,7 +70,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request: what is said, what is to be carried, and where to."""
+    """One request: its words, the thing to carry, and the target."""
 
     kind: str
     """`carry` a thing, `choose` one of a kind, carry it `again`, or carry a thing `back`."""
@@ -93,7 +93,7 @@ class Item:
 
 
 class Chains:
-    """One conversation at a time. The reward is the share of requests done when it was said."""
+    """One conversation at a time. The reward is the share of requests done when reported."""
 
     def __init__(self) -> None:
         self._house = ScienceWorld(SIMPLIFICATION)
@@ -180,7 +180,7 @@ class Chains:
 
 
 def is_of(thing: str, name: str) -> bool:
-    """Tell whether a name is a thing's, or one of its kind.
+    """Return True if a name is a thing's, or one of its kind.
 
     >>> is_of("wire", "black wire"), is_of("book", "book (Moby Dick)"), is_of("wire", "lighter")
     (True, True, False)
@@ -191,7 +191,7 @@ def is_of(thing: str, name: str) -> bool:
 
 
 def items(tree: Mapping[str, Any]) -> dict[str, Item]:
-    """Return the things that can be asked for, by id: those of which the name says which it is."""
+    """Return the things that a request can name unambiguously, by id."""
     found = [
         Item(node["uuid"], node["name"], place)
         for node, place in _nodes(tree)

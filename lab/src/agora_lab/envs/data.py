@@ -1,4 +1,4 @@
-"""Where the lab's data is, and errors that say where to get what is missing."""
+"""The folder of the lab's data, and errors that name the origin of missing files."""
 
 import json
 import os
@@ -6,23 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agora import AgoraError
+from agora_lab.errors import ProblemError
 
 _HERE = Path(__file__).parent
 SPLITS = _HERE / "splits"
 """One JSON file per environment: task ids by split."""
 
 
-class DataError(AgoraError):
+class DataError(ProblemError):
     """Data of an environment that is missing or invalid."""
-
-    def __init__(self, where: str, problem: str) -> None:
-        super().__init__(where, problem)
-        self.where = where
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"{self.where} {self.problem}"
 
 
 def data_folder() -> Path:
@@ -35,7 +27,7 @@ def data_file(name: str, *, origin: str) -> Path:
     """Return the path of a data file.
 
     Raises:
-        DataError: it is missing; the error says where to get it.
+        DataError: It is missing. The error names its origin.
     """
     path = data_folder() / name
     if not path.exists():
@@ -57,7 +49,7 @@ def read_splits(name: str) -> Mapping[str, Sequence[str]]:
     """Return task ids by split, in order.
 
     Raises:
-        DataError: a task is in two splits, or twice in one.
+        DataError: A task is in two splits, or twice in one.
     """
     found: Any = json.loads((SPLITS / f"{name}.json").read_text(encoding="utf-8"))
     seen: dict[str, str] = {}

@@ -60,7 +60,7 @@ class ScienceWorld:
         """Begin the task `NAME/VARIATION`.
 
         Raises:
-            DataError: the task or variation does not exist.
+            DataError: The task or variation does not exist.
         """
         name, _, variation = task.rpartition("/")
         env = self._env
@@ -90,11 +90,11 @@ class ScienceWorld:
         )
 
     def look(self) -> str:
-        """Return what `look around` would show now, without a moment passing."""
+        """Return the text of `look around` without a step passing."""
         return _tidy(self._env.look())
 
     def tree(self) -> Mapping[str, Any]:
-        """Return everything there is: each thing with its properties and its `contents`."""
+        """Return every thing with its properties and its `contents`."""
         found: Mapping[str, Any] = self._env.getObjectTree()
         return found
 
@@ -191,10 +191,10 @@ _DECORATION = " \t>*`\"'-"
 
 
 def extract(answer: str) -> str:
-    r"""Return the action in an answer: its first line that is one, without decoration.
+    r"""Return the first action in an answer, without decoration.
 
-    A line that says it is the action goes before one that only looks like it.
-    Where there is none, the first line is returned: the simulator will refuse it.
+    A line marked as the action comes before a line that only looks like one. Without either the
+    first line is returned, which the simulator will refuse.
 
     >>> extract("Thought: it is hot.\nAction: `go to kitchen`.")
     'go to kitchen'
@@ -224,7 +224,7 @@ _ARTICLE = re.compile(r"\b(?:the|an?) ")
 
 
 def canonical(action: str) -> str:
-    """Return one form for actions that the simulator takes for the same.
+    """Return one form for actions that mean the same to the simulator.
 
     >>> canonical("Put the lighter in  sink"), canonical("take lighter")
     ('move lighter to sink', 'pick up lighter')

@@ -41,7 +41,7 @@ A page is shown as its parts with [SEP] between them. Actions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """One order: what the customer says, and what it is about."""
+    """One order: the customer's words and their meaning."""
 
     text: str
     goal: Goal

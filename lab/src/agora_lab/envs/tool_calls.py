@@ -1,4 +1,4 @@
-"""How an agent's calls of tools are read, in worlds where all else that it says is talk."""
+"""Reads an agent's tool calls. Anything else that it says is talk."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class CallError(ValueError):
-    """A tool was called, but not as it has to be; the text says how."""
+    """A malformed call of a tool; the text shows the right form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class OneTool:
     argument: str
 
     def extract(self, text: str) -> str:
-        r"""Return the call in an answer: its first line that is one; else all that was said.
+        r"""Return the first call in an answer, else the whole answer.
 
         >>> OneTool("act", "command").extract('I look.\n`act {"command": "look"}`')
         'act {"command": "look"}'
@@ -25,7 +25,7 @@ class OneTool:
         return first_call(text, self._call)
 
     def given(self, action: str) -> str | None:
-        """Return what the tool is given for its argument; None where it is not called.
+        """Return the value of the tool's argument; None without a call.
 
         >>> OneTool("act", "command").given('act {"command": "look"}')
         'look'
@@ -48,7 +48,7 @@ class OneTool:
 
 
 def first_call(text: str, call: re.Pattern[str]) -> str:
-    """Return the first line of an answer that is a call; else all that was said."""
+    """Return the first call in an answer, else the whole answer."""
     lines = [line.strip().strip("`") for line in text.splitlines()]
     return next((line for line in lines if call.fullmatch(line)), text.strip())
 

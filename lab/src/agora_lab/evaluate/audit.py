@@ -1,15 +1,12 @@
-"""What is checked about a cell before its numbers are trusted (the paper's appendix A).
+"""The checks of a cell before its numbers are trusted (the paper's appendix A).
 
-Two checks are gates. Evaluation tasks that were trained on stop a run and exclude
-a cell; so do two tasks of one chunk that went exactly the same way, since then
-the environment ignored which task it was given. The other two are reported with
-the cell and exclude nothing: compression far from its target, and loops and
-truncated answers.
+Two checks are gates and exclude a cell. Its tasks must not have been trained on, and no two tasks
+of a chunk may have gone exactly the same way: then the environment ignored its task. The others are
+reported with the cell: compression far from its target, loops, truncated answers, missing tasks.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from agora import AgoraError
 from agora_lab.evaluate.rows import Row
@@ -18,8 +15,6 @@ CHUNK = 5
 LOOP = 5
 """The same action this many times in a row is a loop."""
 LEAST_OF_TARGET, MOST_OF_TARGET = 0.5, 2.0
-
-Check = Literal["tasks", "trajectories", "compression", "loops and truncation", "complete"]
 
 
 class TrainedOnError(AgoraError):
@@ -38,19 +33,19 @@ class TrainedOnError(AgoraError):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """The result of one check on a cell."""
 
-    check: Check
+    check: str
     passed: bool | None
     """None where it could not be checked."""
-    gate: bool
+    detail: str
+    gate: bool = False
     """Whether failing it excludes the cell."""
-    says: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Audit:
     """The results of all checks on a cell."""
 
@@ -64,14 +59,14 @@ class Audit:
     @property
     def flags(self) -> tuple[str, ...]:
         """The checks that failed, gates or not."""
-        return tuple(one.says for one in self.findings if one.passed is False)
+        return tuple(one.detail for one in self.findings if one.passed is False)
 
 
 def refuse_trained_on(environment: str, tasks: Sequence[str], training: Sequence[str]) -> None:
     """Refuse tasks that were trained on.
 
     Raises:
-        TrainedOnError: some tasks were trained on.
+        TrainedOnError: Some tasks were trained on.
     """
     both = set(training).intersection(tasks)
     if both:
@@ -89,15 +84,14 @@ def audit(
     """Return the results of all checks on the episodes of one cell.
 
     Args:
-        rows: its episodes.
-        planned: its planned tasks, in order.
-        training: the tasks behind training labels; None where unknown.
-        compression: the compression achieved, compared with `none` on the same tasks.
-        target: the compression it was set to, if any.
-
+        rows: Its episodes.
+        planned: Its planned tasks, in order.
+        training: The tasks behind training labels; None where unknown.
+        compression: The compression achieved, compared with `none` on the same tasks.
+        target: The compression it was set to, if any.
     """
     return Audit(
-        findings=(
+        (
             _tasks(rows, training),
             _trajectories(rows, planned),
             _compression(compression, target),
@@ -109,13 +103,11 @@ def audit(
 
 def _tasks(rows: Sequence[Row], training: Sequence[str] | None) -> Finding:
     if training is None:
-        says = "the run does not record which tasks were trained on"
-        return Finding(check="tasks", passed=None, gate=True, says=says)
+        return Finding("tasks", None, "the run does not record which tasks were trained on", True)
     both = sorted({row.task for row in rows}.intersection(training))
-    says = f"{len(both)} of its tasks were used for training labels"
-    if both:
-        says += f": {', '.join(both[:3])}"
-    return Finding(check="tasks", passed=not both, gate=True, says=says)
+    names = f": {', '.join(both[:3])}" if both else ""
+    detail = f"{len(both)} of its tasks were used for training labels{names}"
+    return Finding("tasks", not both, detail, gate=True)
 
 
 def _trajectories(rows: Sequence[Row], planned: Sequence[str]) -> Finding:
@@ -133,40 +125,33 @@ def _trajectories(rows: Sequence[Row], planned: Sequence[str]) -> Finding:
                 first = seen.setdefault(hashes[task], task)
                 if first != task:
                     same.append(f"{task} went like {first}")
-    says = (
-        f"{len(same)} tasks went exactly like another in their chunk of {CHUNK} ({chunks} chunks)"
-    )
-    if same:
-        says += f": {'; '.join(same[:2])}"
-    return Finding(check="trajectories", passed=not same, gate=True, says=says)
+    names = f": {'; '.join(same[:2])}" if same else ""
+    detail = f"{len(same)} tasks went exactly like another in their chunk of {CHUNK}"
+    return Finding("trajectories", not same, f"{detail} ({chunks} chunks){names}", gate=True)
 
 
 def _compression(compression: float | None, target: float | None) -> Finding:
     if compression is None or target is None:
-        says = "no target" if target is None else "no cell to compare with"
-        return Finding(check="compression", passed=None, gate=False, says=says)
+        detail = "no target" if target is None else "no cell to compare with"
+        return Finding("compression", None, detail)
     share = compression / target
-    passed = LEAST_OF_TARGET <= share <= MOST_OF_TARGET
-    says = f"compression {compression:.2f}x is {share:.2f} of its target {target:.2f}x"
-    return Finding(check="compression", passed=passed, gate=False, says=says)
+    detail = f"compression {compression:.2f}x is {share:.2f} of its target {target:.2f}x"
+    return Finding("compression", LEAST_OF_TARGET <= share <= MOST_OF_TARGET, detail)
 
 
 def _loops(rows: Sequence[Row]) -> Finding:
     loops = sum(row.longest_run >= LOOP for row in rows)
     longest = max((row.longest_run for row in rows), default=0)
     cut, calls = sum(row.cut_off for row in rows), sum(row.steps for row in rows)
-    says = f"{loops} of {len(rows)} episodes with a loop (longest run {longest})"
+    detail = f"{loops} of {len(rows)} episodes with a loop (longest run {longest})"
     if cut:
-        says += f"; {cut} of {calls} answers truncated"
-    return Finding(
-        check="loops and truncation", passed=not loops and not cut, gate=False, says=says
-    )
+        detail += f"; {cut} of {calls} answers truncated"
+    return Finding("loops and truncation", not loops and not cut, detail)
 
 
 def _complete(rows: Sequence[Row], planned: Sequence[str]) -> Finding:
     if not planned:
-        says = "the run does not record its planned tasks"
-        return Finding(check="complete", passed=None, gate=False, says=says)
+        return Finding("complete", None, "the run does not record its planned tasks")
     missing = set(planned) - {row.task for row in rows}
-    says = f"{len(planned) - len(missing)} of {len(planned)} tasks were played"
-    return Finding(check="complete", passed=not missing, gate=False, says=says)
+    detail = f"{len(planned) - len(missing)} of {len(planned)} tasks were played"
+    return Finding("complete", not missing, detail)

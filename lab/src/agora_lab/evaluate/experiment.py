@@ -282,7 +282,7 @@ def _splits(environment: str) -> Mapping[str, Sequence[str]]:
 
 
 def _coverage(every: Sequence[str], playable: Sequence[str]) -> str:
-    """Return which share of a split's tasks a backbone can play; empty for all of them."""
+    """Return the share of a split's tasks that a backbone can play; empty for all of them."""
     if len(playable) == len(every):
         return ""
     kinds, able = ({task.partition("/")[0] for task in some} for some in (every, playable))

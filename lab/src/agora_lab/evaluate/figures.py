@@ -1,4 +1,4 @@
-"""The figures of each cell, from rows: what the tables and the plots are made of."""
+"""The figures of each cell for tables and plots, computed from rows."""
 
 import itertools
 import tomllib
@@ -114,7 +114,7 @@ class Figures:
 
     @property
     def coverage(self) -> tuple[str, ...]:
-        """What each backbone is and which tasks it can play, as sentences."""
+        """Sentences about the backbones, the tasks they can play, and the scorers."""
         sentences: dict[str, None] = {}
         for run in self.material.runs:
             for environment, by_backbone in run["settings"]["coverage"].items():
@@ -139,7 +139,7 @@ def base_name(method: str) -> str:
 
 
 def backbone_kind(name: str) -> str:
-    """Return a sentence about what kind of agent a backbone is."""
+    """Return a sentence about the kind of agent."""
     if name == "scripted":
         return (
             "`scripted` agents are programs that act on what the prompt says; they show whether "
@@ -208,7 +208,7 @@ def jaccard(figures: Figures, environment: str, backbone: str) -> dict[tuple[str
 
 
 def grammar(figures: Figures, key: Key) -> dict[str, float]:
-    """Return what a method did to the action grammar of the uncompressed prompts."""
+    """Return the counts of `prompts.grammar` for a method, summed over all prompts."""
     totals: dict[str, float] = {}
     for name, calls in figures.material.prompts.items():
         if tuple(name.split("|")[:3]) == key:

@@ -78,7 +78,7 @@ def page(figures: Figures, tables: Sequence[Table]) -> str:
 
 
 def provenance(figures: Figures) -> list[str]:
-    """Return sentences about what was played, by whom, and how."""
+    """Return sentences about the tasks, the agents and the protocol."""
     sentences = []
     for run in figures.material.runs:
         one = run["settings"]["experiment"]
@@ -139,6 +139,6 @@ def _key(figures: Figures) -> str:
 
 
 def _code(text: str) -> str:
-    """Return text as HTML, with what stands between backquotes as code."""
+    """Return text as HTML, with backquoted parts as code."""
     pieces = escape(text).split("`")
     return "".join(f"<code>{one}</code>" if at % 2 else one for at, one in enumerate(pieces))

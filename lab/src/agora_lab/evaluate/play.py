@@ -66,7 +66,7 @@ class EpisodeTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What became of an episode: its record, or the reason why its method cannot run here."""
+    """The record of an episode, or the reason why its method cannot run here."""
 
     episode: Episode | None = None
     timing: Timing | None = None
@@ -75,7 +75,7 @@ class Played:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Player:
-    """Everything that takes part in the episodes of a cell."""
+    """The environment, backbone and method of a cell."""
 
     cell: Cell
     world: World
@@ -86,7 +86,7 @@ class Player:
     """Most steps; by default the environment's own limit."""
 
     def play(self, task: str) -> tuple[Episode, Timing]:
-        """Return the episode of a task, and how long its parts took."""
+        """Return the episode of a task, and the time of its parts."""
         world, watch = self.world, _Stopwatch()
         with watch.part("environment"):
             start = self.environment.reset(task)

@@ -1,7 +1,7 @@
-"""The same prompts under every method: which steps stay, and what happens to the action grammar.
+"""The same prompts under every method: the steps that stay, and the loss of action grammar.
 
-The prompts and the next actions are those of the episodes that were played uncompressed. So the
-methods are compared at identical points, and every next action is one that the whole prompt led to.
+Prompts and next actions are those of the uncompressed episodes. So the methods are compared at
+identical points, and every next action followed from the whole prompt.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agora_lab.agents import prompt_text
-from agora_lab.agents.base import message_text
+from agora_lab.chats import message_text
 from agora_lab.episodes import Cell, Episode
 from agora_lab.evaluate.play import started_method
 
@@ -33,7 +33,7 @@ class PromptTask:
 
 
 def compare_prompts(work: tuple[PromptTask, Episode]) -> dict[str, Any]:
-    """Return what a method does to the prompts of an episode. Runs as a task on Ray."""
+    """Shorten the prompts of an episode and count what is left. Runs as a task on Ray."""
     task, episode = work
     method = started_method(task.cell, task.scorer)
     calls = [at for at in range(len(episode.moves)) if at > _RECENT]
@@ -53,9 +53,9 @@ def compare_prompts(work: tuple[PromptTask, Episode]) -> dict[str, Any]:
 
 
 def kept_steps(whole: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return the numbers of the steps that stand in the shortened prompt word for word.
+    """Return the numbers of the steps that the shortened prompt holds verbatim.
 
-    A step is an action and its observation. Of two equal steps the later one is meant.
+    A step is an action and its observation. Of two equal steps the later one counts.
 
     >>> chat = [{"role": r, "content": c} for r, c in (
     ...     ("system", "s"), ("user", "t"), ("assistant", "look"), ("user", "dust"),
@@ -84,11 +84,10 @@ def kept_steps(whole: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, A
 def grammar(
     action: str, whole: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, Any]]
 ) -> dict[str, int]:
-    """Return how much of the action grammar a shortened prompt has lost.
+    """Return the counts of action grammar before and after shortening.
 
-    `next` counts the next action's tokens that the prompt held, `next_lost` those that it no longer
-    holds. `commands` counts the past actions in the prompt. `commands_cut` counts those that a
-    method broke: some of their tokens are left, and the command is not.
+    `next` counts the next action's tokens in the whole prompt, `next_lost` those that the shortened
+    prompt lacks. `commands` counts the past actions, `commands_whole` those that are left verbatim.
     """
     before = Counter(_GRAMMAR.findall(_ROLE.sub("", prompt_text(whole))))
     text = _ROLE.sub("", prompt_text(sent))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agora import EstimatedTokens, PriceSheet, sheet_for
-from agora_lab.agents.base import message_text
+from agora_lab.chats import message_text
 from agora_lab.episodes import (
     FAILURES,
     PROMPTS,
@@ -33,7 +33,7 @@ ROWS = "rows.jsonl.gz"
 PRICES = ("gpt-4o-mini", "gpt-5-mini", "claude-sonnet-4-5", "gpt-5")
 _CUT_OFF = "length"
 _MESSAGE_TOKENS = 4
-"""What the role and the frame of a message cost on top of its text."""
+"""Tokens of a message's role and frame."""
 _COUNTER = EstimatedTokens()
 
 
@@ -179,7 +179,7 @@ def digest(episode: Episode, timing: Mapping[str, Any], sheets: Sequence[PriceSh
 
 
 def cached_dollars(prompts: Sequence[Sequence[str]], sheet: PriceSheet) -> float:
-    """Return what the prompts of an episode cost with a prefix cache that starts empty.
+    """Return the cost of an episode's prompts with a prefix cache that starts empty.
 
     The longest prefix of whole messages that an earlier prompt began with is read, in whole blocks
     and from the provider's minimum on. The rest is written, or billed as new.

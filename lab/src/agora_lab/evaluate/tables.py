@@ -336,7 +336,7 @@ def _audits(figures: Figures) -> Table:
                 cell.method,
                 state,
                 *(
-                    ("ok: " if one.passed else "" if one.passed is None else "flag: ") + one.says
+                    ("ok: " if one.passed else "" if one.passed is None else "flag: ") + one.detail
                     for one in findings.values()
                 ),
             )

@@ -26,7 +26,7 @@ _REFUSED = ("status 400", "status 413", "status 422")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """Where the backbone is and what may be spent: nothing that answers depend on."""
+    """The address of the backbone and its limits. Answers do not depend on them."""
 
     base_url: str | None = None
     api_key: str = field(default="", repr=False)
@@ -54,7 +54,7 @@ class Work:
 
 @dataclass(slots=True)
 class Done:
-    """What a task did."""
+    """The result of a task."""
 
     answered: int = 0
     failures: list[str] = field(default_factory=list)
@@ -152,7 +152,7 @@ class _Asking:
         )
         samples = settings.samples // 2
         if not isinstance(self._backbone, ModelClient):
-            # A scripted agent says the same every time.
+            # A scripted agent gives the same answer every time.
             one = await asyncio.to_thread(self._backbone.answer, ask.messages)
             return answered(texts=(one.text,) * samples)
         reply = await self._backbone.chat(ask.messages, samples=samples, seed=ask.seed)

@@ -48,7 +48,7 @@ class Case:
         return tuple(number for number in older if number not in self.fixed)
 
     def prompt(self, anchor: int, candidate: int = 0) -> list[Message]:
-        """Return what is shown before the action of a step, without the candidate's messages.
+        """Return the prompt before the action of a step, without the candidate's messages.
 
         Candidate 0 leaves nothing out. Adjacent messages with the same role are merged,
         since strict chat templates reject them.
@@ -181,7 +181,6 @@ def from_recording(recording: Recording, *, source: str) -> Case | None:
 
 
 def _spoken(whole: Trajectory, step: int) -> Iterator[Message]:
-    """Yield what user and agent said after a step, as messages."""
     for utterance in whole.utterances:
         if utterance.after == step:
             role = "user" if utterance.by_user else "assistant"

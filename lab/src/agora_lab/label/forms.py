@@ -15,9 +15,9 @@ SOFT, HARD = "counterfactual", "counterfactual-hard"
 
 @cache
 def canonical(name: str) -> Callable[[str], str]:
-    r"""Return what brings answers into the form they are compared in: the world's, or plain text.
+    r"""Return the function that maps answers to the form in which they are compared.
 
-    Plain text is compared by its first line, spaces folded.
+    A world has its own. Plain text is compared by its first line, with spaces folded.
 
     >>> canonical("")(" ls  -a \n\nI list the files.")
     'ls -a'
@@ -50,7 +50,7 @@ def hard(full: Sequence[str], without: Sequence[str]) -> float:
 
 @dataclass(slots=True)
 class Tally:
-    """What became of a plan's pairs."""
+    """Counts of a plan's pairs."""
 
     pairs: int = 0
     missing: int = 0

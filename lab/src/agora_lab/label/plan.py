@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from agora import AgoraError
+from agora_lab.errors import ProblemError
 from agora_lab.label.cases import Case, Message
 
 SCHEMA = 3
@@ -28,21 +28,13 @@ _LIMITS = ("pairs", "longest")
 """Settings that choose questions and change no answer."""
 
 
-class PlanError(AgoraError):
+class PlanError(ProblemError):
     """A plan that cannot be made or read."""
-
-    def __init__(self, folder: str, problem: str) -> None:
-        super().__init__(folder, problem)
-        self.folder = folder
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"the plan {self.folder!r} {self.problem}" if self.folder else self.problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
-    """Which counterfactual labels to make, with which backbone, and how much to ask."""
+    """The settings of a plan of counterfactual labels."""
 
     backbone: str
     """As `agora_lab.agents.backbone` takes it: `openai:MODEL`, `llama:PATH`, `scripted`, ..."""
@@ -64,9 +56,9 @@ class PlanSettings:
         for name in ("max_tokens", *_LIMITS):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise PlanError("", f"{name} must be at least 1, not {value!r}")
+                raise PlanError(name, f"must be at least 1, not {value!r}")
         if self.samples < 2 or self.samples % 2:
-            raise PlanError("", f"samples must be even, half for each prompt, not {self.samples}")
+            raise PlanError("samples", f"must be even, half for each prompt, not {self.samples}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +125,7 @@ class Shard:
 
 @dataclass(slots=True, kw_only=True)
 class Summary:
-    """What a plan contains, and an estimate of what it takes."""
+    """The size of a plan, and an estimate of its tokens."""
 
     trajectories: int = 0
     passed_over: int = 0
@@ -145,9 +137,9 @@ class Summary:
     prompt_tokens: int = 0
     """Of all prompts, estimated from their characters."""
     new_tokens: int = 0
-    """Of those, what a server reads that has the prompt before in its cache."""
+    """Of those, the tokens that a server with the prompt before in its cache reads."""
     output_tokens: int = 0
-    """What is written if every answer is as long as the recorded action."""
+    """Tokens to write if every answer is as long as the recorded action."""
 
     def add(self, shard: Shard, settings: PlanSettings) -> None:
         """Count a shard."""
@@ -187,7 +179,7 @@ def write_plan(folder: Path, cases: Iterable[Case], settings: PlanSettings) -> P
         PlanError: The folder holds a plan already, or there is nothing to label.
     """
     if (folder / SETTINGS).exists():
-        raise PlanError(str(folder), "already exists; name another folder")
+        raise PlanError(f"the plan {str(folder)!r}", "already exists; name another folder")
     folder.mkdir(parents=True, exist_ok=True)
     summary = Summary()
     seen: set[str] = set()
@@ -203,7 +195,7 @@ def write_plan(folder: Path, cases: Iterable[Case], settings: PlanSettings) -> P
     if not summary.pairs:
         (folder / SHARDS).unlink()
         raise PlanError(
-            str(folder),
+            f"the plan {str(folder)!r}",
             f"would be empty: of {summary.passed_over:,} trajectories none has an action with a "
             "past step before the newest two",
         )
@@ -217,14 +209,14 @@ def read_plan(folder: Path) -> Plan:
     """Return the plan in a folder.
 
     Raises:
-        PlanError: There is none, or it was written by another version.
+        PlanError: The folder holds no plan of this version.
     """
     try:
         values = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise PlanError(str(folder), f"has no readable {SETTINGS}") from error
+        raise PlanError(f"the plan {str(folder)!r}", f"has no readable {SETTINGS}") from error
     if values.get("schema") != SCHEMA:
-        raise PlanError(str(folder), f"is not of schema {SCHEMA}; make it again")
+        raise PlanError(f"the plan {str(folder)!r}", f"is not of schema {SCHEMA}; make it again")
     return Plan(folder, PlanSettings(**values["settings"]), Summary(**values["summary"]))
 
 

@@ -1,7 +1,7 @@
 """Counterfactual labels (Eq. 4) from scripted agents, on training tasks, in this process.
 
-A scripted agent answers the same prompt with the same action, so a label is 0 or 1. It acts only
-on what the prompt says: an action that changes when a step is left out needed that step.
+A scripted agent answers the same prompt with the same action, so a label is 0 or 1. It acts on the
+prompt alone: an action that changes when a step is left out needed that step.
 """
 
 import random
@@ -21,7 +21,7 @@ ENVIRONMENTS = ("alfworld", "scienceworld", "webshop")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How many labels to make, and of which tasks."""
+    """The number of labels, and the draw of their pairs."""
 
     pairs: int = 700
     """Labels per environment."""
@@ -34,20 +34,20 @@ def label_scripted(
     environment: str,
     settings: Settings | None = None,
     *,
-    progress: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[Label]:
     """Return labels of an environment's training tasks.
 
     Args:
         environment: One of `ENVIRONMENTS`.
         settings: How many labels, and of which tasks.
-        progress: Called after each trajectory with the labels so far.
+        progress: Called after each trajectory with the labels so far and in all.
     """
     settings = settings or Settings()
     labels: list[Label] = []
     for case in _cases(environment, settings.seed):
         labels += _labels(case, settings)
-        progress(len(labels))
+        progress(min(len(labels), settings.pairs), settings.pairs)
         if len(labels) >= settings.pairs:
             break
     return labels[: settings.pairs]

@@ -24,7 +24,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A method's class in a module of this package, and the options its name stands for."""
+    """A method's class in a module of this package, and the options of its name."""
 
     module: str
     kind: str
@@ -60,26 +60,15 @@ _ROWS = {
     "sliding_window": _Row("sliding_window", "SlidingWindow", budgeted=True),
     "commands_first": _Row("commands_first", "CommandsFirst", budgeted=True),
     "observation_mask_matched": _Row("observation_mask", "MatchedMask", budgeted=True),
-    # Released packages: with their own defaults, and set to the `keep_ratio`.
-    "langchain": _Row("langchain_clear", "LangChainClear"),
-    "langchain_matched": _Row(
-        "langchain_clear", "LangChainClear", {"matched": True}, budgeted=True
-    ),
-    "litellm": _Row("litellm_compress", "LiteLLMCompress"),
-    "litellm_matched": _Row(
-        "litellm_compress", "LiteLLMCompress", {"matched": True}, budgeted=True
-    ),
-    "headroom": _Row("headroom", "Headroom"),
-    "headroom_matched": _Row("headroom", "Headroom", {"matched": True}, budgeted=True),
+    # Released packages, set to the `keep_ratio`.
+    "langchain_matched": _Row("released", "LangChainClear", budgeted=True),
+    "litellm_matched": _Row("released", "LiteLLMCompress", budgeted=True),
+    "headroom_matched": _Row("released", "Headroom", budgeted=True),
 }
 NAMES = tuple(_ROWS)
 ASKING = tuple(name for name, row in _ROWS.items() if row.asks)
 """Methods that ask a language model themselves."""
-PAPER = tuple(
-    name
-    for name in NAMES
-    if name not in ("observation_mask_10", "langchain", "litellm", "headroom")
-)
+PAPER = tuple(name for name in NAMES if name != "observation_mask_10")
 """What `agora lab paper` compares: the paper's methods, and ours and today's beside them."""
 
 
@@ -116,7 +105,7 @@ def target_of(name: str, keep_ratio: float | None) -> float | None:
 
 
 def close(made: Method) -> None:
-    """Stop anything a method may have started."""
+    """Stop the processes of a method, if it has any."""
     end = getattr(made, "close", None)
     if end is not None:
         end()

@@ -2,7 +2,9 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 
 from agora import Anchor, Scorer, Step
 from agora.paper import Atom, PaperCompressor
@@ -32,6 +34,34 @@ class RandomScorer:
         text = f"{self.seed}\n{step.number}\n{step.action}\n{step.observation}"
         drawn = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).digest()
         return int.from_bytes(drawn) / (1 << 48)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedScorer:
+    """A trained scorer that remembers its scores.
+
+    The same pairs come again: when an agent repeats itself, and when methods are compared on the
+    same prompts. A score depends on its pair alone.
+    """
+
+    scorer: Scorer
+    known: dict[tuple[str, str, str], float] = field(default_factory=dict)
+
+    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+        """Return one probability per step."""
+        pairs = [(anchor.observation, step.action, step.observation) for step in steps]
+        new = {
+            pair: step for pair, step in zip(pairs, steps, strict=True) if pair not in self.known
+        }
+        scores = self.scorer.score(anchor, list(new.values()))
+        self.known.update(zip(new, scores, strict=True))
+        return [self.known[pair] for pair in pairs]
+
+
+@cache
+def _trained(folder: str) -> Scorer:
+    """Load a folder once in a process, for all methods and environments."""
+    return TrainedScorer(loaded(folder))
 
 
 class AgoraPaper:
@@ -64,9 +94,8 @@ class AgoraPaper:
         if chosen is None:
             kind = "trained on hard labels" if hard else "trained by `agora train`"
             raise SkipMethod(f"weights absent: name the folder of a scorer {kind} as scorer=FOLDER")
-        made = RandomScorer(settings.seed) if chosen == RANDOM else loaded(chosen)
         self._compressor = PaperCompressor(
-            made,
+            _made(chosen, settings.seed),
             atom or settings.atom,
             rho=settings.keep_ratio,
             k_recent=k_recent,
@@ -84,3 +113,12 @@ class AgoraPaper:
         return Shortened(
             messages=compression.messages if compression.changed else messages, detail=detail
         )
+
+
+def _made(chosen: Scorer | str, seed: int) -> Scorer:
+    if chosen == RANDOM:
+        return RandomScorer(seed)
+    if isinstance(chosen, str) and Path(chosen).is_dir():
+        return _trained(chosen)
+    scorer: Scorer = loaded(chosen)
+    return scorer

@@ -1,7 +1,7 @@
 """Questions that a method asks a language model while it shortens a prompt."""
 
 from agora_lab.agents.client import ModelClient
-from agora_lab.chats import Message, read, said
+from agora_lab.chats import Message, message_text, read
 from agora_lab.methods.base import Messages, MethodSettings, Shortened, SkipMethod
 
 _MOST_ANSWERS = 4096
@@ -21,7 +21,7 @@ class AskingMethod:
         """Take the language model to ask.
 
         Raises:
-            SkipMethod: There is none.
+            SkipMethod: The settings have no language model.
         """
         if settings.llm is None:
             raise SkipMethod("needs a language model to ask; scripted agents cannot summarise")
@@ -61,7 +61,7 @@ class AskingMethod:
 
 
 def transcript(messages: Messages) -> str:
-    """Write steps as a model reads them in a question.
+    """Write steps as text for a question.
 
     >>> print(transcript([{"role": "assistant", "content": "look"},
     ...                   {"role": "user", "content": "A key."}]))
@@ -73,5 +73,5 @@ def transcript(messages: Messages) -> str:
     for message in messages:
         observed = message.get("role") in (("tool",) if calls else ("user",))
         kind = "Action" if message.get("role") == "assistant" else "User"
-        lines.append(f"{'Observation' if observed else kind}: {said(message)}")
+        lines.append(f"{'Observation' if observed else kind}: {message_text(message)}")
     return "\n".join(lines)

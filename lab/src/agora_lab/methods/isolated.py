@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agora.errors import AgoraError
 from agora_lab.envs.data import cache_folder
+from agora_lab.errors import ProblemError
 from agora_lab.methods.base import SkipMethod
 
 WORKERS = Path(__file__).parent / "workers"
@@ -36,16 +36,10 @@ _QUIET = {
 }
 
 
-class PeerError(AgoraError):
+class PeerError(ProblemError):
     """A peer that died, timed out or failed."""
 
-    def __init__(self, worker: str, problem: str) -> None:
-        super().__init__(worker, problem)
-        self.worker = worker
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"the peer in {self.worker}.py {self.problem}"
+    form = "the peer in {subject}.py {problem}"
 
 
 @dataclass(frozen=True, slots=True)

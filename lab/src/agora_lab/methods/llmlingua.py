@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from agora.errors import install_command
+from agora import MissingExtraError
 from agora_lab.methods.base import Messages, MethodSettings, Shortened, SkipMethod
 from agora_lab.methods.token_level import cut_history, cut_tokens
 
@@ -17,8 +17,8 @@ from agora_lab.methods.token_level import cut_history, cut_tokens
 class LLMLingua2:
     """Drops the tokens that a trained classifier finds least important.
 
-    Its folder's name must hold `xlm-roberta-large` or `bert-base-multilingual-cased`, as those of
-    the released models do: the package tells the tokenizers apart by it.
+    The folder's name must contain `xlm-roberta-large` or `bert-base-multilingual-cased`, as the
+    released models' names do. The package selects the tokenizer by it.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ def _compressor(weights: str | None, what: str, **options: Any) -> Any:
         import tiktoken
         from llmlingua import PromptCompressor
     except ImportError as error:
-        raise SkipMethod(f"needs an extra: {install_command('methods', 'agora-lab')}") from error
+        raise SkipMethod(str(MissingExtraError("it", "methods", "agora-lab"))) from error
     # The package counts tokens for its report with a tokenizer that it would download.
     with mock.patch.object(tiktoken, "encoding_for_model", return_value=_Words()):
         return PromptCompressor(weights, device_map="cpu", **options)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from agora.errors import install_command
+from agora import MissingExtraError
 from agora_lab.methods.base import Messages, MethodSettings, Shortened, SkipMethod
 from agora_lab.methods.token_level import cut_tokens
 
@@ -24,7 +24,12 @@ class SelectiveContext:
     """Keeps the least predictable words of the past steps."""
 
     def __init__(
-        self, settings: MethodSettings, *, weights: str | None = None, window: int = 512
+        self,
+        settings: MethodSettings,
+        *,
+        weights: str | None = None,
+        window: int = 512,
+        bfloat16: bool = False,
     ) -> None:
         """Load the language model.
 
@@ -32,6 +37,7 @@ class SelectiveContext:
             settings: The `keep_ratio` is the share of words to keep.
             weights: The model's folder, or a GGUF file. The paper's model is GPT-2.
             window: How many tokens the model reads at once.
+            bfloat16: Whether it computes in 16 bits, which is faster with AMX.
 
         Raises:
             SkipMethod: There are no weights, or torch is not installed.
@@ -43,13 +49,12 @@ class SelectiveContext:
             import torch
             from transformers import AutoModelForCausalLM, AutoTokenizer
         except ImportError as error:
-            extra = install_command("methods", "agora-lab")
-            raise SkipMethod(f"needs an extra: {extra}") from error
+            raise SkipMethod(str(MissingExtraError("it", "methods", "agora-lab"))) from error
         folder, options = (path.parent, {"gguf_file": path.name}) if path.is_file() else (path, {})
         self._torch: Any = torch
         self._tokenizer = AutoTokenizer.from_pretrained(str(folder), **options)
-        self._model: Any = AutoModelForCausalLM.from_pretrained(str(folder), **options)
-        self._model.train(False)
+        model: Any = AutoModelForCausalLM.from_pretrained(str(folder), **options)
+        self._model = model.to(torch.bfloat16 if bfloat16 else torch.float32).train(False)
         self._keep_ratio = settings.keep_ratio
         self._window = window
         # A step's text comes again at every later call of an episode.

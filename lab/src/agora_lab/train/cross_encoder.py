@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
@@ -20,9 +20,6 @@ from agora_lab.labels import Label, LabelsError
 from agora_lab.train.export import check_parity, export
 from agora_lab.train.lpft import Examples, Recipe, Trained, probabilities, train
 from agora_lab.train.metrics import NEEDED, Interval, auc
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 __all__ = ["ALL", "CrossEncoder", "Result", "held_out", "train_cross_encoder"]
 
@@ -94,7 +91,7 @@ def train_cross_encoder(
     *,
     out: Path,
     tokens: int = TOKENS,
-    progress: "Progress | None" = None,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
     about: Mapping[str, Any] | None = None,
 ) -> Result:
     """Train on labels by the paper's recipe, export, compare, measure, and write to `out`.
@@ -105,7 +102,7 @@ def train_cross_encoder(
         recipe: The paper's, if not given.
         out: The folder of the scorer.
         tokens: How many subwords of a pair are read.
-        progress: Shows how far each phase is.
+        progress: Called with a phase, its batches so far and in all.
         about: Goes into the record.
 
     Raises:

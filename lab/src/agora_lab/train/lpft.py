@@ -10,13 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 __all__ = ["Examples", "Recipe", "Trained", "probabilities", "train"]
 
@@ -52,17 +49,17 @@ class Examples:
     """Tokenised pairs with their soft labels."""
 
     inputs: Sequence[Any]
-    """What `collate` makes a batch of. The length of its first part is the number of tokens."""
+    """The inputs of `collate`. The length of an input's first part is its number of tokens."""
     labels: Sequence[float]
 
     def __len__(self) -> int:
-        """Return how many pairs there are."""
+        """Return the number of pairs."""
         return len(self.inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """How a training went. The module has the weights of its last step."""
+    """The record of a training. The module has the weights of its last step."""
 
     epochs: tuple[Mapping[str, Any], ...]
     """Phase, epoch, seconds, mean training loss and validation loss."""
@@ -76,17 +73,17 @@ def train(
     recipe: Recipe | None = None,
     *,
     collate: Callable[[Sequence[Any]], Batch],
-    progress: "Progress | None" = None,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Trained:
     """Train a module by LP-FT.
 
     Args:
         module: It has `encode(batch)`, one row per pair, and `head`, two logits per row.
-        examples: What it learns from.
-        validation: What its loss is reported on after each epoch.
+        examples: The training pairs.
+        validation: The pairs whose loss is reported after each epoch.
         recipe: The paper's, if not given.
         collate: Makes a padded batch of inputs.
-        progress: Shows how far each phase is.
+        progress: Called after each batch with the phase, its batches so far and in all.
     """
     recipe = recipe or Recipe()
     start = time.monotonic()
@@ -128,7 +125,7 @@ def train(
             )
             rates = partial(_rate, total=total, warmup=recipe.warmup)
             scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rates)
-            bar = progress.add_task(phase, total=total) if progress else None
+            batches = 0
             for epoch in range(1, epochs + 1):
                 module.train(not frozen)
                 module.head.train()
@@ -140,8 +137,8 @@ def train(
                     optimizer.step()
                     scheduler.step()
                     optimizer.zero_grad(set_to_none=True)
-                    if progress and bar is not None:
-                        progress.advance(bar)
+                    batches += 1
+                    progress(phase, batches, total)
                 report(phase, epoch, sum(losses) / len(losses))
     module.eval()
     return Trained(epochs=tuple(rows), seconds=round(time.monotonic() - start, 1))

@@ -1,4 +1,4 @@
-"""How well scores rank the steps that were needed, with an interval by trajectory."""
+"""The AUC of scores for the steps that were needed, with an interval by trajectory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
-"""Readers: one deterministic program per environment that acts only on what the prompt says.
+"""Readers: one deterministic program per environment that acts only on the text of the prompt.
 
-A reader is a test instrument. It keeps no memory of its own and asks the
-environment nothing, so an action that changes when a step is left out needed
-that step. It says nothing about a language model's taste.
+A reader keeps no memory and asks the environment nothing. So an action that changes when a step is
+left out needed that step. Readers do not show how a language model would act.
 """
 
 import importlib
@@ -37,25 +36,24 @@ class ReaderBackbone:
         self._reader = reader
 
     def answer(self, messages: Messages) -> Answer:
-        """Return the reader's action; it is sure of it and costs nothing."""
+        """Return the reader's action."""
         return Answer(text=self._reader.act(prompt_text(messages)))
 
 
 def claims(name: str, task: str) -> bool:
-    """Tell whether a reader says that it can do a task at all.
+    """Return True if the reader of an environment has a plan for a task.
 
-    A reader that knows some kinds of tasks only has `CLAIMED`, the beginnings
-    of their ids up to the slash; the others claim every task.
+    A module with `CLAIMED`, the beginnings of task ids up to the slash, plays only those.
     """
     claimed = getattr(importlib.import_module(f"{__name__}.{name}"), "CLAIMED", None)
     return claimed is None or task.partition("/")[0] in claimed
 
 
 def reader(name: str) -> ReaderBackbone:
-    """Return the reader for the environment of that name.
+    """Return the reader of an environment.
 
     Raises:
-        BackboneError: There is none.
+        BackboneError: The environment has no reader.
     """
     if name not in NAMES:
         raise BackboneError("scripted", f"has no reader for {name!r}, only {', '.join(NAMES)}")

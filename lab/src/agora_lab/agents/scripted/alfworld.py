@@ -1,9 +1,8 @@
 """Plays ALFWorld from the text of a prompt alone.
 
-It reads the prompt from top to bottom and notes what is told there: where
-things were seen, what is held, what was cleaned, heated or cooled, what led to
-nothing. From these notes it takes the next action. What the prompt no longer
-says it does not know, and searches for again.
+The reader notes the facts in the prompt: where things were seen, the thing in hand, the treated
+things, the failed actions. The next action follows from these notes. Facts that the prompt has lost
+are searched for again.
 """
 
 import re
@@ -141,7 +140,7 @@ def _names(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Goal:
-    """What the task asks for."""
+    """The task."""
 
     thing: str
     target: str
@@ -156,7 +155,7 @@ class _Goal:
 
 @dataclass(slots=True)
 class _Notes:
-    """What a prompt tells, as far as it was read."""
+    """The facts in a prompt."""
 
     goal: _Goal | None = None
     receptacles: dict[str, None] = field(default_factory=dict)
@@ -196,7 +195,6 @@ class _Notes:
 
 
 def _read(prompt: str) -> _Notes:
-    """Return what the prompt tells, oldest first."""
     notes = _Notes()
     action = ""
     for role, said in prompt_blocks(prompt):
@@ -215,7 +213,6 @@ def _read(prompt: str) -> _Notes:
 
 
 def _without_markers(text: str) -> str:
-    """Return what was told, without markers of elided steps and the lines under them."""
     told: list[str] = []
     inside = False
     for line in text.splitlines():
@@ -230,7 +227,7 @@ def _without_markers(text: str) -> str:
 
 
 def _action(text: str) -> str:
-    """Return the last line that is an action: a thought may stand before it."""
+    """Return the last line that is an action: a thought may come before it."""
     for line in reversed(text.splitlines()):
         bare = line.strip().removeprefix("> ").removeprefix("action: ")
         if any(pattern.fullmatch(bare) for pattern in _ACTIONS.values()):
@@ -239,7 +236,7 @@ def _action(text: str) -> str:
 
 
 def _parts(action: str) -> tuple[str, str, str]:
-    """Return verb, thing and place of an action; what it does not name is empty."""
+    """Return verb, thing and place of an action; empty where it names none."""
     for verb, pattern in _ACTIONS.items():
         if found := pattern.fullmatch(action):
             named = found.groups()
@@ -250,7 +247,6 @@ def _parts(action: str) -> tuple[str, str, str]:
 
 
 def _do(notes: _Notes, action: str) -> None:
-    """Note what an action does when it is possible."""
     verb, thing, place = _parts(action)
     if verb in ("go", "open", "close", "take", "put", "clean", "heat", "cool"):
         _done(notes, verb, thing, place)
@@ -277,7 +273,7 @@ def _done(notes: _Notes, verb: str, thing: str, place: str) -> None:
 
 
 def _observe(notes: _Notes, action: str, told: str) -> None:
-    """Note what was told in answer to an action, which may be unknown."""
+    """Note an observation. The action before it may be unknown."""
     if _NOTHING in told:
         _fail(notes, action)
         return
@@ -325,7 +321,7 @@ def _arrive(notes: _Notes, place: str, listed: str) -> None:
 
 
 def _hear(notes: _Notes, told: str) -> None:
-    """Note what a text of any other kind says about where things are."""
+    """Note where things are, from any other text."""
     for line in told.splitlines():
         named = list(_names(line))
         places = [name for name in named if notes.is_receptacle(name)]
@@ -362,7 +358,6 @@ def _read_goal(sentence: str) -> _Goal | None:
 
 
 def _decide(notes: _Notes) -> str:
-    """Return the next action."""
     goal = notes.goal
     if goal is None:
         return _LOOK if _LOOK not in notes.failed else _INVENTORY
@@ -381,7 +376,7 @@ def _decide(notes: _Notes) -> str:
 
 
 def _attempt(notes: _Notes, action: str, place: str) -> str:
-    """Return the action, or what may make it possible when it led to nothing; or nothing."""
+    """Return the action, or one that makes it possible after it failed; empty if none is left."""
     if notes.at != place:
         return _go(notes, place)
     if notes.closed.get(place) and f"open {place}" not in notes.failed:
@@ -403,7 +398,7 @@ def _go(notes: _Notes, place: str) -> str:
 
 
 def _put_away(notes: _Notes) -> str:
-    """Put down what is of no use, at the first place that takes it."""
+    """Drop a useless thing at the first place that takes it."""
     places = [notes.at] if notes.at else []
     places += [r for r in notes.receptacles if _kind(r) in ("countertop", "desk", "diningtable")]
     for place in places:
@@ -441,7 +436,7 @@ def _place(notes: _Notes, goal: _Goal) -> str:
 
 
 def _fetch(notes: _Notes, goal: _Goal) -> str:
-    """Take a thing that was seen and is not yet where it has to be."""
+    """Take a thing that was seen outside its target."""
     targets = _targets(notes, goal)
     home = targets[0] if targets else ""
     seen = [
@@ -469,7 +464,7 @@ def _seen(notes: _Notes, kind: str) -> list[tuple[str, str]]:
 
 
 def _targets(notes: _Notes, goal: _Goal) -> list[str]:
-    """Return where the thing may go: first where one is already, then where it costs least."""
+    """Return the possible targets: one that holds such a thing first, then the cheapest."""
 
     def cost(place: str) -> tuple[int, int, int]:
         there = sum(
@@ -484,7 +479,7 @@ def _targets(notes: _Notes, goal: _Goal) -> list[str]:
 
 
 def _of_kind(notes: _Notes, kind: str) -> list[str]:
-    """Return the receptacles of a kind, by number; some guesses where none was told."""
+    """Return the receptacles of a kind, by number; guesses if the prompt names none."""
     told = [name for name in notes.receptacles if _kind(name) == kind]
     if not told and not notes.receptacles:
         told = [f"{kind} {number}" for number in range(1, _GUESSES + 1)]
@@ -492,7 +487,7 @@ def _of_kind(notes: _Notes, kind: str) -> list[str]:
 
 
 def _search(notes: _Notes, kind: str) -> str:
-    """Look where such a thing usually is and was not looked for yet."""
+    """Go to the likeliest receptacle that was not searched yet."""
     at = notes.at
     if at and at not in notes.searched:
         if notes.closed.get(at) and f"open {at}" not in notes.failed:
@@ -507,7 +502,7 @@ def _search(notes: _Notes, kind: str) -> str:
 
 
 def _likely(notes: _Notes, weights: Mapping[str, float]) -> list[str]:
-    """Return the receptacles in the order to search them: new ones by likelihood, then oldest."""
+    """Return the receptacles in search order: new ones by likelihood, then the oldest seen."""
     places = list(notes.receptacles)
     if not places:
         places = [f"{kind} {n}" for kind in weights for n in range(1, _GUESSES + 1)]
@@ -525,10 +520,10 @@ def _likely(notes: _Notes, weights: Mapping[str, float]) -> list[str]:
 
 
 class AlfWorldReader:
-    """Acts in ALFWorld on what the prompt says."""
+    """Acts in ALFWorld on the text of the prompt."""
 
     def act(self, prompt: str) -> str:
-        """Return the next action; to any text there is one."""
+        """Return the next action."""
         return _decide(_read(prompt))
 
 

@@ -1,4 +1,4 @@
-"""Carries things about in a house of ScienceWorld, request by request, from a prompt's text alone.
+"""Carries things in a house of ScienceWorld, request by request, from the text of a prompt alone.
 
 ScienceWorld's reader reads the house and knows the ways. It is shown the prompt as if it were one
 of its own: what was called as actions, what came of it as what is told, and the lines under markers
@@ -44,7 +44,7 @@ class _Spot:
 
 @dataclass(frozen=True, slots=True)
 class _Mention:
-    """A thing that is said to have been at a place, and how many blocks stand before that."""
+    """A mention of a thing at a place, and the number of blocks before it."""
 
     name: str
     spot: _Spot
@@ -66,7 +66,7 @@ class _Visit:
     """Whether it was said to be done."""
 
     def taken(self, kind: str) -> tuple[int, str] | None:
-        """Return what was picked up of a kind, and when."""
+        """Return the things of a kind that were picked up, and when."""
         for at, action in self.actions:
             found = _TAKEN.fullmatch(action)
             if found and _is_of(kind, found[1]):
@@ -101,7 +101,7 @@ class _Prompt:
             ]
 
     def mentioned(self, what: str, before: int | None = None) -> list[_Spot]:
-        """Return where a thing is said to have been, up to a block, newest first."""
+        """Return the mentioned places of a thing before a block, newest first."""
         return [
             one.spot
             for one in reversed(self.mentions)
@@ -122,7 +122,7 @@ class _Prompt:
         return ""
 
     def scene(self, blocks: int | None = None) -> Scene:
-        """Return what the house is like after so many blocks."""
+        """Return the facts about the house after so many blocks."""
         return read("\n\n".join(self.blocks[:blocks]))
 
 
@@ -135,10 +135,10 @@ def _opens(name: str) -> bool:
 
 
 class ChainReader:
-    """Acts in the house, request by request, on what the prompt says."""
+    """Acts in the house, request by request, on the text of the prompt."""
 
     def act(self, prompt: str) -> str:
-        """Return the next call, or what is said; to any text there is one."""
+        """Return the next call or sentence."""
         seen = _read(prompt)
         if not seen.visits or len(seen.visits[-1].actions) >= _MOST_STEPS:
             return GIVEN_UP
@@ -192,7 +192,7 @@ class _Carrier(Agent):
         return f"move {what} to {spot.name}" if spot.name else f"put down {what}"
 
     def _held(self, what: str) -> bool | None:
-        """Tell whether a thing is carried; None where steps of this request say nothing."""
+        """Return True if a thing is carried; None if no step of this request shows it."""
         known: bool | None = False
         for _, action in self._visit.actions:
             if not action:
@@ -238,7 +238,7 @@ class _Carrier(Agent):
         return next((self._walk(room) for room in (*unseen, *shut)), LOOK)
 
     def _put_at(self, what: str) -> _Spot | None:
-        """Return where a thing was put for an earlier request, as what was asked for tells."""
+        """Return the target of a thing of an earlier request, from the words of the request."""
         found = None
         for visit in self._seen.visits[:-1]:
             if not visit.done:
@@ -258,7 +258,7 @@ class _Carrier(Agent):
         }
 
     def _one_of(self, kind: str, spot: _Spot) -> str:
-        """Have one thing of a kind at a place: the one that was picked up, else the nearest."""
+        """Bring one thing of a kind to a place: the one that was picked up, else the nearest."""
         taken = self._visit.taken(kind)
         if taken:
             return self._carry(taken[1], spot)
@@ -293,7 +293,7 @@ class _Carrier(Agent):
         return self._carry(what, spot)
 
     def _thing_of(self, to: int) -> str:
-        """Return what was carried for a request; only its kind, where that is all that is left."""
+        """Return the thing carried for a request; only its kind if nothing else is left."""
         if to >= len(self._seen.visits):
             return ""
         visit = self._seen.visits[to]
@@ -304,13 +304,13 @@ class _Carrier(Agent):
         return ""
 
     def _spot_of(self, to: int) -> _Spot:
-        """Return where a thing was put for a request, as what was asked for tells."""
+        """Return the target of a request, from its words."""
         visit = self._seen.visits[to] if to < len(self._seen.visits) else _Visit("", 0)
         found = _CHOOSE.search(visit.text)
         return _Spot(found[3], found[2]) if found else _Spot("")
 
     def _origin(self, to: int, what: str) -> _Spot | None:
-        """Return where a thing was before it was picked up for a request."""
+        """Return the place of a thing before it was picked up for a request."""
         if to >= len(self._seen.visits):
             return None
         visit = self._seen.visits[to]
@@ -363,7 +363,7 @@ def _read(prompt: str) -> _Prompt:
 
 
 def _left(parts: Apart) -> Iterator[tuple[str, Told]]:
-    """Yield what markers stand for; an empty action where nothing is left of one."""
+    """Yield the actions in markers; an empty one where a step has no line."""
     for mark in parts.marks:
         yield from [("", NOTHING)] * (mark.steps - len(mark.lines))
         yield from ((_done(line), line.told) for line in mark.lines)

@@ -1,7 +1,7 @@
-"""What is left of steps in a prompt: markers, the lines under them, notes in place of results.
+"""Reads what a compressor leaves of steps: markers, the lines under them, notes for results.
 
-A language model reads these without being taught; a reader is a program, so their grammar is
-written down here once, for all readers. It is that of `core/forms`, a line for each call:
+A language model reads these untaught. Readers are programs, so the grammar of `core/forms` is
+written down here, a line for each call:
 
     [steps 3-4 elided by the context compressor]
     3 get_card id=card_6276 -> balance=113; id=card_7480,card_7481; +2
@@ -69,7 +69,7 @@ class Told:
         return _placed(self.text)
 
     def values(self, key: str) -> tuple[str, ...]:
-        """Return what stands under a key in any record, also under `price` as `visit.price`."""
+        """Return the values of a key in any record. `price` also finds `visit.price`."""
         return tuple(
             value
             for record in self.records
@@ -98,7 +98,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A marker: how many steps it stands for, and the lines of those that have one."""
+    """A marker: its number of steps, and their lines."""
 
     steps: int
     lines: tuple[Line, ...] = ()
@@ -158,7 +158,7 @@ def apart(text: str, *, result: bool = False) -> Apart:
 
 
 def _opens(text: str, at: int) -> bool:
-    """Tell whether a marker could begin here: at the beginning of a line."""
+    """Return True at the beginning of a line, where a marker can begin."""
     return at == 0 or text[at - 1] == "\n"
 
 
@@ -169,7 +169,7 @@ def _count(found: re.Match[str]) -> int:
 
 
 def note(text: str) -> Told | None:
-    """Return what a note says that stands in place of a result; None if the result is there.
+    """Return the content of a note in place of a result; None if the result is there.
 
     >>> note("[step 3: result removed by the context compressor] ok balance=113").values("balance")
     ('113',)
@@ -180,7 +180,7 @@ def note(text: str) -> Told | None:
 
 @lru_cache(maxsize=8_192)
 def read_line(row: str) -> Line | None:
-    """Return a line under a marker, or None if it is none."""
+    """Return the parts of a line under a marker; None for any other text."""
     found = _LINE.fullmatch(row)
     if found is None:
         return None
@@ -198,7 +198,7 @@ def read_line(row: str) -> Line | None:
 
 @lru_cache(maxsize=8_192)
 def read_told(text: str) -> Told:
-    """Return what a result brought, from the words that are left of it.
+    """Return the names and values that are left of a result.
 
     >>> told = read_told('ok name="Desk Lamp" price=31.5; id=a1,b2; +3')
     >>> told.records
@@ -240,5 +240,5 @@ def _placed(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _parted(values: str) -> tuple[str, ...]:
-    """Return the values of one key, which stand with commas between them."""
+    """Return the values of one key, separated by commas."""
     return tuple(value for value in values.split(",") if value.strip("…")) or (values,)

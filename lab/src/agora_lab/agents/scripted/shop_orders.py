@@ -61,7 +61,7 @@ class _Visit:
 
     @property
     def steps(self) -> int:
-        """How many steps were taken, as far as it can be told."""
+        """The known number of steps."""
         taken = sum(role == "ASSISTANT" for role, _ in self.blocks)
         return taken + sum(mark.steps for _, parts in self._read() for mark in parts.marks)
 
@@ -83,15 +83,15 @@ class _Visit:
         return [parts.own for role, parts in self._read() if role == "TOOL"]
 
     def opened(self) -> list[str]:
-        """Return the products that were opened, as far as it can be told."""
+        """Return the products known to have been opened."""
         return _OPENED.findall("\n".join(self.actions))
 
     def searched(self) -> list[str]:
-        """Return the words that were searched for, as far as it can be told."""
+        """Return the known words of searches."""
         return _SEARCHED.findall("\n".join(self.actions))
 
     def clicked(self) -> _Clicks:
-        """Return what was clicked on the product opened last, as far as it can be told."""
+        """Return the known clicks on the product opened last."""
         after: list[str] = []
         for action in self.actions:
             after = [] if _OPENED.search(action) else [*after, action]
@@ -104,16 +104,16 @@ class _Visit:
 
 
 def _action_left(line: Line) -> str:
-    """Return the action that a line under a marker stands for, as far as it says."""
+    """Return the action in a line under a marker."""
     said = line.arguments.get("action") or line.done.removeprefix("shop").strip()
     return f"click[{said}]" if _CODE.fullmatch(said) and not said.isalpha() else said
 
 
 class OrdersReader:
-    """Acts in the shop, order by order, on what the prompt says."""
+    """Acts in the shop, order by order, on the text of the prompt."""
 
     def act(self, prompt: str) -> str:
-        """Return the next call, or what is said to the customer; to any text there is one."""
+        """Return the next call, or the next sentence to the customer."""
         system, visits = _read(prompt)
         if not visits:
             return GIVEN_UP

@@ -178,7 +178,7 @@ def splits() -> Mapping[str, Sequence[str]]:
 
 
 def extract(text: str) -> str:
-    r"""Return the call in an answer: its first line that is one; else all that was said.
+    r"""Return the first call in an answer, else the whole answer.
 
     >>> extract('I look it up.\nget_order {"order_id": "#W1"}')
     'get_order {"order_id": "#W1"}'

@@ -40,7 +40,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """One request: what the customer says, and what has to be done."""
+    """One request: the customer's words and the required changes."""
 
     kind: str
     text: str
@@ -179,7 +179,7 @@ class _Drawing:
         return one["payment_id"], f"{person['first_name']}'s {said}"
 
     def _variant(self, product: str, *, other_than: str = "") -> tuple[str, str] | None:
-        """Return the cheapest available item with a drawn option, and how the option is said."""
+        """Return the cheapest available item with a drawn option, and the words for the option."""
         rows = self.database.execute(
             "SELECT * FROM items WHERE product_id = ? AND available AND item_id != ? "
             "ORDER BY price",

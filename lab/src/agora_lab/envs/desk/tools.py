@@ -14,7 +14,7 @@ _LONGEST_SEARCH = 7
 
 
 class RefusedError(Exception):
-    """A call that a tool understands and refuses; the text is what the agent is told."""
+    """A call that a tool understands and refuses; the text goes to the agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Tool:
 
 
 def call(database: sqlite3.Connection, name: str, arguments: Arguments) -> Any:
-    """Return what a tool returns.
+    """Return the result of a tool.
 
     Raises:
         RefusedError: it refuses; the database is as it was.
@@ -226,7 +226,7 @@ def _get_booking(database: sqlite3.Connection, arguments: Arguments) -> Any:
 def _pay(
     database: sqlite3.Connection, reference: str, kind: str, amount: float, payment: str
 ) -> None:
-    """Book a payment; a credit is used up by the first one that it makes."""
+    """Book a payment. Its first use consumes a credit."""
     if str(payment).startswith("CR-"):
         credit = one(database, "SELECT * FROM credits WHERE code = ?", payment, what="credit")
         if credit["used"] or kind != "payment":

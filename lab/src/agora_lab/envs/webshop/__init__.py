@@ -39,12 +39,11 @@ _DECORATION = " \t>*`-#\"'"
 
 
 class Shop:
-    """A shop that one customer at a time walks through.
+    """A shop for one customer at a time.
 
-    Searching is possible where there is a search field, which is the first page
-    and the one behind Back to Search (the published text mode takes a search on
-    any page, though only these have a field for it). An action that is not possible on a page
-    shows it again. Attributes are hidden from customers, as published.
+    A search is possible on the first page and behind Back to Search, which have the search field.
+    The published text mode accepts it everywhere. An impossible action shows the page again.
+    Attributes are hidden from customers, as published.
     """
 
     def __init__(self, catalogue: Catalogue, search: Search) -> None:
@@ -80,7 +79,7 @@ class Shop:
         return self._outcome(valid=True)
 
     def close(self) -> None:
-        """Give back nothing: a shop holds nothing but memory."""
+        """Do nothing: a shop holds only memory."""
 
     def _led_to(self, action: str) -> Place | None:
         verb, said = _parts(action)
@@ -126,7 +125,7 @@ def canonical(action: str) -> str:
 
 
 def _parts(action: str) -> tuple[str, str]:
-    """Return the verb and what stands in its brackets, both as the shop compares them."""
+    """Return the verb and the text in its brackets, as the shop compares them."""
     verb, _, rest = action.strip().partition("[")
     if not rest.endswith("]"):
         return "", ""
@@ -153,7 +152,7 @@ click[text] - where text is one of these, if the page shows it:
   a value of an option, such as a colour or a size; it stays chosen until you leave the product
   Description, Features, Reviews, to read more about a product
   Back to Search, for another search"""
-"""What can be done in the shop, but for buying: what that ends differs."""
+"""The actions in the shop except buying, which ends different things."""
 
 _INSTRUCTIONS = f"""\
 You are shopping on a website for the customer whose instruction is given. Find a product that is \

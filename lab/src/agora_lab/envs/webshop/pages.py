@@ -1,8 +1,7 @@
 """The shop's pages as text, and where each click on them leads.
 
-After the published text mode: the parts of a page in reading order with
-` [SEP] ` between them. Nothing marks what can be clicked, and nothing shows
-which options are chosen: that stands only in the actions that chose them.
+After the published text mode: the parts of a page in reading order with ` [SEP] ` between them.
+Nothing marks clickable parts or chosen options. Only the agent's own actions show what it chose.
 """
 
 import json
@@ -19,27 +18,27 @@ DETAILS = ("Description", "Features", "Reviews")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a customer is in the shop. As made, it is the page with the search field."""
+    """Where a customer is in the shop; by default at the search field."""
 
     found: tuple[str, ...] | None = None
-    """What the search brought, once there was one."""
+    """The results of the last search."""
     page: int = 1
     asin: str = ""
-    """The product that is looked at."""
+    """The open product."""
     chosen: Mapping[str, str] = field(default_factory=dict)
     """Its options that were clicked."""
     detail: str = ""
-    """Which of its further pages is open."""
+    """The open further page of the product."""
     bought: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a customer sees, and what can be done there."""
+    """A page as a customer sees it, and its clicks."""
 
     text: str
     clicks: Mapping[str, Place]
-    """What can be clicked, in lower case, and where it leads."""
+    """The clickable texts, in lower case, and where they lead."""
     searchable: bool = False
 
 
@@ -56,7 +55,7 @@ def page_of(place: Place, goal: Goal, products: Mapping[str, Product]) -> Page:
 
 
 def receipt(product: Product, chosen: Mapping[str, str], reward: float) -> str:
-    """Return the page that ends an episode: what was bought, and its reward."""
+    """Return the last page of an episode: the purchase and its reward."""
     return _join(
         "Thank you for shopping with us!",
         *("Your code:", "None"),

@@ -1,10 +1,8 @@
-"""The catalogue: what is sold, and what the customers want.
+"""The catalogue: products, and the goals of customers.
 
-Read from the data files of WebShop (Yao et al., NeurIPS 2022): 1,000 products
-and the instructions that were made for 415 of them. A product becomes as many
-goals as its options have combinations, which gives 6,910; nine of these only
-repeat an option that a product lists twice and are left out, so that no goal
-is in two splits under two names.
+Read from the data files of WebShop (Yao et al., NeurIPS 2022): 1,000 products, and instructions for
+415 of them. Each combination of a product's options is a goal, which gives 6,910. Nine of them
+repeat an option that a product lists twice. They are left out, so that no goal is in two splits.
 """
 
 import itertools
@@ -28,31 +26,31 @@ NO_LIMIT = 1_000_000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """One thing that is sold, with all that its pages and its reward are made of."""
+    """A product, with everything for its pages and its reward."""
 
     asin: str
     title: str
     description: str
     features: tuple[str, ...]
     price_tag: str
-    """What pages say: a price, or the two ends of a range."""
+    """The price on its pages, or the two ends of a range."""
     price: float
-    """What it costs. Inside a range it was drawn once and is shown nowhere, as published."""
+    """The price of the reward. Inside a range it is drawn once and shown nowhere, as published."""
     rating: str
     options: Mapping[str, tuple[str, ...]]
     attributes: tuple[str, ...]
-    """What was found out about it in advance. Goals are made of them; no page shows them."""
+    """Its annotations. Goals are made of them; no page shows them."""
     category: tuple[str, ...]
     """From the widest to the narrowest."""
     query: str
-    """The search with which it was collected."""
+    """The search that found it when the data was collected."""
     document: str
-    """What the search engine reads of it."""
+    """Its text in the search engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What a customer wants."""
+    """The wish of a customer."""
 
     name: str
     """Its task id: the product's asin and which of its goals this is."""
@@ -73,10 +71,10 @@ class Catalogue:
 
 
 def read_catalogue() -> Catalogue:
-    """Return what the data files hold.
+    """Return the products and goals in the data files.
 
     Raises:
-        DataError: a file is absent, or a goal's product is.
+        DataError: A file or the product of a goal is missing.
     """
     with data_file(_DOCUMENTS, origin=ORIGIN).open(encoding="utf-8") as lines:
         products = {product.asin: product for product in map(product_of, map(json.loads, lines))}
@@ -91,7 +89,7 @@ def read_catalogue() -> Catalogue:
 
 
 def product_of(line: Mapping[str, Any]) -> Product:
-    """Return the product that a line of the documents is about."""
+    """Return the product in a line of the documents."""
     item = line["product"]
     asin = str(line["id"])
     prices = [float(price) for price in item["pricing"]]
@@ -140,7 +138,7 @@ def made_goals(product: Product, wanted: Mapping[str, Any]) -> Iterator[Goal]:
 
 
 def price_limit(product: Product) -> float:
-    """Return the most that a customer would pay for this product, drawn once for all its goals."""
+    """Return the price limit of all goals of a product, drawn once."""
     above = [
         float(limit)
         for limit in range(_PRICE_STEP, _HIGHEST_LIMIT + 1, _PRICE_STEP)
@@ -156,7 +154,7 @@ def _price_said(limit: float) -> str:
 
 
 def _drawn(asin: str, what: str) -> random.Random:
-    """Return chance that is the same for a product whatever else is in the catalogue."""
+    """Return a generator that depends on the product alone."""
     return random.Random(f"{asin} {what}")
 
 

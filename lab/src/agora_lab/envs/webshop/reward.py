@@ -1,19 +1,16 @@
-"""What a purchase is worth, after the published definition.
+"""The reward of a purchase, after the published definition.
 
 r = r_type * (attributes that match + options that match + price within the limit)
            / (attributes wanted + options wanted + 1)
 
-Attributes and options are compared with `token_set_ratio` of rapidfuzz, which
-is what the published code calls today (its library, thefuzz, hands the call
-on). Options are counted as the formula has it, by what was wanted; counting what
-was chosen, as one version of the published code does, can exceed 1. Two things
-are lighter than there. For r_type, the published code takes
-the nouns and proper nouns of two titles from a spaCy model that no package
-index carries; here all words of a title count except numbers, single letters
-and words that only join others. A title is a heap of capitalised nouns, so
-that is near, but an adjective that two titles share counts here and would not
-there. And colours are compared as they are written, without first reducing
-them to a basic colour.
+Attributes and options are compared with `token_set_ratio` of rapidfuzz, as in the published code.
+Options are counted by what was wanted, as in the formula. One version of the published code counts
+what was chosen, which can exceed 1.
+
+Two things are simpler than published. r_type compares the nouns of two titles there, found by a
+spaCy model that no package index carries. Here all words count except numbers, single letters and
+joining words, so a shared adjective counts too. Colours are compared as written, without reducing
+them to basic colours.
 """
 
 import re
@@ -40,7 +37,7 @@ _JOINING = frozenset(
 
 
 def reward(product: Product, chosen: Mapping[str, str], goal: Goal) -> float:
-    """Return what buying the product with these options is worth, in [0, 1]."""
+    """Return the reward for buying the product with these options, in [0, 1]."""
     met = (
         sum(has_attribute(product, wanted) for wanted in goal.attributes)
         + sum(any(alike(value, wanted) for value in chosen.values()) for wanted in goal.options)
@@ -51,7 +48,7 @@ def reward(product: Product, chosen: Mapping[str, str], goal: Goal) -> float:
 
 
 def type_reward(product: Product, wanted: Product) -> float:
-    """Return how far it is the kind of product that was wanted: 0, 0.1, 0.5 or 1."""
+    """Return how well the kind of product matches: 0, 0.1, 0.5 or 1."""
     shared = title_match(product.title, wanted.title)
     if shared == 0:
         return 0.0
@@ -78,7 +75,7 @@ def title_match(title: str, wanted: str) -> float:
 
 
 def has_attribute(product: Product, wanted: str) -> bool:
-    """Return whether the product has the attribute, or its texts name it."""
+    """Return True if the product has the attribute, or its texts name it."""
     if any(alike(attribute, wanted) for attribute in product.attributes):
         return True
     texts = (product.title, " ".join(product.features), product.description)
@@ -86,7 +83,7 @@ def has_attribute(product: Product, wanted: str) -> bool:
 
 
 def alike(text: str, wanted: str) -> bool:
-    """Return whether two short texts say the same.
+    """Return True if two short texts mean the same attribute or option.
 
     >>> alike("navy blue", "Blue"), alike("black", "blue")
     (True, False)

@@ -13,9 +13,9 @@ except ImportError as error:
     raise MissingExtraError(__name__, "environments", "agora-lab") from error
 
 K1, B = 0.9, 0.4
-"""Those of the published shop's engine; Lucene's 1.2 and 0.75 did no better."""
+"""The values of the published shop; Lucene's 1.2 and 0.75 were no better."""
 MOST_RESULTS = 50
-"""How many products a search brings, as published: five pages of ten."""
+"""Products of a search, as published: five pages of ten."""
 
 _WORD = re.compile(r"(?:[^\W\d_]['’.](?=[^\W\d_])|\d[.,](?=\d)|\w)+")
 """Words as Unicode cuts them: `men's`, `u.s.a`, `1,000` and `10.5` stay whole, hyphens cut."""
@@ -44,9 +44,9 @@ def _without_possessive(word: str) -> str:
 class Search:
     """Finds products by words.
 
-    The engine is bm25s with Lucene's variant of BM25. It is handed terms, not
-    text, because its own tokenizer knows neither possessives nor Lucene's list
-    of stop words. Products that score the same come in the catalogue's order.
+    The engine is bm25s with Lucene's variant of BM25. It gets terms instead of text, because its
+    tokenizer knows neither possessives nor Lucene's stop words. Products with the same score come
+    in the catalogue's order.
     """
 
     def __init__(self, documents: Mapping[str, str], *, k1: float = K1, b: float = B) -> None:

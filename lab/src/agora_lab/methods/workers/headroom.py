@@ -12,11 +12,9 @@ def prepare(options: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any
     has_text_model = bool(text.is_kompress_available())
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
-        result = compress(request["messages"], **{**options, **request.get("options", {})})
+        result = compress(request["messages"], **options, **request["options"])
         return {
             "contents": [message.get("content") for message in result.messages],
-            "before": result.tokens_before,
-            "after": result.tokens_after,
             "has_text_model": has_text_model,
             "did": sorted({str(name) for name in result.transforms_applied}),
         }

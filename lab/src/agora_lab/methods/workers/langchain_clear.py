@@ -5,21 +5,16 @@ from collections.abc import Callable
 from typing import Any
 
 
-def prepare(options: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def prepare(_options: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Return a function that applies the edit to messages with OpenAI tool calls."""
     editing = importlib.import_module("langchain.agents.middleware.context_editing")
     utils = importlib.import_module("langchain_core.messages.utils")
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
-        own = {**options, **request.get("options", {})}
-        edit = editing.ClearToolUsesEdit(**own)
+        edit = editing.ClearToolUsesEdit(**request["options"])
         messages = utils.convert_to_messages(request["messages"])
         # The middleware's default way of counting.
         edit.apply(messages, count_tokens=utils.count_tokens_approximately)
-        return {
-            "tokens": utils.count_tokens_approximately(messages),
-            "trigger": edit.trigger,
-            "contents": [message.content for message in messages],
-        }
+        return {"contents": [message.content for message in messages]}
 
     return answer

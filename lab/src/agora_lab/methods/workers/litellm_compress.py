@@ -11,16 +11,18 @@ def prepare(options: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any
     token_counter = importlib.import_module("litellm").token_counter
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
-        own = {**options, **request.get("options", {})}
-        if "keep" in own:
-            # A share, in its own tokens, so that the target does not depend on the tokenizer.
-            whole = token_counter(model=own["model"], messages=request["messages"])
-            own["compression_target"] = own["compression_trigger"] = int(whole * own.pop("keep"))
-        result = compress(messages=request["messages"], **own)
+        # A share, in its own tokens, so that the target does not depend on the tokenizer.
+        whole = token_counter(model=options["model"], messages=request["messages"])
+        target = int(whole * request["options"]["keep"])
+        result = compress(
+            messages=request["messages"],
+            compression_trigger=target,
+            compression_target=target,
+            **options,
+        )
         return {
             "messages": result["messages"],
             "skipped": result.get("compression_skipped_reason") or "",
-            "tools": len(result.get("tools") or ()),
         }
 
     return answer

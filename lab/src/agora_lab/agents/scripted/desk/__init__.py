@@ -23,10 +23,10 @@ MOST_CALLS = 16
 
 
 class DeskReader:
-    """Acts at the desk on what the prompt says."""
+    """Acts at the desk on the text of the prompt."""
 
     def act(self, prompt: str) -> str:
-        """Return the next call, or what is said to the customer; to any text there is one."""
+        """Return the next call, or the next sentence to the customer."""
         notes = read(prompt)
         if not notes.wishes or notes.wishes[-1] is None:
             return GIVEN_UP

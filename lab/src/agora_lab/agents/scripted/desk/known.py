@@ -1,4 +1,4 @@
-"""What a prompt at the desk tells about customers, orders, products and visits.
+"""The facts in a prompt about customers, orders, products and visits of the desk.
 
 Each value is taken from where the prompt has it: in a whole result, in what is left of one, or in
 a call. Where it stands nowhere any more, the call that shows it again is raised; where no tool
@@ -53,7 +53,7 @@ class Lost(Exception):  # noqa: N818 - no error: nothing more can be found out
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a prompt tells; a value that has to be looked up ends the search."""
+    """The facts in a prompt. A value that has to be looked up ends the search."""
 
     notes: Notes
     orders: Mapping[str, Order] = field(init=False)
@@ -115,7 +115,7 @@ class Known:
         return self.order_with(wish, "pending")
 
     def address_before(self, request: int, order: str) -> Mapping[str, str]:
-        """Return where an order went before it was redirected, as far as the prompt has it."""
+        """Return the address of an order before it was redirected, if the prompt has it."""
         events = self.notes.events
         redirected = next(
             (
@@ -150,14 +150,14 @@ class Known:
         raise Lost
 
     def was_moved(self, key: str) -> bool:
-        """Tell whether the prompt says that a visit was moved."""
+        """Return True if the prompt shows that a visit was moved."""
         return any(
             event.tool == "move_booking" and event.given("booking_id", _BOOKING) == key
             for event in self.notes.events
         )
 
     def technician(self, nth: int) -> str:
-        """Return who comes for a visit that was booked."""
+        """Return the technician of a booked visit."""
         request, _ = self.earlier(BOOKING, nth)
         event = self.done("book_slot", request)
         if event is not None:
@@ -172,13 +172,13 @@ class Known:
         return str(self.booking_named(self.booked(nth))["visit"]["technician"])
 
     def visit(self, wish: Wish) -> Wish:
-        """Return the request that says what a visit was for, and where."""
+        """Return the request with the purpose and the address of a visit."""
         if wish.kind == "pick slot":
             return self.earlier(("look at slots",), wish.nth)[1]
         return wish
 
     def orders_read(self, request: int) -> list[str]:
-        """Return the orders that were read for a request, as far as it can be told."""
+        """Return the orders known to have been read for a request."""
         found = [
             event.given("order_id", ORDER)
             for event in self.notes.events
@@ -204,7 +204,7 @@ class Known:
         raise Lost
 
     def was_placed_today(self, key: str) -> bool:
-        """Tell whether the prompt says that an order was placed in this conversation."""
+        """Return True if the prompt shows that an order was placed in this conversation."""
         return any(
             event.tool == "place_order" and order_of(event) == key for event in self.notes.events
         )
@@ -235,7 +235,7 @@ class Known:
         raise Call("find_customer", email=email)
 
     def profile(self, first: str, *, since: int = -1) -> Mapping[str, Any]:
-        """Return what is known of a customer, from later than some request."""
+        """Return the facts about a customer after a request."""
         customer = self.customer_id(first)
         for event in self.results("get_customer"):
             if event.request > since and event.result["customer_id"] == customer:
@@ -252,7 +252,7 @@ class Known:
                 yield event
 
     def home(self, first: str) -> dict[str, str]:
-        """Return where a customer lives."""
+        """Return a customer's address."""
         customer = self.customer_id(first)
         if not any(
             event.result["customer_id"] == customer for event in self.results("get_customer")
@@ -270,7 +270,7 @@ class Known:
         return {name: profile["address"][name] for name in ADDRESS}
 
     def payment(self, said: str) -> str:
-        """Return the id that a customer's words for a payment stand for."""
+        """Return the id of the payment that a customer's words mean."""
         wish = _payment_words(said)
         if wish["kind"] == "credit":
             request, _ = self.earlier(CANCELLING, int(wish["nth"]))
@@ -298,7 +298,7 @@ class Known:
         return next((code for code in reversed(bare) if code not in paid), "")
 
     def paid_then(self, request: int) -> str:
-        """Return what a request was paid with, if the call is still there."""
+        """Return the payment of a request, if its call is still in the prompt."""
         for event in self.notes.events:
             writes = event.request == request and event.tool in WRITES and not event.failed
             if writes and (named := event.given("payment_id", _PAYMENT)):
@@ -366,7 +366,7 @@ class Known:
         raise Call("get_booking", booking_id=key)
 
     def total(self, key: str) -> float:
-        """Return what an order costs."""
+        """Return the total of an order."""
         seen = self.orders.get(key, Order(key)).fields
         return float(seen.get("total") or self.order_named(key).fields["total"])
 
@@ -379,7 +379,7 @@ class Known:
         return self.entry(wish, status)[0].key
 
     def is_of(self, order: Order, first: str) -> bool:
-        """Tell whether what the prompt tells of an order says whose it is."""
+        """Return True if the prompt names the customer of an order."""
         customer = self.customer_id(first)
         if named := order.fields.get("customer_id"):
             return named == customer
@@ -500,7 +500,7 @@ class Known:
 
 
 def same(event: Event, call: str) -> bool:
-    """Tell whether an event is of a call."""
+    """Return True if an event is of a call."""
     return call == f"{event.tool} {json.dumps(event.arguments)}"
 
 
@@ -529,7 +529,7 @@ def _method_in(event: Event, brand: str, four: str) -> str:
 
 
 def _payment_words(said: str) -> Mapping[str, str]:
-    """Return what a customer's words for a payment point to."""
+    """Return the payment that a customer's words mean."""
     found = read_payment(said)
     if found is None:
         raise Lost

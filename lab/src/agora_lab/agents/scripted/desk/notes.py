@@ -1,4 +1,4 @@
-"""What a prompt at the desk says: requests, calls and their results, whole or in part."""
+"""The requests, calls and results in a prompt of the desk, whole or in part."""
 
 import json
 import re
@@ -59,7 +59,7 @@ class Event:
 
 @dataclass(slots=True)
 class Notes:
-    """Everything that a prompt says, in its order."""
+    """The facts in a prompt, in order."""
 
     wishes: list[Wish | None] = field(default_factory=list)
     people: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Notes:
 
 
 def read(prompt: str) -> Notes:
-    """Return what a prompt says."""
+    """Return the facts in a prompt."""
     notes = Notes()
     call = ""
     for role, text in prompt_blocks(prompt):

@@ -22,7 +22,7 @@ _OF_PAYMENTS = frozenset(("kind", "amount"))
 
 @dataclass(slots=True)
 class Order:
-    """What a prompt tells of an order; what was said last counts."""
+    """The facts about an order; the newest ones count."""
 
     key: str
     fields: dict[str, str] = field(default_factory=dict)
@@ -35,12 +35,12 @@ class Order:
     """The requests for which it was dealt with."""
 
     def names(self, product: str) -> bool:
-        """Tell whether it is said to hold a product."""
+        """Return True if it is said to hold a product."""
         return any(item.get("name") == product for item in self.items)
 
 
 def orders(events: Sequence[Event], *, before: int | None = None) -> dict[str, Order]:
-    """Return every order that the events tell of, by its id.
+    """Return every order in the events, by its id.
 
     `before` leaves out what was told at that event and later.
     """
@@ -57,7 +57,7 @@ def orders(events: Sequence[Event], *, before: int | None = None) -> dict[str, O
 
 
 def order_of(event: Event) -> str:
-    """Return the id of the order that an event is about, if it is about one and says which."""
+    """Return the id of an event's order, if it names one."""
     if event.result is not None:
         return str(event.result.get("order_id", ""))
     if event.tool not in _OF_ORDERS:
@@ -66,7 +66,7 @@ def order_of(event: Event) -> str:
 
 
 def _tell(order: Order, event: Event, dealt: dict[tuple[str, str], str]) -> None:
-    """Add what an event tells of an order to what later ones told."""
+    """Add an event's facts about an order to those of later events."""
     if event.tool == "cancel_order":
         order.fields.setdefault("status", "cancelled")
     if event.tool == "change_order_payment":
@@ -162,7 +162,7 @@ def completed(address: Mapping[str, str], events: Sequence[Event]) -> dict[str, 
 
 
 def complete(address: Mapping[str, str]) -> bool:
-    """Tell whether nothing of an address is missing."""
+    """Return True if no part of an address is missing."""
     return all(address.get(name) for name in ADDRESS)
 
 

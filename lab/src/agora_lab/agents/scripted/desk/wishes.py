@@ -1,4 +1,4 @@
-"""What a customer at the desk asks for, read from what the customer says."""
+"""Reads the request of a customer of the desk."""
 
 import re
 from collections.abc import Mapping
@@ -109,7 +109,7 @@ _FROM_CREDIT = re.compile(rf"the credit from the {_NTH} order you cancelled")
 
 @lru_cache(maxsize=4_096)
 def read_payment(said: str) -> Mapping[str, str] | None:
-    """Return what a customer's words for a payment point to, or None if they are no such words."""
+    """Return the payment in a customer's words, or None."""
     if found := _OWN.fullmatch(said):
         own = {name: value or "" for name, value in found.groupdict().items()}
         return {"kind": "own", **own}

@@ -1,11 +1,9 @@
 """Plays ScienceWorld's shorter tasks from the text of a prompt alone.
 
-It reads the prompt from top to bottom (`scene`), takes the plan of the task
-that the first message names (`plans`) and does the first thing of it that the
-prompt does not show as done. Doors, places, what is held, what was connected
-or measured: what the prompt no longer says, it does not know, and finds out
-again by walking and looking. It never teleports, so that the way, too, has to
-be in the prompt.
+The reader notes the facts in the prompt (`scene`), takes the plan of the task in the first message
+(`plans`), and does the first part of it that the prompt does not show as done. Facts that the
+prompt has lost are found again by walking and looking. The reader never teleports, so the way has
+to be in the prompt too.
 """
 
 from agora_lab.agents.scripted.scienceworld.plans import Agent
@@ -29,14 +27,14 @@ CLAIMED = (
     "chemistry-mix-paint-secondary-color",
     "chemistry-mix-paint-tertiary-color",
 )
-"""The tasks it has a plan for. Of the others it only looks through the house."""
+"""The tasks with a plan."""
 
 
 class ScienceWorldReader:
-    """Reads, and acts; nothing is kept from one prompt to the next."""
+    """Acts in ScienceWorld on the text of the prompt."""
 
     def act(self, prompt: str) -> str:
-        """Return the action that the prompt calls for."""
+        """Return the next action."""
         return Agent(read(prompt)).next()
 
 

@@ -1,6 +1,6 @@
-"""What the ScienceWorld reader knows before it reads: about animals, paints, houses, and the like.
+"""Common knowledge of the ScienceWorld reader: animals, paints, melting points, houses.
 
-It is what a language model would know too, and nothing about any one task.
+A language model has it too. Nothing here is about a single task.
 """
 
 import re
@@ -77,25 +77,25 @@ LEADS_TO = {
     "foundry": ("outside", "kitchen", "greenhouse", "hallway"),
     "bathroom": ("kitchen", "bedroom", "hallway"),
 }
-"""Rooms that are worth trying first for the way to a room whose door was not seen."""
+"""Rooms to try first on the way to a room whose door was not seen."""
 USUALLY_OFF = "hallway"
-"""What most doors of a house lead to."""
+"""The room behind most doors of a house."""
 
 FIXED = (
     "agent air ground door drain water soil wood soap sink stove oven fridge freezer cupboard "
     "counter table bathtub toilet bed closet desk drawer couch shelf fountain pit hive furnace "
     "picture painting drawing box substance chair mattress panel generator pot plant tree"
 ).split()
-"""What one would not try to carry, or what is not a thing."""
+"""Things that nobody can carry."""
 
 
 def is_plant(name: str) -> bool:
-    """Tell whether a name is a plant's."""
+    """Return True for the name of a plant."""
     return bool({"tree", "plant"} & set(name.split()))
 
 
 def is_animal(name: str) -> bool:
-    """Tell whether a name is an animal's, at any stage of its life; bees fly off and are none."""
+    """Return True for the name of an animal at any stage. Bees fly off and are left out."""
     words = set(name.split())
     if "bee" in words or is_plant(name) or "dead" in words:
         return False
@@ -103,18 +103,18 @@ def is_animal(name: str) -> bool:
 
 
 def melting_point(name: str) -> float:
-    """Return where a substance melts; one that is not known is taken for a solid."""
+    """Return the melting point of a substance; an unknown one is solid at room temperature."""
     known = (point for substance, point in MELTING.items() if f" {substance} " in f" {name} ")
     return next(known, ROOM_DEGREES + 1)
 
 
 def years(name: str) -> float:
-    """Return how long an animal may live; ten years when it is not known."""
+    """Return the life span of an animal in years; 10 if unknown."""
     return next((span for animal, span in YEARS if f" {animal} " in f" {name} "), 10.0)
 
 
 def is_of(kind: str, name: str) -> bool:
-    """Tell whether a thing is of the kind that a task asks for."""
+    """Return True if a thing is of a kind that tasks ask for."""
     if kind == "animal":
         return is_animal(name)
     if kind == "plant":

@@ -1,7 +1,7 @@
-"""How each kind of task is done: a chain of aims, of which the first not yet reached is acted on.
+"""A plan for each kind of task: a chain of aims, of which the first open one gives the action.
 
-An aim is a method that returns the next action towards it, or nothing when the
-prompt says that it is reached. `a or b or c` is then a plan.
+An aim is a method that returns the next action towards it, or an empty string once it is reached.
+So `a or b or c` is a plan.
 """
 
 import re
@@ -36,13 +36,13 @@ _STUDIO = USUAL_ROOMS["paint"]
 
 
 class Agent:
-    """Decides on the next action from the notes on a prompt."""
+    """Chooses the next action from the facts in a prompt."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
 
     def next(self) -> str:
-        """Return the action that the task calls for, or another where that one led to nothing."""
+        """Return the action of the plan, or another one if it just failed."""
         scene = self._scene
         if "Ambiguous request" in scene.last:
             return _answer(scene.last)
@@ -64,7 +64,7 @@ class Agent:
     # --- aims -------------------------------------------------------------------------------
 
     def _walk(self, room: str) -> str:
-        """Be in a room: through doors that were seen, or the likeliest door not yet tried."""
+        """Go to a room: through doors that were seen, or the likeliest untried door."""
         scene = self._scene
         if scene.room == room:
             return ""
@@ -78,7 +78,7 @@ class Agent:
         return f"go to {steps[untried[0]]}" if untried else LOOK
 
     def _first_steps(self) -> dict[str, str]:
-        """Return, for each room known to be somewhere, the door to take first; nearest first."""
+        """Return the first door on the way to each known room, nearest room first."""
         doors: dict[str, list[str]] = {}
         for room, others in self._scene.doors.items():
             for other in others:
@@ -97,7 +97,7 @@ class Agent:
         return steps
 
     def _search(self, rooms: Sequence[str]) -> str:
-        """Look where it should be, then into what is closed there, then everywhere else."""
+        """Look in the usual rooms, then into closed things there, then everywhere else."""
         scene = self._scene
         for room in rooms:
             if room not in scene.seen:
@@ -120,7 +120,6 @@ class Agent:
         return INVENTORY
 
     def _reach(self, what: str, rooms: Sequence[str]) -> str:
-        """Have a thing in hand or in this room."""
         scene = self._scene
         if scene.find(what):
             return ""
@@ -140,7 +139,6 @@ class Agent:
         return self._reach(what, rooms) or f"pick up {what}"
 
     def _put(self, what: str, box: str, rooms: Sequence[str]) -> str:
-        """Have a thing in a box; only its place in the box is asked for, not how it got there."""
         thing = self._scene.find(what)
         if thing and box in thing.within:
             return ""
@@ -149,7 +147,7 @@ class Agent:
         return self._take(what, ()) or self._walk_to(box, rooms) or f"move {what} to {box}"
 
     def _walk_to(self, box: str, rooms: Sequence[str]) -> str:
-        """Be where a box is; a room that the task names need not be looked at first."""
+        """Go to a box. A room that the task names need not be seen first."""
         if rooms and not self._scene.place(box):
             return self._walk(rooms[0])
         return self._reach(box, rooms)
@@ -200,7 +198,7 @@ class Agent:
         return WAIT
 
     def temperature(self, what: str, room: str) -> str:
-        """Measure a thing and put it into the box for what was measured."""
+        """Measure a thing and put it into the box for its temperature."""
         aims = (
             self._take("thermometer", USUAL_ROOMS["thermometer"])
             or self._focus("thermometer", USUAL_ROOMS["thermometer"])
@@ -248,7 +246,7 @@ class Agent:
         return self._walk_to(box, _rooms_of_boxes(self._scene.task)) or f"focus on {box}"
 
     def conductivity(self, what: str, room: str, box_if: str, box_if_not: str) -> str:
-        """Put a thing into a circuit with a light, and into the box for what the light does."""
+        """Put a thing into a circuit with a light, then into the box for the result."""
         scene = self._scene
         aims = self._focus(what, (room,)) or self._bring(what, room)
         if aims:
@@ -296,7 +294,6 @@ class Agent:
         )
 
     def _parts(self) -> tuple[list[str], list[Thing]]:
-        """Return the wires and the lights that the workshop was seen to have."""
         seen = self._scene.seen.get("workshop", ())
         wires = [thing.name for thing in seen if thing.name.endswith(" wire")]
         return wires, [thing for thing in seen if thing.name.endswith(" light bulb")]
@@ -352,7 +349,7 @@ class Agent:
 
 
 def _answer(question: str) -> str:
-    """Return the number of what was meant: what is held, except when something is picked up."""
+    """Return the number of the held thing, or of the first one when something is picked up."""
     for line in question.split("\n"):
         number, _, action = line.partition(":")
         if number.isdecimal() and "in inventory" in action and "pick up" not in action:
@@ -361,7 +358,7 @@ def _answer(question: str) -> str:
 
 
 def _carrier(thing: Thing) -> str:
-    """Return what to pick up to have a thing: for a plant it is its pot."""
+    """Return the thing to pick up: for a plant its pot."""
     pots = [name for name in thing.within if "flower pot" in name]
     return pots[0] if pots else thing.name
 
@@ -395,4 +392,4 @@ PLANS: tuple[tuple[re.Pattern[str], Callable[..., str]], ...] = tuple(
         (r"create ([a-z-]+) paint", Agent.paint),
     )
 )
-"""What a task says, and the plan for it; what stands in parentheses is what the plan is told."""
+"""A pattern of the task's text and its plan, whose arguments are the groups of the pattern."""

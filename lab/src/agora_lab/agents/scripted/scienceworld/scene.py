@@ -1,4 +1,4 @@
-"""What a prompt says about the house: rooms and doors, things and their places, what was done."""
+"""The facts in a prompt about the house: rooms, doors, things, their places, past actions."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -20,21 +20,21 @@ _SHUT = re.compile(r"The (.+) door is (open|closed)$")
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """A thing that was seen, and what it was in or on, outermost first."""
+    """A thing that was seen, and the things that it is in or on, outermost first."""
 
     name: str
     within: tuple[str, ...] = ()
     state: str = ""
-    """Open or closed, on or off, where that was said."""
+    """Open or closed, on or off; empty if unknown."""
 
 
 def has(name: str, what: str) -> bool:
-    """Tell whether a name is `what`, or has it among its words: a crocodile egg is a crocodile."""
+    """Return True if a name contains `what` as whole words: a crocodile egg is a crocodile."""
     return f" {what} " in f" {name} "
 
 
 def things(text: str) -> list[Thing]:
-    """Return the things that one line of a description names, each with what it is in.
+    """Return the things in one line of a description, each with the things around it.
 
     >>> for thing in things("a counter. On the counter is: a bowl (containing an apple), a cup."):
     ...     print(thing.name, thing.within)
@@ -70,11 +70,11 @@ def things(text: str) -> list[Thing]:
 
 @dataclass(slots=True)
 class Scene:
-    """Notes taken while reading a prompt from its start to its end."""
+    """The facts in a prompt."""
 
     task: str = ""
     room: str = ""
-    """Where the agent is, as far as the prompt says; nothing after a gap in it."""
+    """The agent's room; empty after a gap in the prompt."""
     doors: dict[str, list[str]] = field(default_factory=dict)
     seen: dict[str, list[Thing]] = field(default_factory=dict)
     """What was last seen in each room that was looked around in."""
@@ -99,11 +99,11 @@ class Scene:
     """The last message."""
 
     def here(self) -> list[Thing]:
-        """Return what is in reach: what is held, and what this room was seen to hold."""
+        """Return the things in reach: those in hand and those seen in this room."""
         return [*self.held, *self.seen.get(self.room, ())]
 
     def find(self, what: str) -> Thing | None:
-        """Return the thing of that name in reach; an equal name goes before a similar one."""
+        """Return the thing of that name in reach; an equal name before a similar one."""
         return best(what, self.here())
 
     def place(self, what: str) -> str:
@@ -112,7 +112,7 @@ class Scene:
         return rooms[0] if rooms else ""
 
     def holds(self, what: str) -> bool:
-        """Tell whether that thing is carried."""
+        """Return True if the agent carries that thing."""
         return best(what, self.held) is not None
 
 
@@ -124,7 +124,7 @@ def best(what: str, among: Iterable[Thing]) -> Thing | None:
 
 
 def read(prompt: str) -> Scene:
-    """Return what the prompt says. Lines that cannot be read are passed over."""
+    """Return the facts in a prompt. Unreadable lines are skipped."""
     scene = Scene()
     for role, text in prompt_blocks(prompt):
         scene.last = ""
@@ -199,11 +199,11 @@ _ASSUMED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"wait", "You decide to wait"),
     )
 )
-"""What the simulator answers when an action works."""
+"""The simulator's answer to an action that works."""
 
 
 def _assume(scene: Scene) -> None:
-    """Take it that the last action worked: it is there, and its answer was left out."""
+    """Assume that the last action worked, since its answer was left out."""
     scene.since.clear()
     for pattern, answer in _ASSUMED:
         if found := pattern.match(scene.action):
@@ -211,7 +211,7 @@ def _assume(scene: Scene) -> None:
 
 
 def _note(scene: Scene, line: str, mode: str) -> str:
-    """Note what a line says; return what the lines after it are about."""
+    """Note a line; return the mode for the lines after it."""
     if line.startswith(_GAPS) and ("elided" in line or "removed" in line):
         _lose(scene)
         return "gap"
@@ -238,7 +238,7 @@ def _note(scene: Scene, line: str, mode: str) -> str:
 
 
 def _happened(scene: Scene, name: str, groups: tuple[str, ...]) -> bool:
-    """Note an event; return whether it changed the world."""
+    """Note an event; return True if it changed the world."""
     first = groups[0]
     changed = True
     match name:
@@ -293,7 +293,7 @@ def _happened(scene: Scene, name: str, groups: tuple[str, ...]) -> bool:
 
 
 def _move(scene: Scene, what: str, into: str) -> None:
-    """Move a thing, and what is in it, from the room or the hands to where it was put."""
+    """Move a thing and its contents to its new place."""
     room = scene.seen.get(scene.room, [])
     # What was asked for may be called by another name in the answer: a frog egg is a common toad.
     asked = scene.action.removeprefix("pick up ").removeprefix("move ").partition(" to ")[0]
@@ -320,7 +320,7 @@ def _move(scene: Scene, what: str, into: str) -> None:
 
 
 def _pour(scene: Scene, into: str) -> None:
-    """Move what the action named from its cup to the vessel."""
+    """Move the paint of the last action from its cup to the vessel."""
     paint = scene.action.partition(" containing ")[2].partition(" in ")[0]
     room = scene.seen.setdefault(scene.room, [])
     for at, thing in enumerate(room):

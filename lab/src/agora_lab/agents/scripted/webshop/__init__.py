@@ -1,10 +1,8 @@
-"""The reader for WebShop: a customer's helper who compares before buying.
+"""The reader of WebShop: it compares products before it buys.
 
-It searches with the words of the instruction, opens the most promising
-products one after the other, reads their details as long as they could still
-win, and goes back to the best it saw. Which that is, it knows only from the
-pages that are still in the prompt; which options are chosen, only from its
-own actions there.
+The reader searches with the words of the instruction and opens the most promising products. It
+reads their details while they could still win, and returns to the best one. It knows products only
+from pages that are still in the prompt, and chosen options only from its actions there.
 """
 
 from dataclasses import dataclass
@@ -16,35 +14,35 @@ from agora_lab.agents.scripted.webshop.wish import Wish, read_wish, stems
 __all__ = ["READER", "ShopReader", "values_to_choose"]
 
 _COMPARED = 3
-"""So many products are opened even when the first one has all that is asked for."""
+"""Products to open even if the first one fits completely."""
 _MOST_OPENED = 7
 _PER_PAGE = 4
-"""So many products of a page are opened before the next page is looked at."""
+"""Products of a page to open before the next page."""
 _UNREAD = 0.3
-"""What an attribute counts that no page read so far names, while there is more to read."""
+"""The value of an attribute that no page names yet, while pages are left to read."""
 _PARTLY = 0.2
-"""What an attribute counts whose words are all there, but apart."""
+"""The value of an attribute whose words are all there, but apart."""
 _ALMOST = 0.9
-"""What an option counts that has the wanted value in a longer one."""
+"""The value of an option that contains the wanted words."""
 _OTHER_KIND = 0.7
 _COMPLETE = 0.999
 _RANK = 0.15
-"""What a place further down the list takes from what a title promises."""
+"""The penalty for each place further down the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How well a product fits a wish: as far as was read, and at best."""
+    """How well a product fits a wish: by the pages that were read, and at best."""
 
     sure: float
     hoped: float
 
 
 class ShopReader:
-    """Decides on the next click from the text of a prompt alone."""
+    """Acts in WebShop on the text of the prompt."""
 
     def act(self, prompt: str) -> str:
-        """Return the action that the prompt calls for."""
+        """Return the next action."""
         memory = read_memory(prompt)
         wish = read_wish(memory.instruction)
         kind = memory.page.kind
@@ -111,7 +109,7 @@ def _on_item(memory: Memory, wish: Wish) -> str:
 
 
 def _worth_reading(memory: Memory, wish: Wish) -> str:
-    """Return which detail of the open product to read, if it could still be the best."""
+    """Return the detail of the open product to read next; empty if it cannot win any more."""
     here = memory.open
     if here is None or (memory.torn and (here.read or memory.chosen)):
         return ""
@@ -126,7 +124,7 @@ def _worth_reading(memory: Memory, wish: Wish) -> str:
 
 
 def _settled(memory: Memory, wish: Wish) -> bool:
-    """Return whether it is time to buy: enough was compared, or the steps run out."""
+    """Return True if it is time to buy: enough was compared, or the steps run out."""
     best = _best(memory, wish)
     if best is None or _worth_reading(memory, wish):
         return False
@@ -148,7 +146,6 @@ def _may_leaf(memory: Memory) -> bool:
 
 
 def _way_to_buy(memory: Memory, wish: Wish, best: Candidate, *, afresh: bool = False) -> int:
-    """Return how many steps it takes from here to have bought a product."""
     to_choose = _choices(best, wish)
     if memory.open is best and not afresh:
         left = sum(value.lower() not in memory.chosen for value in to_choose)
@@ -161,7 +158,7 @@ def _way_to_buy(memory: Memory, wish: Wish, best: Candidate, *, afresh: bool = F
 
 
 def _best(memory: Memory, wish: Wish, *, without: Candidate | None = None) -> Candidate | None:
-    """Return the best product whose page was seen, and which can be reached."""
+    """Return the best product that was seen and can be reached."""
     seen = [
         one
         for one in memory.candidates.values()
@@ -175,7 +172,7 @@ def _best(memory: Memory, wish: Wish, *, without: Candidate | None = None) -> Ca
 
 
 def _next(memory: Memory, wish: Wish) -> Candidate | None:
-    """Return the most promising product whose page was not seen, or is not in the prompt."""
+    """Return the most promising product whose page is not in the prompt."""
     listed = [one for one in memory.candidates.values() if one.page and one.asin]
     opened = sum(one.choices is not None and one.page == memory.result_page for one in listed)
     if opened >= _PER_PAGE and _may_leaf(memory):
@@ -192,10 +189,9 @@ def _next(memory: Memory, wish: Wish) -> Candidate | None:
 
 
 def _promise(one: Candidate, wish: Wish) -> float:
-    """Return how much of the wish a product's title has.
+    """Return how much of the wish is in a product's title.
 
-    A product that was opened and whose page is no longer in the prompt was left
-    for some reason, so it promises less than one that is new.
+    A product whose page was opened before is worth less than a new one.
     """
     title = _text(one.title)
     wanted = [*wish.kind, *wish.attributes, *(" ".join(stems(value)) for value in wish.options)]
@@ -247,7 +243,7 @@ def _choices(one: Candidate, wish: Wish) -> list[str]:
 
 
 def values_to_choose(choices: tuple[str, ...], wish: Wish) -> list[str]:
-    """Return the values to click on a product's page, in the order they are asked for."""
+    """Return the values to click on a product's page, in the order of the wish."""
     found = (_choice(choices, value) for value in wish.options)
     return list(dict.fromkeys(value for value in found if value))
 

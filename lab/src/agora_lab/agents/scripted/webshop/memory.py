@@ -1,16 +1,14 @@
-"""What a prompt still says about the visit so far: pages seen, products opened, options chosen.
+"""The facts in a prompt about the visit: pages seen, products opened, options chosen.
 
-All of it is worked out anew from the prompt each time. What was elided is not
-known, except for what a marker says: how many steps are missing.
+They are read anew from each prompt. A marker tells only the number of missing steps.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from agora_lab.agents.base import prompt_blocks
 from agora_lab.agents.scripted.webshop.pages import Page, read_page
 
-_ROLES = {"[SYSTEM]": "system", "[USER]": "user", "[ASSISTANT]": "assistant"}
 _NUMBERED = re.compile(r"\[steps? ([0-9]{1,6})(?:-([0-9]{1,6}))? (?:elided|removed)")
 _COUNTED = re.compile(r"\[\.\.\. ([0-9]{1,6}) step\(s\) elided")
 _STEPS = re.compile(r"at most ([0-9]{1,4}) steps")
@@ -19,12 +17,12 @@ _DETAILS = frozenset(["description", "features", "reviews", "attributes"])
 _MOVES = frozenset(["back to search", "< prev", "next >", "buy now"])
 _DEFAULT_STEPS = 30
 _HURRY = 8
-"""So many steps are taken to be left when nobody can tell how many are gone."""
+"""The assumed number of steps left if nothing counts the missing ones."""
 
 
 @dataclass(slots=True)
 class Candidate:
-    """A product, as far as the prompt tells."""
+    """A product in the prompt."""
 
     asin: str
     order: int
@@ -40,7 +38,7 @@ class Candidate:
     details: tuple[str, ...] = ()
     read: dict[str, str] = field(default_factory=dict)
     lost: int = 0
-    """How many of its details were read that are no longer in the prompt."""
+    """Details that were read and are no longer in the prompt."""
 
 
 @dataclass(slots=True)
@@ -51,7 +49,7 @@ class Memory:
     page: Page = field(default_factory=Page)
     """The page that is open now."""
     used: int = 0
-    """Steps taken, as far as the prompt tells."""
+    """Steps taken, by the prompt's count."""
     most: int = _DEFAULT_STEPS
     candidates: dict[str, Candidate] = field(default_factory=dict)
     searches: list[str] = field(default_factory=list)
@@ -65,33 +63,33 @@ class Memory:
     chosen: set[str] = field(default_factory=set)
     """Values clicked on the product that is open, in lower case."""
     gap: bool = False
-    """Whether a marker stands between the page before and what comes next."""
+    """Whether a marker follows the page before."""
     torn: bool = False
-    """Whether steps are missing that nothing counts."""
+    """Whether steps are missing without a count."""
     failed: set[str] = field(default_factory=set)
-    """Actions after which the page was the same, here, and which are no options."""
+    """Actions that did not change the page."""
 
     def candidate(self, asin: str) -> Candidate:
-        """Return the product with that code, new if it was not named before."""
+        """Return the product with that code; a new one at its first mention."""
         return self.candidates.setdefault(asin, Candidate(asin, len(self.candidates)))
 
     def nameless(self) -> Candidate:
-        """Return a new product whose code the prompt does not tell."""
+        """Return a new product without a code."""
         one = Candidate("", len(self.candidates))
         self.candidates[f"?{one.order}"] = one
         return one
 
 
 def read_memory(prompt: str) -> Memory:
-    """Return what the prompt says. Any text is taken."""
+    """Return the facts in a prompt. Any text can be read."""
     memory = Memory()
     action, torn = "", False
-    for role, text in _blocks(prompt):
-        if role == "system":
+    for role, text in prompt_blocks(prompt):
+        if role == "SYSTEM":
             steps = _STEPS.search(text)
             memory.most = int(steps[1]) if steps else _DEFAULT_STEPS
-        elif role == "assistant":
-            action = text.strip().splitlines()[-1].strip() if text.strip() else ""
+        elif role == "ASSISTANT":
+            action = text.splitlines()[-1].strip()
             memory.used += 1
         else:
             said, marker = _without_marker(text)
@@ -111,9 +109,9 @@ def read_memory(prompt: str) -> Memory:
 
 
 def _steps_must_be_missing(memory: Memory, action: str, page: Page) -> bool:
-    """Return whether an action came after the search field that takes two steps to get to.
+    """Return True if an action after the search field needs two steps in between.
 
-    One missing step is not counted as a gap: which one it was is plain.
+    A single missing step is no gap, since it can be guessed.
     """
     if memory.gap or memory.page.kind != "search" or page.kind == "search":
         return False
@@ -121,18 +119,6 @@ def _steps_must_be_missing(memory: Memory, action: str, page: Page) -> bool:
     return said.lower() in _DETAILS | {"< prev", "buy now"} or (
         page.kind == "item" and not _ASIN.fullmatch(said)
     )
-
-
-def _blocks(prompt: str) -> Iterator[tuple[str, str]]:
-    role, lines = "", list[str]()
-    for line in prompt.split("\n"):
-        if line in _ROLES:
-            if role:
-                yield role, "\n".join(lines)
-            role, lines = _ROLES[line], []
-        else:
-            lines.append(line)
-    yield role or "user", "\n".join(lines)
 
 
 def _without_marker(text: str) -> tuple[str, list[str]]:
@@ -144,7 +130,6 @@ def _without_marker(text: str) -> tuple[str, list[str]]:
 
 
 def _skip(memory: Memory, marker: list[str]) -> None:
-    """Take in what a marker says of the steps that are missing."""
     memory.gap = True
     memory.open, memory.detail, memory.chosen = None, "", set()
     for line in marker:
@@ -160,7 +145,7 @@ def _said(action: str) -> str:
 
 
 def _follow(memory: Memory, action: str, page: Page) -> None:
-    """Take one step: what was done, and the page that came of it."""
+    """Note one step: the action and the page after it."""
     said = _said(action)
     before, same = memory.page, memory.page == page and not memory.gap
     memory.page, memory.gap = page, False
@@ -233,7 +218,7 @@ def _open(memory: Memory, said: str, page: Page) -> None:
 
 
 def _recognise(memory: Memory, page: Page) -> None:
-    """Tell by its title which product is open, when the click that opened it is missing."""
+    """Find the open product by its title, since the click that opened it is missing."""
     before = memory.open
     if before is not None and not before.title:
         read = before.read

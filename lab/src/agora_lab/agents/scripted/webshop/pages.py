@@ -1,4 +1,4 @@
-"""What a page of the shop says, read from its text."""
+"""Reads the text of a page of the shop."""
 
 import re
 from dataclasses import dataclass
@@ -22,28 +22,28 @@ class Listing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What could be made out on a page. A page of no kind is one that could not be read."""
+    """The parts of a page."""
 
     kind: str = ""
-    """search, results, item, detail, receipt, or nothing."""
+    """search, results, item, detail or receipt; empty for an unreadable page."""
     instruction: str = ""
     number: int = 1
     listings: tuple[Listing, ...] = ()
     has_next: bool = False
     has_previous: bool = False
     choices: tuple[str, ...] = ()
-    """Names and values of options: a text does not tell which is which."""
+    """Names and values of options, which the text does not tell apart."""
     title: str = ""
     prices: tuple[float, ...] = ()
     details: tuple[str, ...] = ()
-    """Which further pages it offers."""
+    """The names of further pages."""
     text: str = ""
-    """What a detail page says."""
+    """The text of a detail page."""
 
 
 @lru_cache(maxsize=512)
 def read_page(text: str) -> Page:
-    """Return what a page says. Any text is taken; what cannot be made out is left empty."""
+    """Return the parts of a page. Any text can be read; unknown parts are empty."""
     parts = [part.strip() for part in text.split(_SEPARATOR)]
     instruction = _after(parts, "Instruction:")
     if "Purchased" in parts:

@@ -1,4 +1,4 @@
-"""What a customer asks for, read from the words of the instruction."""
+"""Reads a customer's instruction."""
 
 import re
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class Wish:
     """The parts of an instruction."""
 
     kind: tuple[str, ...]
-    """Stems of the words that say what sort of thing it is."""
+    """Stems of the words for the kind of product."""
     attributes: tuple[str, ...]
     """Each as its stems with a space between them."""
     options: tuple[str, ...]
@@ -36,7 +36,7 @@ class Wish:
 
 
 def stems(text: str) -> tuple[str, ...]:
-    """Return the words that carry meaning, without their endings.
+    """Return the stems of the meaningful words.
 
     >>> stems("Easy to carry bags")
     ('eas', 'carr', 'bag')
@@ -55,7 +55,7 @@ def _stem(word: str) -> str:
 
 @lru_cache(maxsize=64)
 def read_wish(instruction: str) -> Wish:
-    """Return what an instruction asks for; of any other text, its words as the kind.
+    """Return the parts of an instruction; all words of any other text are its kind.
 
     >>> wish = read_wish("Find me light weight hand bags with gold zip for city trips"
     ...     " with color: red, and size: 9, and price lower than 40.00 dollars")
@@ -78,7 +78,7 @@ def read_wish(instruction: str) -> Wish:
 
 
 def _options(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return what stands before the options, and their values."""
+    """Return the text before the options, and their values."""
     places: list[tuple[int, int]] = []
     at = text.find(": ")
     while at >= 0:
@@ -103,7 +103,7 @@ def _attributes(head: str) -> tuple[str, list[str]]:
 
 
 def _leading(base: str) -> Iterator[str]:
-    """Yield the two words before the kind, which no comma parts from it, if they may be one."""
+    """Yield the two words before the kind if they may be an attribute."""
     words = base.split()
     if len(words) > 2 and "&" not in words[:2] and not words[0].endswith("'s"):
         yield " ".join(words[:2])
