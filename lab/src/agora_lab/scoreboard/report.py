@@ -51,8 +51,10 @@ class Line:
     calls: int
     saved: tuple[float, float, float]
     """Share of the input bill that is saved, with its interval by session."""
+    lead: tuple[float, float, float]
+    """The saving minus that of our default on the same sessions, with its interval."""
     saved_at: dict[str, float] = field(default_factory=dict)
-    """The same by other price sheets."""
+    """The saving by other price sheets."""
     found: tuple[float, float, float]
     """Share of actions that find every name they need."""
     found_after: float
@@ -132,22 +134,35 @@ def board(rows: Sequence[Json], data: str) -> list[Line]:
         if row["data"] == data:
             cells.setdefault((row["contender"], row["setting"]), {})[row["session"]] = row
     base = cells.get((BASE, "default"), {})
+    default = cells.get(OURS, base)
     titles = {one.name: (one.title, one.ours) for one in contenders()}
     lines: list[Line] = []
     for (name, _), cell in cells.items():
         title, ours = titles.get(name, (name, False))
-        lines.append(_line(title, ours=ours, rows=cell, base=base))
+        lines.append(_line(title, ours=ours, rows=cell, base=base, default=default))
     return sorted(lines, key=lambda line: -line.saved[0])
 
 
-def _line(title: str, *, ours: bool, rows: Mapping[str, Json], base: Mapping[str, Json]) -> Line:
-    played = [rows[key] for key in sorted(rows) if key in base and not rows[key]["problem"]]
+def _line(
+    title: str,
+    *,
+    ours: bool,
+    rows: Mapping[str, Json],
+    base: Mapping[str, Json],
+    default: Mapping[str, Json],
+) -> Line:
+    played = [
+        rows[key]
+        for key in sorted(rows)
+        if key in base and key in default and not rows[key]["problem"]
+    ]
     first = next(iter(rows.values()))
     problems = [row["problem"] for row in rows.values() if row["problem"]]
     calls = sum(row["calls"] for row in played) or 1
     whole = [base[row["session"]] for row in played]
     spent = np.array([row["dollars"][OWN] for row in played])
     full = np.array([row["dollars"][OWN] for row in whole])
+    gained = np.array([default[row["session"]]["dollars"][OWN] for row in played]) - spent
     needs, met, after, after_met = (np.array([r["names"][at] for r in played]) for at in range(4))
     line_needs, line_met = (sum(row["lines"][at] for row in played) for at in range(2))
     new_needs, new_met = (sum(row["newest"][at] for row in played) for at in range(2))
@@ -162,6 +177,7 @@ def _line(title: str, *, ours: bool, rows: Mapping[str, Json], base: Mapping[str
         sessions=len(played),
         calls=calls if played else 0,
         saved=(1 - ratio, *_bounds(full - spent, full)),
+        lead=(_share(gained.sum(), full.sum()), *_bounds(gained, full)),
         saved_at={
             name: 1
             - sum(r["dollars"][name] for r in played)
@@ -273,18 +289,23 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f}%"
 
 
+def _points(shares: tuple[float, ...]) -> list[float]:
+    return [100 * share for share in shares]
+
+
 def _saved_at(sheet: str, line: Line) -> str:
     return _percent(line.saved_at[sheet])
 
 
 _COLUMNS: tuple[tuple[str, Callable[[Line], str]], ...] = (
-    ("saved", lambda x: f"{_percent(x.saved[0])} [{100 * x.saved[1]:.0f}, {100 * x.saved[2]:.0f}]"),
-    ("found", lambda x: f"{_percent(x.found[0])} [{100 * x.found[1]:.0f}, {100 * x.found[2]:.0f}]"),
+    ("saved", lambda x: "{:.1f}% [{:.0f}, {:.0f}]".format(*_points(x.saved))),
+    ("minus AGORA's default", lambda x: "{:+.1f} [{:.0f}, {:.0f}]".format(*_points(x.lead))),
+    ("found", lambda x: "{:.1f}% [{:.0f}, {:.0f}]".format(*_points(x.found))),
     ("after an edit", lambda x: _percent(x.found_after)),
     ("of the newest", lambda x: _percent(x.newest)),
     ("quoted lines", lambda x: _percent(x.lines)),
     *((f"at {name}", partial(_saved_at, name)) for name in OTHERS),
-    ("refused calls", lambda x: _percent(x.refused)),
+    ("refused calls", lambda x: " ".join((_percent(x.refused), *x.rules))),
     ("calls without a user's text", lambda x: _percent(x.lost_text)),
     ("calls that broke the cache", lambda x: _percent(x.broke)),
     ("untouched", lambda x: _percent(x.untouched)),
@@ -343,15 +364,18 @@ def _json(rows: Sequence[Json], boards: Mapping[str, Sequence[Line]], made: Json
                 "title": TITLES[data],
                 "accuracy": accuracy(rows, data),
                 "recordings": _rules(made, data),
-                "lines": [asdict(line) for line in lines],
-                "above": [_name(line) for line in above(lines)],
+                "lines": [
+                    asdict(line) | {"cells": [show(line) for _, show in _COLUMNS]}
+                    for line in filterfalse(_is_idle, lines)
+                ],
+                "idle": idle(lines),
             }
             for data, lines in boards.items()
         ],
         "verdicts": verdicts(boards),
         "absent": made["absent"],
         "published": tomllib.loads(_PUBLISHED.read_text(encoding="utf-8"))["tool"],
-        "others": list(OTHERS),
+        "columns": [name for name, _ in _COLUMNS],
     }
 
 
