@@ -396,3 +396,19 @@ def test_a_pure_hook_is_asked_less_often_and_sends_the_same(
 
     assert len(every) == len(calls)
     assert few == every
+
+
+@pytest.mark.parametrize(("edit", "stale"), [("messages", 0), ("messages[:1] + messages[3:]", 3)])
+def test_thinking_behind_another_prompt_than_its_own_is_counted(
+    edit: str, stale: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "late.py"
+    body = f"{edit} if about['number'] > 2 else messages"
+    file.write_text(FIRST.replace("messages[:1] + messages[-2:]", body))
+    messages = session().messages
+    messages[3]["thinking"] = [{"type": "thinking", "thinking": "of the second call"}]
+    [contender] = contenders([str(file)])
+
+    row = play_on(contender, session(messages=messages), tmp_path)
+
+    assert row.stale == stale

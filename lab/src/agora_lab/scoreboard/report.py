@@ -201,8 +201,9 @@ def _line(cell: Mapping[str, Json], base: Mapping[str, Json], default: Mapping[s
         - sum(row["dollars"][name] for row in rows) / sum(base[key]["dollars"][name] for key in ids)
         for name in OTHERS
     }
-    refused, lost_text, broke, cpu_ms = (
-        sum(row[key] for row in rows) / calls for key in ("refused", "lost_text", "broke", "cpu_ms")
+    refused, stale, lost_text, broke, cpu_ms = (
+        sum(row[key] for row in rows) / calls
+        for key in ("refused", "stale", "lost_text", "broke", "cpu_ms")
     )
     codes = sorted({code for row in rows for code in row["rules"]})
     return Line(
@@ -224,6 +225,7 @@ def _line(cell: Mapping[str, Json], base: Mapping[str, Json], default: Mapping[s
             "quoted lines": _percent(_share(lines_met.sum(), lines.sum())),
             **{f"at {name}": _percent(share) for name, share in others.items()},
             "refused calls": " ".join((_percent(refused), *codes)),
+            "calls with stale thinking": _percent(stale),
             "calls without a user's text": _percent(lost_text),
             "calls that broke the cache": _percent(broke),
             "untouched": _percent(untouched),

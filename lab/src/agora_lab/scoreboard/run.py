@@ -16,6 +16,7 @@ from agora_lab.methods.isolated import Isolated, Peer, build
 from agora_lab.on_ray import Outcome
 from agora_lab.scoreboard.sessions import Session, sample
 from agora_lab.scoreboard.simulate import (
+    BINDS,
     OTHERS,
     OWN,
     Account,
@@ -45,7 +46,6 @@ class Contender:
     file: Path
     setting: str
     title: str
-    source: str
     packages: tuple[str, ...]
     python: str
     """The version of Python that the packages need."""
@@ -87,7 +87,6 @@ def contenders(names: Sequence[str] = ()) -> list[Contender]:
             file=file,
             setting=setting,
             title=fields["TITLE"],
-            source=fields.get("SOURCE", ""),
             packages=tuple(fields.get("PACKAGES", ())),
             python=fields.get("PYTHON", ""),
             ours=fields.get("OURS", False),
@@ -242,6 +241,8 @@ def play(task: Task) -> Row:
             for name in OTHERS:
                 other = simulate(session, prompts(contender, session, name), {name: sheets[name]})
                 fields["dollars"] |= other["dollars"]
+                if name == BINDS:
+                    fields["stale"] = other["stale"]
         else:
             fields |= simulate(session, prompts(contender, session), sheets)
     except (AgoraError, SkipMethod) as problem:
