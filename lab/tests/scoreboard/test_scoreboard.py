@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agora import sheet_for
 from agora_lab.cli.lab import lab
-from agora_lab.scoreboard.report import STORED, above, accuracy, board, complete, publish
+from agora_lab.scoreboard.report import STORED, above, board, complete, publish
 from agora_lab.scoreboard.run import (
     RUN,
     Contender,
@@ -220,14 +220,27 @@ def rows() -> list[dict[str, Any]]:
 
 
 def test_lines_are_compared_with_sending_everything_on_the_same_sessions() -> None:
-    found = {line.name: line for line in board(rows(), "claude-code")}
+    made = board(rows(), {"eligible": 2})
+    found = {line.contender: line for line in made.lines}
 
     assert found["agora_default"].saved[0] == pytest.approx(0.2)
-    assert found["agora_default"].break_even == pytest.approx(25)
+    assert found["agora_default"].cells["break-even, extra calls"] == "+25%"
+    assert found["x"].cells["minus AGORA's default"] == "+10.0 [10, 10]"
+    assert found["x"].cells["n"] == "2"
     assert found["everything"].untouched == 1
-    assert found["x"].sessions == 2
-    assert accuracy(rows(), "claude-code") == pytest.approx(1.0)
-    assert [line.name for line in above(list(found.values()))] == ["x"]
+    assert made.accuracy == pytest.approx(1.0)
+    assert made.recordings == "eligible: 2"
+    assert [line.contender for line in above(made)] == ["x"]
+
+
+def test_a_contender_that_failed_everywhere_has_its_problem_on_the_board() -> None:
+    failed = [row | {"problem": "no"} if row["contender"] == "x" else row for row in rows()]
+
+    [line] = (line for line in board(failed, {}).lines if line.contender == "x")
+
+    assert line.problem == "2 sessions failed: no"
+    assert not line.cells
+    assert above(board(failed, {})) == []
 
 
 def write_run(tmp_path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -383,3 +396,19 @@ def test_a_pure_hook_is_asked_less_often_and_sends_the_same(
 
     assert len(every) == len(calls)
     assert few == every
+
+
+@pytest.mark.parametrize(("edit", "stale"), [("messages", 0), ("messages[:1] + messages[3:]", 3)])
+def test_thinking_behind_another_prompt_than_its_own_is_counted(
+    edit: str, stale: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "late.py"
+    body = f"{edit} if about['number'] > 2 else messages"
+    file.write_text(FIRST.replace("messages[:1] + messages[-2:]", body))
+    messages = session().messages
+    messages[3]["thinking"] = [{"type": "thinking", "thinking": "of the second call"}]
+    [contender] = contenders([str(file)])
+
+    row = play_on(contender, session(messages=messages), tmp_path)
+
+    assert row.stale == stale

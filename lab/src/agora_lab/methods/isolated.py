@@ -51,6 +51,8 @@ class Peer:
     packages: tuple[str, ...]
     """Its own packages, pinned."""
     folder: Path = WORKERS
+    python: str = ""
+    """The version of Python it needs, such as 3.12. Any, if empty."""
 
 
 @dataclass(slots=True)
@@ -171,7 +173,8 @@ def build(peer: Peer) -> Path:
         SkipMethod: its packages could not be installed.
     """
     pins = peer.folder / f"{peer.worker}.txt"
-    recipe = [*peer.packages, pins.read_text() if pins.exists() else "", sys.version]
+    version = peer.python or sys.version
+    recipe = [*peer.packages, pins.read_text() if pins.exists() else "", version]
     key = hashlib.blake2b("\n".join(recipe).encode(), digest_size=8).hexdigest()
     folder = cache_folder("peers") / f"{peer.worker}-{key}"
     if not folder.exists():
@@ -180,7 +183,7 @@ def build(peer: Peer) -> Path:
         draft = folder.with_name(f"{folder.name}.{os.getpid()}")
         shutil.rmtree(draft, ignore_errors=True)
         try:
-            venv.create(draft, with_pip=bool(peer.packages), symlinks=os.name != "nt")
+            _create(draft, peer)
             if peer.packages:
                 _install(_python(draft), peer.packages, pins)
             draft.rename(folder)
@@ -190,6 +193,17 @@ def build(peer: Peer) -> Path:
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     return _python(folder)
+
+
+def _create(folder: Path, peer: Peer) -> None:
+    if not peer.python:
+        venv.create(folder, with_pip=bool(peer.packages), symlinks=os.name != "nt")
+        return
+    command = [f"python{peer.python}", "-m", "venv", str(folder)]
+    try:
+        subprocess.run(command, capture_output=True, check=True, timeout=_BUILD_SECONDS)  # noqa: S603
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SkipMethod(f"{peer.worker} needs Python {peer.python}") from error
 
 
 def _python(folder: Path) -> Path:

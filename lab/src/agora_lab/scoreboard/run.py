@@ -16,6 +16,7 @@ from agora_lab.methods.isolated import Isolated, Peer, build
 from agora_lab.on_ray import Outcome
 from agora_lab.scoreboard.sessions import Session, sample
 from agora_lab.scoreboard.simulate import (
+    BINDS,
     OTHERS,
     OWN,
     Account,
@@ -45,8 +46,9 @@ class Contender:
     file: Path
     setting: str
     title: str
-    source: str
     packages: tuple[str, ...]
+    python: str
+    """The version of Python that the packages need."""
     ours: bool
     priced: bool
     """Whether it decides by the model's prices: then it plays each price sheet apart."""
@@ -56,6 +58,11 @@ class Contender:
     def name(self) -> str:
         """The name of the file."""
         return self.file.stem
+
+    @property
+    def peer(self) -> Peer:
+        """Its environment."""
+        return Peer("worker", self.packages, _FOLDER, self.python)
 
     @property
     def version(self) -> str:
@@ -80,8 +87,8 @@ def contenders(names: Sequence[str] = ()) -> list[Contender]:
             file=file,
             setting=setting,
             title=fields["TITLE"],
-            source=fields.get("SOURCE", ""),
             packages=tuple(fields.get("PACKAGES", ())),
+            python=fields.get("PYTHON", ""),
             ours=fields.get("OURS", False),
             priced=fields.get("PRICED", False),
             options=options,
@@ -186,7 +193,7 @@ def prepare_environments(chosen: Sequence[Contender]) -> dict[str, str]:
     for contender in chosen:
         if contender.packages and contender.name not in problems:
             try:
-                build(Peer("worker", contender.packages, _FOLDER))
+                build(contender.peer)
             except SkipMethod as reason:
                 problems[contender.name] = str(reason)
     return problems
@@ -234,6 +241,8 @@ def play(task: Task) -> Row:
             for name in OTHERS:
                 other = simulate(session, prompts(contender, session, name), {name: sheets[name]})
                 fields["dollars"] |= other["dollars"]
+                if name == BINDS:
+                    fields["stale"] = other["stale"]
         else:
             fields |= simulate(session, prompts(contender, session), sheets)
     except (AgoraError, SkipMethod) as problem:
@@ -284,8 +293,8 @@ def _own_prompts(contender: Contender, session: Session, about: dict[str, Any]) 
 
 def _isolated_prompts(contender: Contender, session: Session, about: dict[str, Any]) -> Prompts:
     request = {"messages": session.messages, "calls": session.calls, "about": about}
-    options = json.dumps([str(contender.file), dict(contender.options), contender.packages])
-    answer = _process(options).ask(request)
+    options = json.dumps({"file": str(contender.file), "settings": dict(contender.options)})
+    answer = _process(contender.peer, options).ask(request)
     table = session.messages + answer["made"]
     before: list[int] = []
     for (same, rest), cpu_ms in zip(answer["prompts"], answer["cpu_ms"], strict=True):
@@ -294,11 +303,9 @@ def _isolated_prompts(contender: Contender, session: Session, about: dict[str, A
 
 
 @lru_cache(maxsize=1)
-def _process(contender: str) -> Isolated:
+def _process(peer: Peer, options: str) -> Isolated:
     """Return the process of a contender; the one before it ends when it is forgotten."""
-    file, settings, packages = json.loads(contender)
-    peer = Peer("worker", tuple(packages), _FOLDER)
-    return Isolated(peer, {"file": file, "settings": settings}, _TIMEOUT_S)
+    return Isolated(peer, json.loads(options), _TIMEOUT_S)
 
 
 def _highest(moments: Sequence[float], session: Session) -> float:

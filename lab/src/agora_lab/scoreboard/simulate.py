@@ -13,8 +13,10 @@ from agora_lab.scoreboard.worker import Sent
 
 OWN = "own"
 """The key of the bill by the session's own model."""
-OTHERS = ("gpt-5", "claude-opus-5-5")
-"""Two further price sheets: reads at a tenth with free writes, and reads at a twentieth."""
+BINDS = "claude-opus-5-5"
+OTHERS = ("gpt-5", BINDS)
+"""Two further price sheets: reads at a tenth with free writes, and reads at a twentieth. The model
+of the second accepts thinking only behind the prompt that it was made under."""
 _NEVER = 1e12
 _CUTS = 2
 
@@ -44,6 +46,8 @@ class Row:
     refused: int = 0
     """Calls whose request breaks a rule of the provider."""
     rules: tuple[str, ...] = ()
+    stale: int = 0
+    """Calls with thinking that was made under another prompt."""
     lost_text: int = 0
     """Calls that lack a text of the user or the system."""
     broke: int = 0
@@ -127,13 +131,20 @@ class Checks:
         self._last: list[int] = []
         self._calls = 0
         self._codes: list[str] = []
+        self._made_at = {
+            str(session.messages[call]["thinking"]): number
+            for number, call in enumerate(session.calls)
+            if call < len(session.messages) and "thinking" in session.messages[call]
+        }
+        self._origins: list[int | None] = []
+        self._digests: list[int] = []
         self._fixed = [
             at for at, m in enumerate(session.messages) if m["role"] in ("system", "user")
         ]
         self.names = [0, 0, 0, 0]
         self.lines = [0, 0, 0, 0]
         self.newest = [0, 0, 0, 0]
-        self.refused = self.lost_text = self.broke = 0
+        self.refused = self.stale = self.lost_text = self.broke = 0
         self.rules: set[str] = set()
         self.edited = False
 
@@ -152,6 +163,7 @@ class Checks:
         self.refused += bool(self._codes)
         self.rules.update(self._codes)
         self._last = list(prompt)
+        self.stale += self._has_stale(prompt, table)
         present = set(prompt)
         fixed = (at for at in self._fixed if at < session.calls[number] and at not in present)
         if prompt != whole:
@@ -167,6 +179,18 @@ class Checks:
                 counts[1] += found
                 counts[2] += self.edited
                 counts[3] += self.edited and found
+
+    def _has_stale(self, prompt: Sequence[int], table: Sequence[Message]) -> bool:
+        """Return True if thinking stands behind another prompt than the one it was made under."""
+        for message in table[len(self._origins) :]:
+            self._origins.append(self._made_at.get(str(message.get("thinking"))))
+        digest, stale = 0, False
+        for at in prompt:
+            call = self._origins[at]
+            stale = stale or (call is not None and self._digests[call] != digest)
+            digest = hash((digest, at))
+        self._digests.append(digest)
+        return stale
 
     def _holds(self, table: Sequence[Message], present: set[int], at: int) -> bool:
         """Return True if a message's text stands in another one that is sent."""
@@ -216,6 +240,7 @@ def simulate(session: Session, prompts: Prompts, sheets: dict[str, PriceSheet]) 
         "lines": tuple(checks.lines),
         "newest": tuple(checks.newest),
         "refused": checks.refused,
+        "stale": checks.stale,
         "rules": tuple(sorted(checks.rules)),
         "lost_text": checks.lost_text,
         "broke": checks.broke,
