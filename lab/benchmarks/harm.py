@@ -1,13 +1,14 @@
-"""What forgetting costs an agent: dollars, calls and outcome of a run beside sending everything.
+r"""What forgetting costs an agent: dollars, calls and outcome by arm, paired by task.
 
-    agora lab play --env desk --tasks 100 --out runs/harm --method none \\
-        --method agora,model=gpt-5,session=true
-    python -m lab.benchmarks.harm runs/harm --sheet gpt-5 --out lab/results/harm-desk.json
+    python -m lab.benchmarks.harm --env desk --tasks 100 --run runs/harm-desk \
+        --baseline benchmarks/baseline-0.3.json --out lab/results/harm-desk.json
 
-Every figure is paired by task: ratios of means and differences to `none`, with 95 % intervals of
-the bootstrap. `extra` is the extra calls for each 1,000 tokens that edits removed, and `break-even`
-the number of them at which the savings are gone. With `--baseline` the same tasks under version
-0.3 are rows too (`benchmarks/baseline-0.3.json`), and every method's calls are compared with them.
+The scripted agent of an environment plays the same tasks under each arm, at the prices of `--model`
+and in a session, as a wrapped client would. It has no pauses, so nothing is edited for free. The
+same command resumes a run. Every figure is paired by task: ratios of means and differences to
+sending everything, with 95 % intervals of the bootstrap. `extra calls` are those for each 1,000
+tokens that edits removed; at the break-even of them nothing would be saved. With `--baseline`
+version 0.3 on the same tasks is a row too, and the calls of every arm are compared with it.
 """
 
 import argparse
@@ -17,13 +18,38 @@ from pathlib import Path
 from typing import Any
 
 from agora.core.prices import PriceSheet, sheet_for
-from agora_lab.episodes import Episode, read_episodes
+from agora_lab.envs import world
+from agora_lab.episodes import Cell, Episode, RunWriter, read_episodes
+from agora_lab.evaluate.play import SCRIPTED, AgentOptions, EpisodeTask, play_episode
 from agora_lab.evaluate.rows import digest
 from agora_lab.evaluate.statistics import Estimate, mean, paired, ratio_of_means
 
+ARMS = {
+    "everything": "none",
+    "h = 0": "agora,model={model},session=true,forgetting=0.0",
+    "default": "agora,model={model},session=true",
+    "for databases": "agora,model={model},session=true,keep_ratio=0.4",
+}
+SEED = 47
 BASELINE = "version 0.3"
 Tasks = dict[str, dict[str, float]]
 """By task: dollars, calls, outcome and removed tokens."""
+
+
+def play(folder: Path, environment: str, tasks: list[str], methods: dict[str, str]) -> None:
+    """Play what is missing in a run's folder, every arm of a task before the next task."""
+    steps = world(environment).most_steps
+    with RunWriter(folder, {"environment": environment, "seed": SEED}) as run:
+        done = {episode.key for episode in read_episodes(folder)}
+        for task in tasks:
+            for method in methods.values():
+                cell = Cell(environment=environment, backbone=SCRIPTED, method=method, seed=SEED)
+                if cell.key(task) not in done:
+                    asked = EpisodeTask(cell=cell, task=task, steps=steps, agent=AgentOptions())
+                    played = play_episode(asked)
+                    assert played.episode is not None, played.skipped
+                    assert played.timing is not None
+                    run.add(played.episode, played.timing)
 
 
 def figures_of(episode: Episode, sheet: PriceSheet) -> dict[str, float]:
@@ -43,13 +69,15 @@ def baseline(path: Path, environment: str) -> dict[str, Tasks]:
     tasks = json.loads(path.read_text(encoding="utf-8"))[environment]["tasks"]
     names = ("dollars", "calls", "outcome")
     return {
-        "none": {task: dict(zip(names, row[0:3], strict=True)) for task, row in tasks.items()},
+        "everything": {
+            task: dict(zip(names, row[0:3], strict=True)) for task, row in tasks.items()
+        },
         BASELINE: {task: dict(zip(names, row[3:6], strict=True)) for task, row in tasks.items()},
     }
 
 
 def compared(ours: Tasks, none: Tasks, old: Tasks | None) -> dict[str, Any]:
-    """Return the figures of a method beside `none`, and its calls beside version 0.3."""
+    """Return the figures of an arm beside everything, and its calls beside version 0.3."""
 
     def pairs(name: str, other: Tasks = none) -> tuple[list[float], list[float]]:
         return paired(
@@ -57,12 +85,11 @@ def compared(ours: Tasks, none: Tasks, old: Tasks | None) -> dict[str, Any]:
             {task: row[name] for task, row in other.items()},
         )
 
+    outcomes = list(zip(*pairs("outcome"), strict=True))
     found: dict[str, Estimate] = {
         "dollars a task": mean(pairs("dollars")[0]).estimate,
         "outcome": mean(pairs("outcome")[0]).estimate,
-        "outcome, difference": mean(
-            [a - b for a, b in zip(*pairs("outcome"), strict=True)]
-        ).estimate,
+        "outcome, difference": mean([one - other for one, other in outcomes]).estimate,
     }
     for name in ("dollars", "calls"):
         ratio = ratio_of_means(*pairs(name))
@@ -98,25 +125,28 @@ def compared(ours: Tasks, none: Tasks, old: Tasks | None) -> dict[str, Any]:
 def main() -> None:
     """Print and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--sheet", default="gpt-5")
+    parser.add_argument("--env", default="desk")
+    parser.add_argument("--tasks", type=int, default=100)
+    parser.add_argument("--model", default="gpt-5", help="whose prices count")
+    parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--baseline", type=Path)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    sheet = sheet_for(options.sheet)
-    arms: dict[str, Tasks] = {}
-    environments = set()
+    sheet = sheet_for(options.model)
+    methods = {name: method.format(model=options.model) for name, method in ARMS.items()}
+    tasks = list(world(options.env).splits()["test"])[: options.tasks]
+    play(options.run, options.env, tasks, methods)
+    names = {method: name for name, method in methods.items()}
+    arms: dict[str, Tasks] = {name: {} for name in methods}
     for episode in read_episodes(options.run):
-        environments.add(episode.cell.environment)
-        arms.setdefault(episode.cell.method, {})[episode.task] = figures_of(episode, sheet)
-    [environment] = environments
-    old = baseline(options.baseline, environment) if options.baseline else {}
+        if episode.task in tasks:
+            arms[names[episode.cell.method]][episode.task] = figures_of(episode, sheet)
+    old = baseline(options.baseline, options.env) if options.baseline else {}
     rows = {
-        name: compared(tasks, arms["none"], old.get(BASELINE))
-        for name, tasks in sorted(arms.items())
+        name: compared(tasks, arms["everything"], old.get(BASELINE)) for name, tasks in arms.items()
     }
     if old:
-        rows[BASELINE] = compared(old[BASELINE], old["none"], None)
+        rows[BASELINE] = compared(old[BASELINE], old["everything"], None)
     for name, row in rows.items():
         print(name)
         for figure, one in row.items():
@@ -125,7 +155,8 @@ def main() -> None:
     if options.out:
         found = {
             "command": " ".join(["python -m lab.benchmarks.harm", *sys.argv[1:]]),
-            "environment": environment,
+            "environment": options.env,
+            "tasks": len(tasks),
             "sheet": sheet.name,
             "rows": rows,
         }
