@@ -125,6 +125,10 @@ class Row:
     needing_after: int = 0
     """Those after an edit."""
     met_after: int = 0
+    again: int = 0
+    """Recorded calls that repeat a shortened one; all would have come anyway."""
+    expected: float = 0.0
+    """How many the counter of extra calls expects."""
     savings: list[float] = field(default_factory=list)
 
     def add(self, other: "Row") -> None:
@@ -138,7 +142,7 @@ class Row:
         self.savings += other.savings
         for name in (
             *("dollars", "everything", "output", "sessions", "edited", "gained"),
-            *("needing", "met", "needing_after", "met_after"),
+            *("needing", "met", "needing_after", "met_after", "again", "expected"),
         ):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -279,6 +283,8 @@ def _row(
         met=sum(call.has_names is True for call in calls),
         needing_after=sum(call.has_names is not None for call in after),
         met_after=sum(call.has_names is True for call in after),
+        again=agora.repeats.again if agora else 0,
+        expected=agora.repeats.expected if agora else 0.0,
         savings=[1 - sum(dollars) / sum(whole)],
     )
     for why, tokens in agora.made if agora else ():
@@ -336,13 +342,14 @@ def main() -> None:
                     groups.setdefault(group, {}).setdefault(name, Row()).add(row)
     for group, rows in sorted(groups.items(), key=lambda item: -len(item[1]["default"].savings)):
         print(f"\n{group}: {rows['default'].sessions} sessions, ${rows['default'].everything:,.2f}")
-        print("  saved  +output  names  after   end    moment  nothing  edits")
+        print("  saved  +output  names  after   end    moment  nothing  again expect   edits")
         for name, row in rows.items():
             f = row.figures()
             print(
                 f"  {f['saved']:6.1%} {f['saved_with_output']:6.1%} {f['names'] or 1:7.1%}"
                 f" {f['names_after_an_edit'] or 1:6.1%} {row.worst_end:6.3f}"
-                f" {row.worst_moment:7.4f} {f['nothing_saved']:7.0%}   {name}  {dict(row.edits)}"
+                f" {row.worst_moment:7.4f} {f['nothing_saved']:7.0%}"
+                f" {row.again:6,} {row.expected:6,.0f}   {name}  {dict(row.edits)}"
             )
     error = simulated / billed - 1 if billed else 0.0
     print(f"\n{count} recordings, {calls:,} calls; left out: {', '.join(left_out) or 'none'}")

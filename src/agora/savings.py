@@ -5,11 +5,12 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from agora.core.compression import Compression, Reason
+from agora.core.memo import Memo
 from agora.core.model_names import bare_name
 from agora.core.prices import UNKNOWN, PriceSheet, sheet_for, shipped_sheets
 from agora.errors import SettingError, nearest, type_name
@@ -21,7 +22,8 @@ LEDGER = "agora_ledger"
 """The attribute under which clients and integrations keep their `Ledger`."""
 _MOST_CONVERSATIONS = 256
 _FIRST = 3
-"""So many messages tell a conversation: system text, task and the first answer."""
+"""So many messages tell a conversation: system text, task and the first answer. A conversation
+that begins with known words of the user and another answer was written anew by its client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,8 @@ class Ledger:
         self._clock = clock
         self._lock = threading.Lock()
         self._conversations: OrderedDict[int, Paid] = OrderedDict()
+        self._begun: Memo[bool] = Memo(_MOST_CONVERSATIONS)
+        """The first words of the user in these conversations."""
 
     def add(self, compression: Compression, usage: Usage | None, sheet: PriceSheet) -> None:
         """Add an answered call."""
@@ -227,9 +231,16 @@ class Ledger:
             sent = Sent(before, after, edit)
             if shadow:
                 sent = Sent(before, before, 0)
-            last = self._conversations.pop(_conversation(compression), None)
-            saved, paid = price_call(sheet, usage, sent, last, self._clock())
-            self._conversations[_conversation(compression)] = paid
+            messages = _messages(compression)
+            conversation = hash(repr(messages[:_FIRST]))
+            last = self._conversations.pop(conversation, None)
+            began = hash(repr(next(filter(_is_users, messages), None)))
+            saved, paid = price_call(
+                sheet, usage, sent, last, self._clock(), rewritten=self._begun.get(began) is True
+            )
+            if len(messages) >= _FIRST:
+                self._begun.put(began, True)
+            self._conversations[conversation] = paid
             if len(self._conversations) > _MOST_CONVERSATIONS:
                 self._conversations.popitem(last=False)
             tokens = paid.whole - paid.prompt
@@ -247,10 +258,13 @@ class Ledger:
             )
 
 
-def _conversation(compression: Compression) -> int:
-    """Return a number for a conversation: by its task and the first answer."""
-    request = compression.request
-    return hash(repr(request.messages[:_FIRST])) if request is not None else 0
+def _messages(compression: Compression) -> Sequence[Any]:
+    messages = compression.request.messages if compression.request is not None else None
+    return messages if isinstance(messages, list) else ()
+
+
+def _is_users(message: Any) -> bool:
+    return isinstance(message, dict) and message.get("role") == "user"
 
 
 def savings(source: Any) -> Savings:

@@ -276,17 +276,8 @@ class Session:
         if made is not None:
             return made._replace(account=replace(made.account, detail=detail))
         account = untouched(None, reason, format=place.request.format, detail=detail)
-        last = place.last
-        if last is None or last.rewrite is None:
-            return Made(replace(account, state=last and last.state))
-        edit = last.state.edit if last.state else None
-        account = replace(
-            account,
-            state=last.state,
-            reason=Reason.COMPRESSED,
-            last_edit=edit.steps if edit else 0,
-        )
-        return Made(account, last.rewrite.for_later(), is_checked=False)
+        made = Made(replace(account, state=place.last and place.last.state))
+        return _in_force(place.last, made) or made
 
     def settle(self, place: Place, made: Made, *, whole: bool = False) -> Compression | None:
         """Return the compression to send for a request, and store it.
@@ -365,42 +356,28 @@ class Session:
         state = advance(last.state, call, policy)
         if state.is_new:
             return None
-        account, tokens = last.account, reading.trajectory.tokens
-        unedited = Reason.REFUSED_BEFORE if last.held else Reason.NOT_WORTH_IT_YET
-        reason = account.reason if last.rewrite else unedited
-        fresh = reading.trajectory.steps[len(account.decisions) :]
+        reason = Reason.REFUSED_BEFORE if last.held else Reason.NOT_WORTH_IT_YET
+        decisions, tokens = last.account.decisions, reading.trajectory.tokens
         why = "after the edit" if last.rewrite else str(reason)
+        decisions += later_decisions(reading.trajectory.steps[len(decisions) :], why)
+        account = untouched(None, reason, format=request.format)
         account = replace(
-            account,
-            reason=reason,
-            detail=account.detail if last.rewrite else "",
-            tokens_before=tokens,
-            tokens_after=tokens - account.tokens_before + account.tokens_after,
-            decisions=account.decisions + later_decisions(fresh, why),
-            state=state,
+            account, tokens_before=tokens, tokens_after=tokens, decisions=decisions, state=state
         )
-        rewrite = last.rewrite.for_later() if last.rewrite else None
-        return Made(account, rewrite, reading, is_checked=False)
+        made = Made(account, None, reading, is_checked=False)
+        return _in_force(last, made) or made
 
     def _choices(self, place: Place, made: Made) -> Iterator[Made]:
         """Yield what may go out, the best first: an edit in force as it was written."""
         last, state = place.last, made.account.state
-        if last is not None and last.rewrite and last.state and last.account and state:
-            in_force = last.state.edit
-            if place.rewound or (state.edit == in_force and not state.is_new):
-                rewrite = last.rewrite.for_later()
-                saved = last.account.tokens_before - last.account.tokens_after
-                account = replace(
-                    made.account,
-                    reason=last.account.reason,
-                    detail=last.account.detail,
-                    last_edit=last.account.last_edit,
-                    thinking=last.account.thinking,
-                    tokens_after=made.account.tokens_before - saved,
-                )
-                if place.rewound:
-                    account = replace(account, state=_rewound(last.state, state))
-                yield made._replace(account=account, rewrite=rewrite, is_checked=False)
+        if last is not None and last.state and state and (made.is_checked or place.rewound):
+            repeats = state.edit == last.state.edit and not state.is_new
+            in_force = _in_force(last, made) if repeats or place.rewound else None
+            if in_force is not None and place.rewound:
+                account = replace(in_force.account, state=_rewound(last.state, state))
+                in_force = in_force._replace(account=account)
+            if in_force is not None:
+                yield in_force
         yield made
 
     def _call(self, place: Place, made: Made, *, whole: bool = False) -> SentCall:
@@ -470,6 +447,23 @@ class Session:
     def _fits(self, request: Request, made: Made) -> bool:
         window = self._policy(request.model, None).sheet.window
         return window is None or made.account.tokens_before <= window
+
+
+def _in_force(last: SentCall | None, made: Made) -> Made | None:
+    """Return a decision with the edit in force, as later calls repeat it; None if there is none."""
+    if last is None or last.rewrite is None or last.account is None:
+        return None
+    before, tokens = last.account, made.account.tokens_before
+    account = replace(
+        made.account,
+        reason=before.reason,
+        fallback_level=before.fallback_level,
+        detail=before.detail or made.account.detail,
+        last_edit=before.last_edit,
+        thinking=before.thinking,
+        tokens_after=tokens and tokens - before.tokens_before + before.tokens_after,
+    )
+    return made._replace(account=account, rewrite=last.rewrite.for_later(), is_checked=False)
 
 
 def made_of(compressor: Compressor, request: Request, compression: Compression) -> Made:

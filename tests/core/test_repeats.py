@@ -23,7 +23,7 @@ def played(seed: int, habit: float, forgetting: float) -> Repeats:
         repeats = at < len(asked) and chance.random() < habit + forgetting * old
         asked.append(asked[at] if repeats else (number + 10**6,))
         known, new = count_repeats(known, asked, len(asked) - 1, shortened)
-        counts = Repeats(counts.again + new.again, counts.expected + new.expected)
+        counts = counts.plus(new)
         if number % EDIT_EVERY == 0:
             shortened = set(range(1, number - 9))
     return counts

@@ -1,6 +1,7 @@
 """The rules of sessions with the SDKs themselves: their retries, their streams."""
 
 import json
+from collections import deque
 from collections.abc import Collection
 from http.server import BaseHTTPRequestHandler
 from itertools import groupby, pairwise
@@ -135,14 +136,12 @@ def test_the_clock_runs_from_the_end_of_a_streamed_answer(
         "agora.integrations.base.Session", lambda made: agora.Session(made, clock=lambda: now)
     )
     with serving(Provider) as url:
-        client = agora.wrap(openai.OpenAI(base_url=f"{url}/v1", api_key="key", max_retries=0))
-        messages: list[Any] = [{"role": "user", "content": "Read every log."}]
+        client = openai.OpenAI(base_url=f"{url}/v1", api_key="key", max_retries=0)
+        ask: Any = agora.wrap(client).chat.completions.create
+        messages: list[Body] = [{"role": "user", "content": "Read every log."}]
         for number in range(1, STEPS + 1):
             messages += openai_step(number)
             now += pause if number == STEPS else 1.0
-            for _ in client.chat.completions.create(
-                model="claude-sonnet-4-6", messages=messages, stream=True
-            ):
-                pass
+            deque(ask(model="claude-sonnet-4-6", messages=messages, stream=True), maxlen=0)
 
     assert (len(received[-1]) < len(received[-2])) is bool(pause)

@@ -81,7 +81,8 @@ def verdict(report: dict[str, Any], key: str) -> Iterator[str]:
         price = amount(agora["extra_dollars"], "dollars")
         yield (
             f"The price is memory: {asks} that use an earlier path or ID would no longer see it. "
-            f"If each asks again, that is {price} of further calls."
+            f"If each asks again, that is {price} of further calls. As recorded, "
+            f"{_many(agora['again'], 'call')} repeated a step that would have been shortened."
         )
 
 

@@ -41,6 +41,10 @@ class Repeats(NamedTuple):
         """How many came on top."""
         return self.again - self.expected
 
+    def plus(self, other: "Repeats") -> "Repeats":
+        """Return the sums."""
+        return Repeats(self.again + other.again, self.expected + other.expected)
+
 
 NO_REPEATS = Repeats()
 

@@ -57,6 +57,8 @@ class Totals:
     """Dollars saved by the edits of each kind: free, warm and window."""
     extra_calls: int = 0
     """Calls to expect on top, if each action that misses a name asks for it again."""
+    again: int = 0
+    """Recorded calls that repeat one that would have been shortened by then."""
     extra_dollars: float = 0.0
     """The price of those calls, answers included."""
 
@@ -85,6 +87,7 @@ class Totals:
         self.met += bill.met
         self.offered += bill.offered
         self.extra_calls += bill.extra_calls
+        self.again += bill.repeats.again
         self.extra_dollars += bill.extra_calls * call_dollars
         for why, dollars in bill.saved.items():
             self.saved[why] = self.saved.get(why, 0.0) + dollars

@@ -17,6 +17,7 @@ from agora.core.forms import Form
 from agora.core.markers import Markers, tag_of
 from agora.core.prefix_cache import Bill, PrefixCache
 from agora.core.prices import PriceSheet
+from agora.core.repeats import NO_REPEATS, Habit, Repeats, asked_by, count_repeats
 from agora.core.schedule import EditReason, State, advance
 from agora.core.schedule import Policy as SchedulePolicy
 from agora.core.tokens import EstimatedTokens
@@ -77,6 +78,8 @@ class PolicyBill:
     dollars: float
     saved: Mapping[EditReason, float] = field(default_factory=dict)
     """Dollars saved by the edits of each kind."""
+    repeats: Repeats = NO_REPEATS
+    """Recorded calls that repeat one that is shortened: they were made although it was not."""
     offered: bool = True
     """False if the model's provider has no such policy; the calls are then as they were."""
 
@@ -211,7 +214,7 @@ def _replayed(
     as_it_was = bills[Policy.AS_IT_WAS]
     if not left_alone:
         saved = _saved(as_it_was, bills[Policy.AGORA], agora.shares, sheet)
-        bills[Policy.AGORA] = replace(bills[Policy.AGORA], saved=saved)
+        bills[Policy.AGORA] = replace(bills[Policy.AGORA], saved=saved, repeats=agora.repeats)
     output = sheet.dollars(output=sum(usage.output for usage in measured.usage))
     return Replayed(
         id=recording.id,
@@ -336,6 +339,8 @@ class Agora:
         """Each edit, with how many tokens more than the one before it removed."""
         self.shares: list[Mapping[EditReason, float]] = []
         """By call: how the tokens that its prompt lacks divide among the kinds of edits."""
+        self.repeats = NO_REPEATS
+        """The recorded calls that repeat one that is shortened here."""
         self.state: State | None = None
         """The schedule's state after the last call that was sent."""
         self._policy = policy or compressor.policy()
@@ -345,7 +350,12 @@ class Agora:
         """Send every call's prompt to the account; between two edits it only grows at its end."""
         removed: Counter[EditReason] = Counter()
         bill: Bill | None = None
+        asked = [asked_by(step) for step in self.trajectory.steps]
+        habit, steps = Habit(), 0
         for call, moment in zip(self._calls(), self.measured.moments, strict=True):
+            shortened = {form.number for form in self._elided}
+            habit, new = count_repeats(habit, asked[: moment.steps], steps, shortened)
+            self.repeats, steps = self.repeats.plus(new), moment.steps
             before = self.state
             state = self._advance(call._replace(usage=self._usage(bill)), moment)
             elided, epoch = self._elided, state.edit.steps if state.edit else 0

@@ -19,6 +19,7 @@ class Agora:
         *,
         share: float | None = None,
         counter: TokenCounter | None = None,
+        session: bool = False,
         **options: Any,
     ) -> None:
         """Make the compressor.
@@ -27,6 +28,7 @@ class Agora:
             settings: The `keep_ratio` is a share of the whole prompt.
             share: A share of what lies outside the floor instead.
             counter: Counts the tokens of the budget.
+            session: Keep the schedule's state between calls, as clients and proxy do.
             options: Fields of `Compressor`, such as `edits`.
 
         Raises:
@@ -37,12 +39,13 @@ class Agora:
             budget = Budget(keep_ratio=0.0, min_ratio=share)
         if settings.scorer is not None:
             options["scorer"] = loaded(settings.scorer)
-        self._compressor = Compressor(budget=budget, counter=counter, **options)
+        compressor = Compressor(budget=budget, counter=counter, **options)
+        self._compress = (compressor.session() if session else compressor).compress
         self._settings = settings
 
     def shorten(self, messages: Messages) -> Shortened:
         """Return the compressed messages."""
-        compression = self._compressor.compress(
+        compression = self._compress(
             messages,
             format="openai",
             observations=self._settings.observations,
