@@ -99,8 +99,7 @@ PROMISES = (
         "formats/render.py",
         "        if form is not None and not form.in_place:\n",
         "        if form is not None and not form.in_place or owner == 0 and position:\n",
-        "tests/test_properties.py"
-        "::test_2_the_floor_is_kept_and_only_the_floor_may_overspend",
+        "tests/test_properties.py::test_2_the_floor_is_kept_and_only_the_floor_may_overspend",
     ),
     Promise(
         "fail open",
