@@ -297,7 +297,7 @@ def test_any_other_error_hands_the_messages_on_and_is_logged(
     assert compression.messages is messages
     assert compression.reason is Reason.FAILED
     assert compression.detail == "RuntimeError: no tokenizer"
-    assert "handed on unchanged" in caplog.text
+    assert "sent unchanged" in caplog.text
     with pytest.raises(RuntimeError):
         every_call(counter=BrokenCounter(), strict=True).compress(messages)
 

@@ -1,8 +1,8 @@
-"""Thinking bound to the prefix: taken out where what stands before it has changed since.
+"""Thinking bound to the prefix: taken out where the prompt before it has changed since.
 
-An edit takes out all thinking that is older than itself. What is thought afterwards stands behind
-the edited prompt and holds, for as long as that prompt is repeated. A session knows how the call
-before was sent. Where nobody knows, all thinking is taken out that an edit may have preceded.
+An edit takes out all thinking that is older than itself. Later thinking follows the edited prompt
+and stays valid for as long as that prompt is repeated. A session knows how the previous call was
+sent. Without a session, all thinking is taken out that an edit may have preceded.
 """
 
 import logging

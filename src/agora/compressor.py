@@ -78,7 +78,7 @@ class Since(NamedTuple):
     usage: Billed | None = None
     """The provider's bill for it."""
     beginning: int = 0
-    """A digest of what stands before the messages now; 0 if it is not known."""
+    """A digest of all that precedes the messages now; 0 if it is not known."""
     older: int | None = None
     """How many messages hold thinking that is older than the edit in force; None: all do."""
     held: bool = False
@@ -156,7 +156,7 @@ class Compressor:
 
         Args:
             scorer: The trained scorer, from `agora.load_scorer(folder)`.
-            atom: Turns a step into what the scorer reads; by default the scorer's generic rule.
+            atom: Turns a step into the scorer's input; by default the scorer's generic rule.
         """
         return PaperCompressor(scorer, atom)
 
@@ -180,7 +180,7 @@ class Compressor:
         state: State | None = None,
         sized: Callable[[Trajectory], Trajectory] | None = None,
     ) -> Compression:
-        """Return the messages to send instead, and what was elided and why.
+        """Return the messages to send instead, and the decision on each step.
 
         Args:
             messages: A prompt in one of the six formats. It is never changed.
@@ -242,7 +242,7 @@ class Compressor:
             raise error
         reason = Reason.UNREADABLE if isinstance(error, UnknownFormatError) else Reason.FAILED
         if reason is Reason.FAILED:
-            _log.warning("messages handed on unchanged: %s", sentence(error))
+            _log.warning("messages sent unchanged: %s", sentence(error))
         unchanged = untouched(messages, reason, format=format or "", detail=sentence(error))
         if request is None:
             return unchanged
@@ -291,7 +291,7 @@ class Compressor:
         since: Since = _UNKNOWN,
         sized: Callable[[Trajectory], Trajectory] | None = None,
     ) -> Compression:
-        """Return the compression of a request, after what is known since its last call."""
+        """Return the compression of a request, given the facts since its last call."""
         violations = broken_rules(request, strict=True)
         illegal = [rule for rule in violations if not rule.strict]
         if illegal:
@@ -322,7 +322,7 @@ class Compressor:
         codes = {rule.code for rule in violations}
         compression = self._edited(request, parsed, state, pins, since, codes)
         if since.state is not None and state.is_new:
-            # What the edit really removes decides whether it stays within the bound.
+            # The tokens that the edit really removes decide whether it stays within the bound.
             removes = parsed.trajectory.tokens - compression.tokens_after
             state = advance(since.state, call._replace(removes=removes), policy)
             if not state.is_new:
@@ -476,7 +476,7 @@ class Compressor:
             error = IllegalMessagesError("the compressed messages", [str(rule) for rule in new])
             if self.strict:
                 raise error
-            _log.warning("messages handed on unchanged: %s", error)
+            _log.warning("messages sent unchanged: %s", error)
             return _unchanged(request, parsed, Reason.GUARD, detail=str(error))
         return Compression(
             messages=rendered.messages,
@@ -498,7 +498,7 @@ class Compressor:
 
 
 class _Selection(NamedTuple):
-    """The choices of an edit, and what the past and the whole prompt may cost."""
+    """The choices of an edit, and the most tokens of the past and of the whole prompt."""
 
     choices: Choices
     budget: int
@@ -515,7 +515,7 @@ class _Selection(NamedTuple):
 
 
 def later_decisions(steps: Sequence[Step], why: str = "after the edit") -> tuple[Decision, ...]:
-    """Return the decisions for steps that stay whole without having been looked at."""
+    """Return the decisions for steps after an edit, which stay whole."""
     return tuple(Decision(step.number, "kept", why, step.tokens) for step in steps)
 
 

@@ -79,7 +79,7 @@ def nearest(word: object, known: Iterable[str]) -> str:
 
 
 def type_name(value: object) -> str:
-    """Return what `value` is, for an error.
+    """Return a description of a value's type, for an error.
 
     >>> type_name(3), type_name(ValueError)
     ('an object of type int', 'the class ValueError')

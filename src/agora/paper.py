@@ -7,7 +7,7 @@
     marker   one `[... N step(s) elided ...]` for each run of steps that were left out
 
 The prompt is a role-marker transcript, or messages of the chat completions API. In a chat with
-tool calls, what the user says is not an observation, so it always stays.
+tool calls, the user's text is not an observation, so it always stays.
 """
 
 import logging
@@ -75,7 +75,7 @@ class PaperCompressor:
     scorer: Scorer
     """Gives the probability that the next action needs a step; `theta_hi` is meant for one."""
     atom: Callable[[Step], Atom] | None = None
-    """Turns a step into what the scorer reads (appendix B). None leaves that to the scorer."""
+    """Turns a step into the scorer's input (appendix B). None leaves that to the scorer."""
     rho: float = 0.25
     """The share of the prompt's characters to keep. The floor may cost more."""
     k_recent: int = 2
@@ -179,7 +179,7 @@ class PaperCompressor:
         budget = math.floor(self.rho * trajectory.tokens)
         used = trajectory.fixed_tokens + sum(s.tokens for s in steps if s.number in floor)
         filled: set[int] = set()
-        # Of steps with the same score the newer one comes first.
+        # The newer of two steps with the same score comes first.
         for step in sorted(older, key=lambda s: (scores[s.number], s.number), reverse=True):
             if step.number not in floor and used + step.tokens <= budget:
                 filled.add(step.number)

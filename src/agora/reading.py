@@ -1,8 +1,8 @@
 """The parsed state of a conversation after a call, so that the next call reads only new messages.
 
 A `Reading` holds sizes and places, no text. The first step and the late ones are parsed again with
-the new messages, by the parser that reads whole conversations: what follows a step can change how
-it is read. Whoever continues a reading has checked that the other messages are the same.
+the new messages, by the parser that reads whole conversations: later messages can change how a step
+is read. The caller has checked that the other messages are the same.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -33,9 +33,9 @@ class Reading(NamedTuple):
     late_step: int
     """The number of the first late step."""
     first_said: int
-    """How many utterances stand before `first_end`."""
+    """The number of utterances before `first_end`."""
     said: int
-    """How many utterances stand before `late_start`."""
+    """The number of utterances before `late_start`."""
     late_steps: int
     """How many steps are late at least."""
     thinks: bool
@@ -58,13 +58,13 @@ def reading_of(
         request: The conversation.
         trajectory: The same, parsed.
         owners: The step of each message: see `Parsed.step_of_message`.
-        counter: What counted it.
+        counter: Counted its tokens.
         keeps: Names the steps that stay because of their tool.
         late_steps: How many of the newest steps are parsed again.
     """
     steps = trajectory.steps
     late_step = len(steps) - late_steps + 1
-    # An agent that acts by text is read in another way from its first tool call on.
+    # From its first tool call on, an agent that acts by text is read in another way.
     mixed = steps and not steps[0].calls and any(step.calls for step in steps)
     if not isinstance(request.messages, list) or late_step < 2 or mixed:
         return None
@@ -96,7 +96,7 @@ def read_on(
 ) -> Reading | None:
     """Return the reading with the messages that came since.
 
-    None where that cannot be said without parsing the whole conversation.
+    None if that needs the whole conversation to be parsed.
     """
     before = reading.trajectory
     parsed = _late(request, reading, counter)

@@ -20,14 +20,14 @@ _BEGINNING = ("thinking", "output_config", "reasoning", "reasoning_effort", "too
 """Fields of a body by which a provider's cache starts anew, besides model, system and tools."""
 _NONCE = re.compile(rb"\bcch=[0-9a-f]+")
 """Changes at every call in the line that Claude Code puts before its system text; its provider
-leaves that out of what is compared."""
+leaves that out of the comparison."""
 _NONCE_LINE = b"x-anthropic-billing-header"
 _TEXT_CHARACTERS = 4_000
 _NOT_PLAIN = (ValueError, RecursionError)
 
 
 class Rewrite(NamedTuple):
-    """An edit as it was written: the caller's first messages, and what is sent for them."""
+    """An edit as it was written: the caller's first messages, and the messages sent for them."""
 
     until: int
     """How many of the caller's messages it replaces."""
@@ -35,7 +35,7 @@ class Rewrite(NamedTuple):
     """For each message that is sent its place among the caller's, and its new value; None where
     it is the caller's own."""
     key: bytes
-    """A digest that tells it from other edits, whatever marks for a cache its messages carry."""
+    """A digest that identifies the edit, without the cache marks in its messages."""
     size: int
     """About how many bytes it takes."""
 
@@ -96,7 +96,7 @@ def digests_of(messages: Sequence[Any], seed: str = "") -> list[bytes]:
 
 
 def beginning_of(request: Request) -> int:
-    """Return a digest of what stands before the messages or decides how they are cached."""
+    """Return a digest of all that precedes the messages or decides how they are cached."""
     body = request.body if isinstance(request.body, dict) else {}
     more = [body.get(name) for name in _BEGINNING]
     parts = [request.model, request.system, request.tools, request.thinking, more]

@@ -59,7 +59,7 @@ def compress_rows(
         compressor: decides.
         rows: chat completions messages. Assistant messages may be missing: each result whose call
             is not there is taken for a step of its own. On a model that binds thinking to the
-            prefix nothing is replaced then, since what was held back may think: it would be refused
+            prefix nothing is replaced then, since missing messages may think: it would be refused
             behind a change, and only the caller could take it out.
         model: the model that the conversation goes to, for its prices and its thinking.
         tools: the request's tools, where they are known.
@@ -95,7 +95,7 @@ def compress_rows(
 
 
 def _take_thinking(rows: list[Any], places: Sequence[int], compression: Compression) -> int:
-    """Take out what the compressor took out, and of elided rows all: they are older than the edit.
+    """Remove the thinking that the compressor removed, and all of the elided rows.
 
     Return how many rows lost their thinking.
     """
@@ -126,7 +126,7 @@ def _left_alone(compressor: Compressor, rows: Sequence[Any]) -> CompressedRows:
 
 
 def _completed(rows: Sequence[Any]) -> tuple[list[Any], list[int]]:
-    """Return the rows as a whole conversation, and where each of them stands in it."""
+    """Return the rows as a whole conversation, and the place of each row in it."""
     chat: list[Any] = []
     places: list[int] = []
     if not rows or not isinstance(rows[0], dict) or rows[0].get("role") in ("tool", "assistant"):
@@ -143,7 +143,7 @@ def _completed(rows: Sequence[Any]) -> tuple[list[Any], list[int]]:
 
 
 def _paired(rows: Sequence[Any]) -> list[tuple[Any, bool]]:
-    """Return each row with whether, if it is a result, its call came before it."""
+    """Pair each row with True if it is a result with its call before it."""
     calls: set[str] = set()
     pairs = []
     for row in rows:

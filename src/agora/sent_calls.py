@@ -13,7 +13,7 @@ from agora.reading import Reading
 from agora.rewrite import Rewrite
 
 _CALL_BYTES = 1_000
-"""About what a stored call takes without its edit and the sizes of its steps."""
+"""About the bytes of a stored call without its edit and the sizes of its steps."""
 
 
 class SentCall(NamedTuple):
@@ -24,7 +24,7 @@ class SentCall(NamedTuple):
     state: State | None = None
     """The schedule's state after it."""
     beginning: int = 0
-    """A digest of what stood before its messages."""
+    """A digest of all that preceded its messages."""
     key: bytes = b""
     """The key of the edit in force; empty if there is none."""
     sent_key: bytes = b""
@@ -37,7 +37,7 @@ class SentCall(NamedTuple):
     """Numbers that whoever calls the session wants to find at the next call."""
     answered: bool = False
     """True if the provider answered with success."""
-    # What follows is not saved.
+    # The fields below are not saved.
     since: Since | None = None
     """The facts of its decision, so that the same messages are sent as the same bytes."""
     rewrite: Rewrite | None = None
@@ -114,7 +114,7 @@ class SentCalls:
     ) -> tuple[bytes, SentCall | None, bool]:
         """Return the digest of the call that a prompt continues, the call, and if it left a branch.
 
-        `acts` says whether a message is the agent's. That one follows shows that the call before it
+        `acts` returns True for a message of the agent. Such a message shows that the call before it
         was answered.
         """
         newest = len(digests) - 1
@@ -144,7 +144,7 @@ class SentCalls:
     def _left(self, branch: SentCall, name: bytes, call: SentCall | None) -> bool:
         """Return True if a prompt that continues `call` left the branch on which an edit was made.
 
-        Then that edit is newer than the call, and was made by one that continues the call too.
+        Then that edit is newer than the call, and another continuation of the call made it.
         """
         if call is None:
             return True

@@ -1,14 +1,14 @@
-"""Conversations across their calls: states stored under what they followed, as a provider's cache.
+"""Conversations across their calls: states stored under the messages before them.
 
     session = agora.Session()
     compression = session.compress(messages, model="claude-opus-5")
     answer = client.messages.create(model="claude-opus-5", messages=compression.messages)
     session.answered(compression, answer=answer, usage=answer.usage)
 
-A state is found by the longest stored prefix of the messages at hand, compared by content. So
-conversations that begin alike share states until they differ, and one that is rewound or forked
-finds the state of that moment. A call that continues a known one reads only what is new, and
-repeats the edit in force as it was written. A lost state costs one write of the whole prompt.
+As in a provider's cache, a state is found by the longest stored prefix of the messages, compared by
+content. So conversations that begin alike share states until they differ, and a rewound or forked
+one finds the state of that moment. A call that continues a known one reads only the new messages,
+and repeats the edit in force as it was written. A lost state costs one write of the whole prompt.
 """
 
 import threading
@@ -41,7 +41,7 @@ from agora.summaries import asks_for_summary
 
 MOST_BYTES = 64 << 20
 _NEWEST = 8
-"""Among so many of the newest messages is any mark that tells the lifetime of the cache."""
+"""So many of the newest messages are searched for a mark with the lifetime of the cache."""
 _MOST_SCALE = 5
 """How far a provider's count of a prompt may be from ours."""
 _LAST_MESSAGES = 4
@@ -151,7 +151,7 @@ class Session:
         """Note that the provider answered a call with success.
 
         Args:
-            compression: What was sent.
+            compression: The compression that was sent.
             answer: The answer: its body, its messages, or an object of the SDK; or the words that
                 `UsageStream.words` has of it. Without it silence is not measured.
             usage: Its usage, as the provider reported it or as `Usage`.
@@ -181,7 +181,7 @@ class Session:
         request = compression.request
         with self._lock:
             call = self._calls.get(compression.digest)
-        # By what was sent: of several at the same time, another may have been refused already.
+        # By the messages sent: of several calls at once, another may have been refused already.
         was_edited = compression.reason is Reason.COMPRESSED
         if call is None or request is None or not (was_edited or about_thinking):
             return None
@@ -200,7 +200,7 @@ class Session:
         return self._written(request, call, compression.digest)
 
     def rejected(self, compression: Compression) -> None:
-        """Note that what `refused` returned was refused as well: its edit was not to blame."""
+        """Note that the retry was refused as well, so the edit was not the cause."""
         with self._lock:
             self._calls.drop(compression.digest)
 
@@ -225,7 +225,7 @@ class Session:
     # The parts of a call, for a caller that decides in another process.
 
     def find(self, request: Request, pins: frozenset[int] = frozenset(), owner: str = "") -> Place:
-        """Return where a request stands. Owners never share a state."""
+        """Return the place of a request among the known calls. Owners never share a state."""
         messages = request.messages
         if not isinstance(messages, list) or not messages:
             return Place(request, pins)
@@ -248,7 +248,7 @@ class Session:
             since = last.since
         else:
             idle = None
-            # Of several answers since, others were received by another process.
+            # If there are several answers since then, another process received some of them.
             received = answers == 1 and last.answer & answer_marks(request.format, new)
             if last.ended is not None and received:
                 idle = self._clock() - last.ended
@@ -269,7 +269,7 @@ class Session:
         return self._continued(place)
 
     def late(self, place: Place, reason: Reason, detail: str = "") -> Made:
-        """Return the edit in force, whatever is due: what goes out if there is no time to edit."""
+        """Return the edit in force, to be sent if there is no time for a new one."""
         made = None
         with suppress(Exception):
             made = self._continued(place, edits="never")
@@ -287,7 +287,7 @@ class Session:
         """
         request, digest = place.request, place.digests[-1]
         if asks_for_summary(request.messages[-_LAST_MESSAGES:]) and self._fits(request, made):
-            # What follows the answer is a conversation of its own.
+            # A new conversation begins after the answer.
             account = _as_it_came(made.account, Reason.OWN_SUMMARY)
             return self._written(request, self._call(place, Made(account)), digest)
         for choice in self._choices(place, made):
@@ -368,7 +368,7 @@ class Session:
         return _in_force(last, made) or made
 
     def _choices(self, place: Place, made: Made) -> Iterator[Made]:
-        """Yield what may go out, the best first: an edit in force as it was written."""
+        """Yield the prompts that may be sent, best first: an edit in force as it was written."""
         last, state = place.last, made.account.state
         if last is not None and last.state and state and (made.is_checked or place.rewound):
             repeats = state.edit == last.state.edit and not state.is_new
@@ -417,7 +417,7 @@ class Session:
             # Another process may have edited a large prompt: later thinking is bound to that.
             tokens, least = account.tokens_before, self.compressor.min_tokens
             return everything if sent_key or not tokens or tokens >= least else 0
-        # Of two answers since, one was made behind what another process sent.
+        # One of two answers since then belongs to a prompt that another process sent.
         same = sent_key == last.sent_key and not place.rewound and place.answers <= 1
         return last.older if same else everything
 
@@ -518,9 +518,9 @@ def _rewound(state: State, here: State) -> State:
 
 
 def _is_refused(request: Request, compression: Compression, call: SentCall) -> bool:
-    """Return True if a provider would refuse what goes out."""
+    """Return True if a provider would refuse the messages to send."""
     sent = replace(request, messages=compression.messages, edited_at=call.older)
-    # What an edit left of the old messages was held against them when it was made.
+    # The old messages of an edit were checked against the originals when it was made.
     before = request.messages if call.older else None
     return bool(broken_rules(sent, before=before))
 

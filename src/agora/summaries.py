@@ -36,7 +36,7 @@ _REQUESTS = re.compile(
     re.MULTILINE,
 )
 _TRIGGER = "compaction_trigger"
-"""The item by which Codex asks the provider to compact what stands before it."""
+"""The item by which Codex asks the provider to compact all before it."""
 
 
 def asks_for_summary(messages: Sequence[Any]) -> bool:

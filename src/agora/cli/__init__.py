@@ -1,4 +1,4 @@
-"""The `agora` command: where it starts, and what it says when its extra is not installed."""
+"""The `agora` command: its entry point, and the error when its extra is not installed."""
 
 import sys
 
@@ -6,7 +6,7 @@ from agora.errors import MissingExtraError
 
 
 def main() -> None:
-    """Run the command line; the exit code says how it went."""
+    """Run the command line and exit with its code."""
     try:
         import click  # noqa: F401
         import rich  # noqa: F401

@@ -1,4 +1,4 @@
-"""A replay's report for the terminal: what was read, the bill, and three lines to pass on."""
+"""A replay's report for the terminal: the files, the bill, and three lines to pass on."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +24,7 @@ _MOMENTS = {
 
 
 def show(report: dict[str, Any], *, to_stderr: bool) -> None:
-    """Print what was read, the bill, what went wrong, and last the verdict in three lines."""
+    """Print the files that were read, the bill, the problems, and the verdict in three lines."""
     console = Console(stderr=to_stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = _PLAIN_WIDTH
@@ -54,7 +54,7 @@ def show(report: dict[str, Any], *, to_stderr: bool) -> None:
 
 
 def verdict(report: dict[str, Any], key: str) -> Iterator[str]:
-    """Yield the saving, where it comes from, and what it costs, each in a sentence."""
+    """Yield the saving, its sources and its price, each in a sentence."""
     totals, unit = report["totals"][key], report["units"][key]
     agora = totals[Policy.AGORA]
     was, now = totals[Policy.AS_IT_WAS]["cost"], agora["cost"]
@@ -139,7 +139,7 @@ def _by_sheet(report: dict[str, Any]) -> Table:
 
 
 def _facts(report: dict[str, Any], key: str) -> Iterator[str]:
-    """Yield what the figures rest on."""
+    """Yield the assumptions behind the figures."""
     unit, totals, compared = report["units"][key], report["totals"][key], report["compared"]
     yield (
         f"AGORA is cheaper on {_many(compared['cheaper'], 'trajectory', 'trajectories')}, "
@@ -192,7 +192,7 @@ def _warnings(report: dict[str, Any], key: str) -> Iterator[str]:
 
 
 def _problems(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield lines about what could not be read or replayed, each with its style."""
+    """Yield lines about unreadable files and failed replays, each with its style."""
     read = report["input"]
     if read["bad"]:
         yield f"{_many(read['bad'], 'record')} could not be read:", "yellow"

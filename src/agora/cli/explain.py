@@ -47,7 +47,7 @@ def explain(
     if html is not None:
         from agora.cli.explain_page import page
 
-        # A lone surrogate stays in its escape, so this never fails on what was read.
+        # A lone surrogate stays escaped, so that writing a file never fails.
         html.write_text(page(compression, read, setup), encoding="utf-8")
         click.echo(printable(compression.summary()), err=taken)
         click.echo(f"The page: {html}", err=taken)

@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 
 def page(compression: Compression, source: Source, setup: Setup) -> str:
-    """Return the page of what became of every step in the source."""
+    """Return the page with the decision on every step of the source."""
     return write_page("agora.cli", "explain_page.html", account(compression, source, setup))
 
 

@@ -30,7 +30,7 @@ def json_option(what: str, *, dash: bool = True) -> Callable[[Command], Command]
 
 
 def write_json(json_out: str | None, value: Any, *, indent: int | None = None) -> bool:
-    """Write a value where the option says, and tell whether standard output is taken by it."""
+    """Write a value to the file of an option. Return True if that is standard output."""
     if json_out is None:
         return False
     with click.open_file(json_out, "w", encoding="utf-8") as out:

@@ -117,5 +117,5 @@ def agora() -> None:
     SOURCE is a file, or - for standard input: chat messages or a whole request
     body as JSON, or a role-marker transcript. The format is detected.
     """
-    # The commands report what the library logs.
+    # The commands report the library's warnings themselves.
     logging.getLogger("agora").addHandler(logging.NullHandler())

@@ -28,7 +28,7 @@ Command = Callable[..., None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """A compressor, and what the command line says of one prompt."""
+    """A compressor, and the command line's settings for one prompt."""
 
     compressor: Compressor
     pins: tuple[int, ...] = ()

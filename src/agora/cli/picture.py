@@ -44,12 +44,12 @@ def show(
     unseen_tokens: int = 0,
     most_rows: int | None = None,
 ) -> None:
-    """Print a compression: its totals, a row per step, and what the reader should know.
+    """Print a compression: its totals, a row per step, and notes for the reader.
 
     Args:
-        compression: What is shown.
+        compression: The compression to show.
         console: Where it is printed.
-        name: What was compressed.
+        name: The name of the source.
         place: Which trajectory of a log that is.
         budget: The budget it was compressed by.
         unseen_tokens: How much of the preamble is not in the log.
@@ -132,7 +132,7 @@ def _after(decision: Decision) -> str:
 
 
 def _remarks(compression: Compression, budget: Budget) -> Iterator[str]:
-    """Yield what the reader should know besides the steps."""
+    """Yield notes that no row of a step has."""
     trajectory = compression.trajectory
     if not compression.changed:
         yield f"Unchanged: {why_unchanged(compression)}"
@@ -177,7 +177,7 @@ def in_short(step: Step) -> str:
     if step.calls:
         return " + ".join(_call_in_short(call) for call in step.calls[:8])
     before, _, block = step.action[: 8 * _SHOWN_OF_A_TEXT].partition("```")
-    # What follows the fence on its own line is the language.
+    # The rest of the fence's line is the language.
     return _first_line(block.partition("\n")[2]) or _first_line(before)
 
 

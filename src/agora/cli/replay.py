@@ -146,7 +146,7 @@ def _progress() -> Any:
 
 
 def _nothing(paths: tuple[Path, ...]) -> str:
-    """Return the error for folders without a log: what would be read, and where logs are."""
+    """Return the error for folders without a log: the kinds of log, and their usual folders."""
     return (
         f"nothing to replay in {' or '.join(map(str, paths))}: no file there is named like a log. "
         f"It reads {', '.join(NAMES)}, also compressed (.gz, .xz). "
@@ -166,7 +166,7 @@ def _names(paths: tuple[Path, ...]) -> dict[str, str]:
 def _with_overrides(
     recordings: Iterator[Recording], model: str | None, observations: Observations | None
 ) -> Iterator[Recording]:
-    """Yield the recordings with what the caller knows better than the log."""
+    """Yield the recordings with the caller's settings in place of the log's."""
     known: dict[str, Any] = {"model": model, "observations": observations}
     changes = {name: value for name, value in known.items() if value is not None}
     return (replace(recording, **changes) for recording in recordings) if changes else recordings

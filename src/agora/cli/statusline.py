@@ -30,6 +30,6 @@ def statusline() -> None:
         from agora.wrapping.status import session_of, status
 
         line = status(session_of(os.environ), told)
-    except Exception as error:  # Said where it is seen.
+    except Exception as error:  # The status line itself shows it.
         line = f"agora: no figures ({type(error).__name__})"
     click.echo(line)

@@ -143,7 +143,7 @@ def _session(
     try:
         keeper.start(plan.upstreams)
     except NotStartedError as error:
-        # An agent that costs what it always cost is better than none.
+        # An agent at its usual cost is better than none.
         problem = f"the proxy did not start, so {agent.title} runs without it: {error}"
         click.echo(f"agora: {problem}", err=True)
         return run(command, os.environ)

@@ -9,7 +9,7 @@ from agora.core.facts import is_name, reads_as_orders
 from agora.core.trajectory import Call, Step
 
 CUT = "…"
-"""Stands where something is left out."""
+"""Marks text that was left out."""
 _LINE_CHARACTERS = 96
 _VERBATIM_CHARACTERS = 3_000
 _QUOTED_CHARACTERS = 48
@@ -133,7 +133,7 @@ def _value(value: object, source: str) -> str:
         ]
         return f"[{','.join([*items, CUT] if len(value) > _MOST_ITEMS else items)}]"
     if isinstance(value, list | dict) and value:
-        # As the call wrote it, or not at all.
+        # Only a spelling that the call itself contains is copied.
         ways = (
             json.dumps(value, ensure_ascii=False),
             json.dumps(value, ensure_ascii=False, separators=(",", ":")),
@@ -162,7 +162,7 @@ def _text(text: str) -> str:
 
 
 def _command_line(text: str) -> str:
-    """Return the beginning of a command, without what was thought before it."""
+    """Return the beginning of a command, without the thought before it."""
     text, before = text.strip(), ""
     thought = _THOUGHT.match(text)
     if thought and thought.end() < len(text):

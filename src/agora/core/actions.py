@@ -38,7 +38,7 @@ _UNSPACED_READ = re.compile(
     r"(?:查询|查找|搜索|获取|读取|検索|取得|검색|조회)(?!.*[删改写建发消除作変更送予約并삭변생수예])"
 )
 _NOT_A_LIST = re.compile(r"list_(?!all|my|dir)[^_]*[^s_](?:_|\Z)")
-# A tool that is called nothing else does what its command says.
+# A tool with such a name alone runs its command.
 _RUNNERS = frozenset("bash shell terminal console command cmd run exec execute local".split())
 _PROGRAM = re.compile(r"[(;={]|\A\s*[A-Z]+\s+(?:INTO|FROM|TABLE)\b")
 _COMMAND_KEYS = ("command", "cmd", "commands", "bash_command", "shell_command")
@@ -96,7 +96,7 @@ class Tools(NamedTuple):
     changing: Collection[str] = ()
 
     def with_declared(self, reading: Collection[str], changing: Collection[str]) -> "Tools":
-        """Return these lists with what the tools declare of themselves, which comes first.
+        """Return these lists with the tools' own declarations, which come first.
 
         >>> Tools(("peek",), ("ship",)).with_declared((), ("peek",))
         Tools(reading=(), changing=('peek', 'ship'))
@@ -179,7 +179,7 @@ def _call_reads(name: str, arguments: str) -> bool:
     if not words or not isinstance(values, dict) or _argument_changes(values):
         return False
     commands = [_one_line(values[key]) for key in _COMMAND_KEYS if values.get(key) is not None]
-    if commands == ["view"] and "path" in values:  # Editors name what they do in an argument.
+    if commands == ["view"] and "path" in values:  # Editors name their action in an argument.
         return True
     commands += [str(values[key]) for key in _QUERY_KEYS if _QUERY.match(str(values.get(key)))]
     if commands or _RUNNERS.issuperset(words):
@@ -187,7 +187,7 @@ def _call_reads(name: str, arguments: str) -> bool:
     if _UNSPACED_READ.match(tool):
         return True
     plain = not _CHANGE_WORDS.intersection(words) and not _NOT_A_LIST.match("_".join(words))
-    # A server's name may stand before: `github_get_issue`.
+    # A server's name may come first: `github_get_issue`.
     return plain and (words[0] in _READ_WORDS or words[1:2] == ["get"])
 
 
@@ -200,7 +200,7 @@ def _argument_changes(values: Mapping[str, Any]) -> bool:
     verbs = [str(values[key]) for key in ("action", "operation", "op", "verb") if key in values]
     if any(verb.partition("_")[0].lower() not in _READ_WORDS for verb in verbs):
         return True
-    # A program or a statement has signs; what is searched for has words.
+    # A program or a statement has signs; a search has words.
     code = [str(values[key]) for key in _CODE_KEYS if key in values]
     return any(_PROGRAM.search(text) and not _command_reads(text) for text in code)
 

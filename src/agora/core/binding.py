@@ -34,7 +34,7 @@ class _Family:
     first_version: tuple[int, int]
     """The first version that binds."""
     without_version: bool
-    """True if a model whose name has no version is taken to bind."""
+    """True if a model without a version in its name is assumed to bind."""
     binding: Binding
 
 

@@ -16,8 +16,8 @@ class Budget:
     """A share of the whole prompt (`keep_ratio`), or a size (`limit`); a quarter by default.
 
     A floor that is large compared with its steps would leave nothing for them. So of
-    what lies outside the floor `min_ratio` stays in any case. A limit is a
-    limit: it has no such share.
+    the tokens outside the floor `min_ratio` stays in any case. A `limit`
+    has no such share.
 
     >>> Budget(keep_ratio=0.25).of(1_000)
     250

@@ -30,7 +30,7 @@ class Call(NamedTuple):
     steps: int
     """How many steps the messages have."""
     prompt: int
-    """Everything up to the newest step: preamble, steps, and what was said between them."""
+    """Everything up to the newest step: preamble, steps, and the text between them."""
     outside: int
     """How much of it an edit now could remove: all outside the protected steps, less a marker."""
     opening: int = 0
@@ -43,10 +43,10 @@ class Call(NamedTuple):
     """Thinking since the user's last words that an edit would take out; 0 where thinking is not
     bound to the prompt."""
     output: int = 0
-    """The tokens of the last answer, for where `usage` does not say."""
+    """The tokens of the last answer, if `usage` lacks them."""
     beginning: int = 0
-    """A digest of what stands before the messages or decides how they are cached: model, system,
-    tools, thinking parameters. 0 where it is not known."""
+    """A digest of all that precedes the messages or decides how they are cached: model, system,
+    tools, thinking parameters. 0 if it is not known."""
     idle_seconds: float | None = None
     """Silence since the end of the last answer, if this process received that answer."""
     usage: Billed | None = None
@@ -54,7 +54,7 @@ class Call(NamedTuple):
     removes: int | None = None
     """How many tokens the new edit that `advance` named for this call removes from the prompt, now
     that it is written. Asked again with it from the same state, `advance` takes the edit or drops
-    it. None: what the edit's room implies is taken for true."""
+    it. None: the number that the edit's room implies is assumed."""
 
 
 def calls_of(

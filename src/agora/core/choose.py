@@ -1,4 +1,4 @@
-"""Choose what stands for each step: passes over the steps, newest first, until the room is full.
+"""Choose the form of each step: passes over the steps, newest first, until the room is full.
 
 1. A line for every step that may have changed something. Then, word for word, the newest copy of
    each file or script that the agent itself wrote. Then a line for every step that only reads.
@@ -123,7 +123,7 @@ class Choices:
         return 2 * sum(bool(step.calls) for step in steps) < len(steps)
 
     def _runs(self, forms: Sequence[Form]) -> int:
-        """Return how many markers stand for the removed steps.
+        """Return the number of markers for the removed steps.
 
         A marker does not reach over a user's words if these could hold one.
         """
@@ -148,7 +148,7 @@ def choices_of(
     markers: Markers,
     counter: TokenCounter,
 ) -> Choices:
-    """Work out the forms of all steps. What several steps say is said by the newest of them."""
+    """Work out the forms of all steps. A fact of several steps is given by the newest of them."""
     texts = [past.preamble, *(utterance.text for utterance in past.utterances)]
     known: set[str] = set()
     for step in past.steps:
@@ -190,9 +190,9 @@ def choices_of(
 def _steps_kept_in_place(past: Past, tools: Tools) -> frozenset[int]:
     """Return the steps that keep their calls, so that each marker has its place among results.
 
-    A tool's words have no place in a user's message, so a marker stands in the last result before
-    its steps. The first step has no result before it. And what was changed at a user's word must
-    not seem to have happened before it. An agent that acts by text has only the user's messages.
+    A tool's words have no place in a user's message, so a marker goes into the last result before
+    its steps. The first step has no result before it. And a change that the user asked for must not
+    seem older than the request. An agent that acts by text has only the user's messages.
     """
     spoken = {0, *(utterance.after for utterance in past.utterances if utterance.by_user)}
     kept: set[int] = set()

@@ -76,7 +76,7 @@ class Decision(NamedTuple):
     def kind(self) -> str:
         """The form of the step: `whole`, `note`, `line` or `omitted`.
 
-        A note keeps the call and replaces each result. A line stands in a marker.
+        A note keeps the call and replaces each result. A line is part of a marker.
         """
         if self.form is None:
             return "omitted" if self.outcome == "elided" else "whole"
@@ -113,7 +113,7 @@ class Compression:
     fallback_level: FallbackLevel
     tokens_before: int
     tokens_after: int
-    """In shadow mode what would be left, though nothing was elided."""
+    """In shadow mode the tokens that an edit would have left."""
     decisions: tuple[Decision, ...] = ()
     format: str = ""
     last_edit: int = 0
@@ -130,7 +130,7 @@ class Compression:
     spans: Sequence[tuple[int, int]] = ()
     """In text formats: where each block of the caller's text begins and ends."""
     observed: Sequence[int] = ()
-    """In text formats: where what was observed begins in each block."""
+    """In text formats: where the observation begins in each block."""
     thinking: Thinking = NO_THINKING
     """Thinking that was removed because an edit would invalidate it."""
     unit: Literal["tokens", "characters"] = "tokens"

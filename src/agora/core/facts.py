@@ -86,7 +86,7 @@ _DENIAL_SIGNS = ("n't", "n’t", *(word for word in _DENIALS if _UNSPACED.match(
 
 
 class Fact(NamedTuple):
-    """One thing that a result says."""
+    """One name or value in a result."""
 
     text: str
     """As a line writes it: `balance=113`, or the bare name where the text has no keys."""
@@ -95,7 +95,7 @@ class Fact(NamedTuple):
     weight: float
     record: int
     identifies: bool = False
-    """True if it says which record this is."""
+    """True if it identifies its record."""
 
 
 class _Number(str):
@@ -166,7 +166,7 @@ _NESTED = (dict, list, tuple)
 
 
 class _Records:
-    """Collects the facts of a value record by record; what identifies a record comes first."""
+    """Collects the facts of a value record by record; identifying facts come first."""
 
     def __init__(self, source: str) -> None:
         self.facts: list[Fact] = []
@@ -181,7 +181,7 @@ class _Records:
         return self._records
 
     def read(self, value: Any, path: tuple[str, ...], record: int, depth: int = 0) -> None:
-        """Read a value that stands under a path of keys."""
+        """Read the value under a path of keys."""
         if len(self.facts) >= _MOST_FACTS or depth > _MOST_DEPTH:
             return
         if isinstance(value, dict):
@@ -197,7 +197,7 @@ class _Records:
             self._read_leaf(value, path, record)
 
     def read_pairs(self, text: str) -> None:
-        """Read what is nearly JSON: cut off, or a dictionary as Python prints it."""
+        """Read text that is nearly JSON: cut off, or a dictionary as Python prints it."""
         record = self.open()
         for bracket, key, word, number in _PAIR.findall(text):
             if bracket:
@@ -379,7 +379,7 @@ def names_in(text: str) -> frozenset[str]:
 
 
 def words_in(text: str) -> frozenset[str]:
-    """Return the words of a text that say what it is about, in lower case."""
+    """Return the words of a text that name its topic, in lower case."""
     return frozenset(_TOPIC.findall(text.lower()))
 
 
@@ -392,7 +392,7 @@ def chosen_facts(
 ) -> list[str]:
     """Return the facts of a result for a line, at most `n` of them for each `n` in `most`.
 
-    Facts whose name is in `known`, or in `said` on the same line, are left out. Of a record with a
+    Facts whose name is in `known`, or in `said` on the same line, are left out. In a record with a
     word in `topics`, one that the user mentioned, the fact of the greatest weight counts twice. A
     number, a date or a word comes with the fact that identifies its record.
 

@@ -13,7 +13,7 @@ from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Result, Step
 
 FACT_COUNTS = (0, 1, 2, 4, 8, 12)
-"""How many facts a line or note says of each result, from the shortest to the longest."""
+"""How many facts a line or note gives of each result, from the shortest to the longest."""
 _ARROW = " -> "
 _SHORT_CHARACTERS = 60
 _NOTE_TOKENS = 14
@@ -32,14 +32,14 @@ class Form(NamedTuple):
 
     number: int
     kind: Literal["omitted", "line", "note", "whole"]
-    """A note keeps the call and replaces each result; a line stands in a marker."""
+    """A note keeps the call and replaces each result; a line is part of a marker."""
     places: tuple[Place, ...]
     """A place per result, in their order, then one for each call without a result."""
     tokens: int
 
     @property
     def in_place(self) -> bool:
-        """True if the step's own messages stay. Otherwise a marker stands for them."""
+        """True if the step's own messages stay. Otherwise a marker replaces them."""
         return self.kind in ("note", "whole")
 
     @property
@@ -109,7 +109,7 @@ def options_of(
 ) -> Options:
     """Return the forms of a step.
 
-    No form repeats a name in `known`, which stands elsewhere in the prompt. Records with a word in
+    No form repeats a name in `known`, which the rest of the prompt has. Records with a word in
     `topics`, the words of the task and of the user, come first. With `keeps_place` the step's
     calls stay.
     """

@@ -1,4 +1,4 @@
-"""The words that stand for removed steps and results: a marker for a run, a note for a result."""
+"""The words that replace removed steps and results: a marker for a run, a note for a result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from agora.core.recall import TOOL_NAME
 from agora.core.trajectory import Step
 
 NOT_THE_USER = ", not by the user"
-"""Added to a marker that stands in a user's message."""
+"""Added to a marker in a user's message."""
 
 
 def tag_of(task: str, first: Step) -> str:

@@ -1,4 +1,4 @@
-"""Names of models, freed of what platforms put around them."""
+"""Names of models, without the parts that platforms add."""
 
 
 def bare_name(model: str) -> str:

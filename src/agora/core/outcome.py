@@ -1,7 +1,7 @@
-"""How a call went, as the wire or its result's own structure says, and the error's own line.
+"""How a call went, by the wire or by its result's own structure, and the error's own line.
 
-Success is never inferred; an exit code 0 that belongs to the call is repeated. Where the structure
-says nothing, nothing is said: what a text is about is not how its call went.
+Success is never inferred; an exit code 0 that belongs to the call is repeated. Without such a
+structure the outcome is empty: the topic of a text is not how its call went.
 """
 
 import json
@@ -50,7 +50,7 @@ _STATES = {"error", "fail", "failure"}
 
 
 class Outcome(NamedTuple):
-    """How a call went: `error`, `exit 1`, `exit 0` or nothing, and the line that says why."""
+    """How a call went: `error`, `exit 1`, `exit 0` or nothing, and the line with the reason."""
 
     status: str = ""
     reason: str = ""
@@ -126,10 +126,10 @@ def _status_of_fields(fields: Mapping[str, Any], *, nested: bool = False) -> str
 
 
 def _fails(key: str, value: Any, fields: Mapping[str, Any]) -> bool:
-    """Return True if this field says that the call failed."""
+    """Return True if this field reports a failed call."""
     text = str(value).strip().lower()
     if key in _ERROR_KEYS:
-        # A number measures an error; errors beside a count are what was searched for.
+        # A number measures an error; errors beside a count are the hits of a search.
         number = isinstance(value, int | float) and value is not True
         searched = not {"total", "count", "page", "next", "hits"}.isdisjoint(fields)
         return bool(value) and text not in _NOTHING and not number and not searched
@@ -156,7 +156,7 @@ def _number(value: Any) -> int | None:
 
 
 def _reason(value: Any, depth: int = 0) -> str:
-    """Return the line of a failed call's result that says why."""
+    """Return the line of a failed call's result that gives the reason."""
     if isinstance(value, str):
         return _error_line(value)
     inner = value[:3] if isinstance(value, list) else []

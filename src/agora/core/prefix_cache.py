@@ -4,14 +4,14 @@ There are three kinds, chosen by the price sheet:
 
 - *blocks* (`block` 1 or more, no breakpoints): the longest prefix shared with an earlier
   prompt is read, down to a whole number of blocks.
-- *requests* (`block` 0): only a prefix at which an earlier request ended is read, or one the
-  caller marked, or, with `common_prefix`, one that two earlier requests were seen to share.
-- *breakpoints*: only what the caller marked is written. A read goes back from each mark, at most
+- *requests* (`block` 0): a prefix is read if an earlier request ended there or the caller marked
+  it, or, with `common_prefix`, if two earlier requests shared it.
+- *breakpoints*: only marked prefixes are written. A read goes back from each mark, at most
   `lookback` content blocks, to a place that an earlier request had marked.
 
-In all of them nothing below the minimum prefix is read or written, what lay idle for longer than
-the time to live is gone, and reading renews it. Where a sheet has a measured hit rate,
-each read is that share of what the rules allow: the expected bill, not the luck of one call.
+In all of them nothing below the minimum prefix is read or written. An entry is gone if it was idle
+for longer than the time to live, and reading renews it. If a sheet has a measured hit rate, each
+read is that share of the most that the rules allow: the expected bill, not the luck of one call.
 """
 
 from collections.abc import Hashable, Sequence

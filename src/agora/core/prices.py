@@ -79,7 +79,7 @@ class PriceSheet:
     common_prefix: bool = False
     """True if, with `block` 0, a prefix is stored once two requests have shared it."""
     hit: float = 1.0
-    """The share of what is cached that a call really reads, as measured; a best-effort cache misses
+    """The measured share of the cached tokens that a call really reads. A best-effort cache misses
     the rest, which is then billed as a write. 1 if it has not been measured."""
     window: int | None = None
     """Tokens a prompt may have."""
@@ -183,8 +183,8 @@ class PriceSheet:
     def for_ttl(self, ttl: str | None) -> "PriceSheet":
         """Return the sheet of requests that ask for a time to live, as they spell it.
 
-        None, the usual one and one that is not listed leave prices as they are. The sheet that is
-        returned has no other lifetimes: what was settled is not settled again.
+        None, the usual one and one that is not listed leave prices as they are. The returned sheet
+        has no other lifetimes, so that a second call changes nothing.
 
         >>> sheet = sheet_for("claude-opus-5").for_ttl("1h")
         >>> sheet.write, sheet.ttl_seconds, sheet.for_ttl("5m") == sheet
@@ -200,10 +200,10 @@ class PriceSheet:
     def as_billed(
         self, written: float, written_1h: float | None = None, ttl: str | None = None
     ) -> "PriceSheet":
-        """Return the sheet of one call, from what the provider says it wrote, and for how long.
+        """Return the sheet of one call, by the tokens that the provider wrote, and for how long.
 
-        `written_1h` is the part of `written` that is kept for an hour. Where the provider does not
-        say, it is what the request asked for by its `ttl`. With both kinds in one call `write` is
+        `written_1h` is the part of `written` that is kept for an hour. Without the
+        provider's word it follows the request's `ttl`. With both kinds in one call `write` is
         their mean price.
 
         >>> sheet_for("claude-opus-5").as_billed(1_000, 400).write
@@ -276,7 +276,7 @@ _PLATFORMS = {
 }
 """Platforms by the first part of a model's path."""
 _STICKY = {"openrouter": (600.0, "openrouter.ai: sticky routing, for 10 idle minutes")}
-"""How long a platform that routes sends a conversation to the same provider, and who says so: with
+"""How long a routing platform sends a conversation to the same provider, and the source: with
 another provider the cache is cold, however long the first one keeps it."""
 
 
@@ -297,9 +297,8 @@ def _routed(sheet: PriceSheet, platform: str) -> PriceSheet:
 def load_sheets(toml_text: str) -> dict[str, PriceSheet]:
     """Return the sheets of a TOML text by family: one table each, its fields those of a sheet.
 
-    `like` fills in what the table does not say from a table above it, or
-    from a shipped sheet, but for its note. A table that says `write` is given no other
-    `lifetimes` that way.
+    `like` fills in missing fields from a table above it or from a shipped
+    sheet, except its note. A table with `write` gets no `lifetimes` that way.
 
     >>> load_sheets('ours = {like = "claude-opus-4-5", input = 4.0}')["ours"].write
     1.25
@@ -342,7 +341,7 @@ _NEEDED = ("input", "read", "write", "output")
 
 
 def _load(toml_text: str, base: Mapping[str, PriceSheet] | None) -> dict[str, PriceSheet]:
-    """Return the sheets of a text; `base` is what `like` may name, None for those that ship."""
+    """Return the sheets of a text; `base` has those that `like` may name, None for the shipped."""
     try:
         tables = tomllib.loads(toml_text)
     except tomllib.TOMLDecodeError as error:

@@ -6,8 +6,8 @@ from typing import Any, Literal
 from agora.core.binding import binds
 
 Observations = Literal["user", "none"]
-"""Says which plain user messages are observations: `"user"`, all but the first; `"none"`, none.
-Where the caller does not say, those are that stand in a frame which only programs write."""
+"""The plain user messages that are observations: `"user"`, all but the first; `"none"`, none.
+By default a user message is an observation if only a program writes such a frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

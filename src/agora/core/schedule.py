@@ -1,8 +1,8 @@
 """When to edit: one fold over the calls of a conversation, from sizes, prices and time alone.
 
-`advance` is asked once a call, live as in replay. The `edit` of the state it returns is what the
-call is sent with. Nothing else in this package decides when to edit. Where the past is unknown,
-`fold` runs the same function over the calls that the messages imply.
+`advance` runs once a call, live as in replay. The call is sent with the `edit` of the state that
+`advance` returns. Nothing else in this package decides when to edit. If the past is unknown, `fold`
+runs the same function over the calls that the messages imply.
 
 There are three kinds of edit.
 
@@ -10,8 +10,8 @@ There are three kinds of edit.
 - *Free*: the cache is gone for certain, after a silence or because the request begins differently.
   Then the whole prompt is written anyway, and shortening it costs nothing but memory.
 - *Warm*: all that follows the first change is written again. Until then each call pays rent: the
-  price of reading what an edit would remove. The edit is due when the rent has reached its price
-  and the price of forgetting. This is the ski-rental rule.
+  price of reading the tokens that an edit would remove. The edit is due when the rent has reached
+  its price and the price of forgetting. This is the ski-rental rule.
 
 At no call the bill with edits exceeds `max_cost_ratio` times the bill without, unless the window
 forced an edit. That assumes:
@@ -19,9 +19,9 @@ forced an edit. That assumes:
 - A cache holds the last call's prompt for its lifetime. Where `usage` says that it did not, the
   bill so far follows `usage`, and only the call at hand is assumed.
 - Without any edit every call would have found the cache as the edited calls found it.
-- An edit leaves at most its room, unless `Call.removes` says what it really removed.
+- An edit leaves at most its room, unless `Call.removes` has the number that it really removed.
 - A beginning that changed does not change back while its cache lives.
-- No call is repeated because of an edit. The price of forgetting stands for that.
+- No call is repeated because of an edit. The price of forgetting covers that.
 """
 
 import math
@@ -39,7 +39,7 @@ WINDOW_SHARE = 0.5
 FREE_TOKENS = 10_000
 """A free edit needs so many tokens that it may remove; below, it forgets more than it saves."""
 FREE_SHARE = 0.1
-"""The share of what an edit may remove that a free edit leaves."""
+"""The share of the removable tokens that a free edit leaves."""
 CLOCK_MARGIN_SECONDS = 60.0
 """Providers keep a cache somewhat longer than they say."""
 LEAST_BREAK_EVEN = 0.05
@@ -68,7 +68,7 @@ class Edit(NamedTuple):
     steps: int
     """How many steps came before it."""
     room: int | None = None
-    """How many tokens may stay of those steps and all before them; None: what the budget says."""
+    """How many tokens may stay of those steps and all before them; None: the budget decides."""
     why: EditReason = "warm"
 
 
@@ -135,7 +135,7 @@ class Policy:
     """The prices and settings that decisions depend on."""
 
     sheet: PriceSheet
-    """One that lists lifetimes stands for a request that names none: then the longest counts."""
+    """A sheet with lifetimes is that of a request without one: then the longest counts."""
     budget: Budget = field(default_factory=Budget)
     k_recent: int = 2
     max_cost_ratio: float = MAX_COST_RATIO
@@ -201,7 +201,7 @@ def advance(state: State | None, call: Call, policy: Policy) -> State:
     paid, whole = paid + last_paid, whole + last_whole
     output += answer * sheet.output * scale
 
-    # What the call costs with the edit in force, and without any.
+    # The cost of the call with the edit in force, and without any.
     gone = changed or (idle is not None and idle > policy.silence)
     total = prompt + tail
     before = total if steps and not calls else before  # It may have begun elsewhere.
@@ -211,7 +211,7 @@ def advance(state: State | None, call: Call, policy: Policy) -> State:
     full = policy.cost(scale, total, 0 if gone else before) if removed else stay
     calls += 1
 
-    # What an edit now would leave, and how many tokens more than the last one it would remove.
+    # The tokens that an edit now would leave, and how many more than the last one it would remove.
     window = (sheet.window or math.inf) / scale
     why: EditReason | None = None
     room = gain = 0.0
@@ -219,7 +219,7 @@ def advance(state: State | None, call: Call, policy: Policy) -> State:
     if mode == "every_call":
         why = "every call" if policy.edits == "every_call" or prompt >= policy.min_tokens else None
     elif mode != "never" and outside > removed:
-        # Up to read / write a warm edit saves on its own call what writing that share costs.
+        # A warm edit that leaves up to read / write of the past pays for itself on its own call.
         share = FREE_SHARE if free else min(budget.min_ratio, policy.read / policy.write)
         least = prompt - (1 - share) * outside
         room = max((budget.keep_ratio or 0.0) * prompt + (budget.limit or 0), least)
@@ -250,7 +250,7 @@ def advance(state: State | None, call: Call, policy: Policy) -> State:
             elif deeper:
                 why, room = "warm", room + gain - deeper
         if why and removes is not None:
-            # The edit is written: what it really removes decides.
+            # The edit is written: the tokens that it really removes decide.
             gain, shortfall = removes - removed, max(0, int(prompt - room) - removes)
             if gain <= 0 or (
                 why == "warm" and not _warm(policy, scale, (sent, kept), offer, slack, gain, gain)
@@ -279,8 +279,8 @@ def _warm(
 ) -> float:
     """Return how many tokens a warm edit has to remove to be due, 0 if it is not.
 
-    `sizes`: the prompt as it stands and what stays cached; `offer`: the rent and what the call
-    costs without the edit; `slack`: what the ceiling affords.
+    `sizes`: the prompt as it is and its part that stays cached; `offer`: the rent and the cost of
+    the call without the edit; `slack`: the tokens that the ceiling affords.
     """
     sent, kept = sizes
     token = policy.unit * scale
@@ -318,7 +318,7 @@ def states(
     """Yield the state after each call of a trajectory whose past is unknown.
 
     One call is assumed after each step and after each of the user's later messages, no pauses,
-    and that each edit removed what its room implies.
+    and that each edit removed as much as its room implies.
     """
     state = None
     for call in calls_of(trajectory, policy.sheet, policy.k_recent, pinned=pinned):
@@ -331,7 +331,7 @@ def fold(trajectory: Trajectory, policy: Policy, *, pinned: Set[int] = frozenset
 
 
 def call_of(trajectory: Trajectory, policy: Policy, *, pinned: Set[int] = frozenset()) -> Call:
-    """Return the newest call of a trajectory, as far as its sizes tell."""
+    """Return the newest call of a trajectory, from its sizes."""
     moments = implied(trajectory)[-2:]
     return calls_of(trajectory, policy.sheet, policy.k_recent, pinned=pinned, moments=moments)[-1]
 

@@ -40,13 +40,13 @@ def refuses_unknown(cls: type[C]) -> type[C]:
 
 
 def check_edits(edits: Any) -> None:
-    """Refuse an unknown mode of edits."""
+    """Raise `SettingError` for an unknown mode of edits."""
     if edits not in EDITS:
         raise SettingError("edits", repr(edits), "by_price, free, every_call or never", EDITS)
 
 
 def check_count(setting: str, value: object) -> None:
-    """Refuse what is no count."""
+    """Raise `SettingError` unless the value is a whole number, 0 or more."""
     if not isinstance(value, int) or value < 0:
         raise SettingError(setting, repr(value), "a whole number, 0 or more")
 
@@ -56,7 +56,7 @@ TOOL_KINDS = ("keep", "changes", "reads")
 
 
 def tool_kinds(tools: Any) -> Mapping[str, ToolKind]:
-    """Return a copy of a mapping of tools; refuse anything else."""
+    """Return a copy of a mapping of tools; raise `SettingError` for anything else."""
     needed = 'names of tools with keep, changes or reads, such as {"read_policy": "keep"}'
     if not isinstance(tools, Mapping) or not all(isinstance(name, str) for name in tools):
         raise SettingError("tools", repr(tools), needed)
@@ -70,8 +70,8 @@ def step_numbers(pins: Any) -> frozenset[int]:
     """Return the pins.
 
     Raises:
-        SettingError: they are no numbers of steps. No traffic is to blame for that, and a step
-            that somebody takes for pinned must not be elided.
+        SettingError: A pin is not a valid step number. The mistake is the caller's, and a step that
+            the caller thinks is pinned must not be elided.
     """
     pinned = tuple(pins) if isinstance(pins, Iterable) else None
     if pinned is None or any(type(pin) is not int or pin < 1 for pin in pinned):
@@ -103,7 +103,7 @@ def check_settings(settings: Any, scorers: Collection[str]) -> None:
 
 
 def check_share(setting: str, value: object, *, most: float = 1) -> None:
-    """Refuse what is no number from 0 on."""
+    """Raise `SettingError` unless the value is a number from 0 to `most`."""
     if not isinstance(value, int | float) or not 0 <= value <= most:
         needed = "a number, 0 or more" if most > 1 else "a number from 0 to 1"
         raise SettingError(setting, repr(value), needed)

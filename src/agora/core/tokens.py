@@ -16,7 +16,7 @@ FILE_TOKENS = 2_000
 
 
 class TokenCounter(Protocol):
-    """Counts what a text costs."""
+    """Counts the tokens of a text."""
 
     def count(self, text: str) -> int:
         """Return the number of tokens in `text`: 0 for no text, never negative."""
@@ -38,7 +38,7 @@ class Characters:
 
 # The estimate: a token begins where the kind of character changes. Each class of bytes has a code
 # of eight bits. The lower seven count where they differ from the byte before, so the number of bits
-# in which two codes differ is what it costs to go from one class to the other; the highest bit
+# in which two codes differ is the cost of going from one class to the other; the highest bit
 # counts for every byte that has it. Since the first is a distance and a byte always adds something
 # of its own, no text is estimated below a part of it, and no two texts together above their sum
 # (but for those that would count more than their bytes, as "0A0A" would, and are held to them).
@@ -104,7 +104,7 @@ _SUM = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class EstimatedTokens:
-    """Counts what a current byte-pair tokenizer would, within about 15 %, from characters alone.
+    """Estimates the count of a byte-pair tokenizer, within about 15%, from characters alone.
 
     For when there is no tokenizer: no vocabulary, no regular expression, the
     same integer on every machine, in linear time. A text never counts less than

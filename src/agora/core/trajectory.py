@@ -28,9 +28,9 @@ class Result(NamedTuple):
 class Step(NamedTuple):
     """An action of the agent with the observation that came back.
 
-    What stays of a step is all of it, its action with a note in place of each result, a line in
-    a marker, or nothing. Half an action is not an action the environment can read, so nothing in
-    this package cuts inside a part.
+    A step stays whole, keeps its action with a note in place of each result, becomes a line in a
+    marker, or goes. An environment cannot read half an action, so nothing in this package cuts
+    inside a part.
     """
 
     # A named tuple, since one is made of every step at every call: a frozen dataclass of so many
@@ -84,7 +84,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utterance:
-    """Text between steps that is never a candidate: what the user said, what the agent answered."""
+    """Text between steps that is never a candidate: the user's messages, the agent's answers."""
 
     after: int
     """How many steps came before it."""
@@ -156,8 +156,8 @@ class Trajectory:
     def anchor(self, epoch: int, *, newest: bool) -> Anchor:
         """Return the anchor of an edit after `epoch` steps: the observation of the last of them.
 
-        With `newest` it is what the user said after that, if anything. An edit
-        that has to stay as it is while more is said must not look there.
+        With `newest` it is the user's text after that, if there is any. An edit
+        that must stay the same while the conversation grows must not use it.
         """
         observation = self.steps[epoch - 1].observation if epoch else self.task
         if newest:

@@ -170,13 +170,13 @@ class Exchange:
                 readable = readable_encodings(headers["accept-encoding"])
                 changed.set_headers.append(_set("accept-encoding", readable))
         if self._duplex:
-            # Which pieces come cannot be changed here. Whether the head is, the body says.
+            # The pieces that Envoy sends are fixed. The body decides if the head changes.
             self._head = answer if self._route is not None else None
             return [] if self._head is not None else [answer]
         if self._route is None and self._call is None:
             answer.mode_override.CopyFrom(_NOTHING_ELSE)
         elif self._route is None or "content-length" not in headers:
-            # Of a body that says no length, what fits: Envoy would refuse one that does not.
+            # A body without a length is cut to the buffer: Envoy would refuse a longer one.
             mode = ProcessingMode.BUFFERED_PARTIAL if self._route else ProcessingMode.NONE
             answer.mode_override.request_body_mode = mode
             answer.mode_override.response_header_mode = ProcessingMode.SEND
@@ -184,7 +184,7 @@ class Exchange:
         return [answer]
 
     def _size(self) -> int:
-        """Return the bytes of the body; one that says no length or is compressed may be edited."""
+        """Return the bytes of the body, which may be edited without a length or compressed."""
         length = self._headers.get("content-length", "")
         size = int(length) if length.isdigit() and len(length) < 20 else self._max_bytes
         return max(size, self._max_bytes) if "content-encoding" in self._headers else size

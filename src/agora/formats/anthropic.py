@@ -42,14 +42,14 @@ from agora.formats.message_format import MEDIA_TOKENS, MessageFormat, message_of
 from agora.formats.render import append_text, move_cache_marks
 
 REMOVED = "[thinking removed]"
-"""Stands in a message that held nothing but thinking: it may not be empty."""
+"""The text of a message that had nothing but thinking: it may not be empty."""
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 _SIGNED_FIELDS = ("type", "thinking", "signature", "data")
 _ROLES = {"assistant": MessageRole.AGENT, "user": MessageRole.USER}
 _RESULT_PARTS = frozenset({"text", "image", "document", "search_result"})
 _COMPACTION = "compaction"
-"""A summary that the provider wrote of all before it. It comes back as it was, and may stand first
-in the messages: at a threshold the API leaves out what is before it, on demand the client does."""
+"""A summary that the provider wrote of all before it. It is sent back unchanged, and may be first
+in the messages: the API leaves out all before it at a threshold, the client on demand."""
 _OWN_BLOCKS = frozenset(
     {"tool_use", "tool_result", "server_tool_use", "document", _COMPACTION, *_THINKING}
 )
@@ -513,7 +513,7 @@ class _Check:
             self.violations.append(A11.at(n))
 
     def close(self) -> None:
-        """Report what the latest calls still miss, and forget them."""
+        """Report the results that the latest calls still miss, and forget the calls."""
         if self._late:
             self.violations.append(A6.at(self._late[0], count=len(self._late)))
         missing: dict[int, list[str]] = {}
@@ -558,7 +558,7 @@ def _is_marked(block: object) -> bool:
 
 
 class _Thinking(NamedTuple):
-    """A thinking block: where it stands, and the fields that may not change."""
+    """A thinking block: its place, and the fields that may not change."""
 
     message: int
     block: int
@@ -603,9 +603,9 @@ def _check_lead(messages: list[Any]) -> Iterator[RuleViolation]:
 def _check_bound(
     then: list[_Thinking], now: list[_Thinking], edited_at: int
 ) -> Iterator[RuleViolation]:
-    """Yield A22 once, at the first thinking that stands behind a later change.
+    """Yield A22 once, at the first thinking after a later change.
 
-    What is left has to be the end of what there was, none missing in between, and all of it from
+    The remaining blocks have to be the last of the old ones, none missing in between, and all from
     after the edit, where there was one.
     """
     expected = then[len(then) - len(now) :] if len(now) <= len(then) else []
@@ -621,8 +621,8 @@ def _check_unchanged(
 ) -> Iterator[RuleViolation]:
     """Yield A14 once, at the thinking nearest to the end that is gone or not as it was.
 
-    The thinking of the latest assistant message must all be there. Of what was before it some may
-    be gone. What counts as the latest now has to be among what was made then, in the same order.
+    The thinking of the latest assistant message must all be there. Earlier blocks may be
+    gone. The latest blocks now have to be among the blocks made then, in the same order.
     """
     latest_now = _latest(messages)
     while then and (then[-1].message >= latest_then or (now and now[-1].message >= latest_now)):

@@ -31,7 +31,7 @@ class MessageRole(IntEnum):
     """The part of a message in the agent's loop."""
 
     SYSTEM = 0
-    """System and developer text, and whatever stands outside the loop."""
+    """System and developer text, and all else outside the loop."""
     USER = 1
     AGENT = 2
     RESULT = 3
@@ -67,7 +67,7 @@ class ParsedMessage:
     signed: bool = False
     """True if it holds signed thinking, which must come back as it was."""
     summary: bool = False
-    """True if the provider wrote it to stand for everything before it."""
+    """True if it is the provider's summary of everything before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ class Format:
         """Return the messages with each step in `forms`, by its number, in that form.
 
         A step in place keeps its messages, with a note for each result. A marker in a message
-        before them stands for the others. An untouched message is the caller's own object.
+        before them replaces the others. An untouched message is the caller's own object.
         """
         raise NotImplementedError
 

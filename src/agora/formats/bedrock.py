@@ -188,7 +188,7 @@ class Bedrock(Anthropic):
         if isinstance(before, list):
             before = [_to_anthropic(message) for message in before if isinstance(message, dict)]
         for violation in super().check(as_anthropic, before):
-            # Where results stand in their message is Anthropic's rule, not Converse's.
+            # The place of results in their message is Anthropic's rule, not Converse's.
             if violation.code != A6.code:
                 yield violation
 
@@ -230,7 +230,7 @@ def _check_result(n: int, result: Message) -> None:
 
 
 def _to_anthropic(message: Message) -> Message:
-    """Return the Anthropic message that a Converse message stands for."""
+    """Return a Converse message as the Anthropic message with the same content."""
     agent = message.get("role") == "assistant"
     return {**message, "content": _marked_blocks(as_list(message.get("content")), agent=agent)}
 
@@ -284,7 +284,7 @@ def _result_part(part: Message) -> Message:
 
 
 def _other(block: Message) -> Message:
-    """Return a block under its field as the type; videos and sounds cost what documents do."""
+    """Return a block under its field as the type; videos and sounds count as documents."""
     kind = next(iter(block), "")
     if kind in _MEDIA:
         return {"type": "image" if kind == "image" else "document"}

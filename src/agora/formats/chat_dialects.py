@@ -2,7 +2,7 @@
 
 DeepSeek and Kimi send `reasoning_content`, vLLM and routers `reasoning`, OpenRouter
 `reasoning_details`, Gemini a signature on each call, LiteLLM the signed `thinking_blocks` of
-Claude. Each wants back what it sent.
+Claude. Each wants its own fields back.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _REASONING = ("reasoning_content", "reasoning")
 _DETAIL_FIELDS = ("text", "summary", "data", "signature")
 _SIGNED = "thinking_blocks"
 _HEAD_CHARACTERS = 64
-"""With its length, this much of an answer tells it from others."""
+"""With its length, so many characters of an answer identify it."""
 Key = tuple[object, ...]
 
 O7 = Rule(

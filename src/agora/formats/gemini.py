@@ -320,7 +320,7 @@ def _read_response(response: Message, counter: TokenCounter) -> tuple[str, int]:
     tokens += sum(_other_tokens(part, counter) for part in response.get("parts") or ())
     if not rest:
         return text, tokens
-    # Counted apart, so that a marker added to the text costs what it costs alone.
+    # Counted apart, so that a marker added to the text has the same tokens as alone.
     more = to_json(rest)
     return f"{text}\n{more}" if text else more, tokens + counter.count(more)
 

@@ -54,7 +54,7 @@ class MessageFormat(Format):
         raise NotImplementedError
 
     def is_user_text(self, message: Message) -> bool:
-        """Return True if text appended to this message stands among the user's words."""
+        """Return True if text appended to this message is among the user's words."""
         return message.get("role") == "user"
 
     def append_text(self, message: Message, text: str) -> Message:
@@ -84,7 +84,7 @@ class MessageFormat(Format):
         return builder.parsed(request)
 
     def builder(self, request: Request, counter: TokenCounter) -> StepBuilder:
-        """Return a builder that stands before the first message of a request."""
+        """Return a builder for the messages of a request."""
         system = self.system_text(request.system)
         fixed = counter.count(to_json(request.tools)) if request.tools else 0
         return StepBuilder(
@@ -119,7 +119,7 @@ def message_of_user(
     """Return a message of the user's side: their words, or results with words beside them.
 
     Args:
-        blocks: What is no result.
+        blocks: The blocks that are not results.
         results: The text of each result, and True if it is an error.
         answers: The ids of the calls that they answer.
         tokens: The tokens of the message without the blocks.

@@ -1,4 +1,4 @@
-"""OpenAI chat completions, and whatever speaks that dialect: `role`, `content`, `tool_calls`."""
+"""OpenAI chat completions, and all APIs of that shape: `role`, `content`, `tool_calls`."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ _INSTEAD_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
 _HOLDERS = frozenset({"user", "tool", "function"})
 _SYSTEM = frozenset({"system", "developer"})
 _FUNCTION = "function:"
-"""Before `tool_calls` a call had no id: its name stands for one."""
+"""Before `tool_calls` a call had no id: its name is used as the id."""
 
 O1 = Rule(
     "O1",
@@ -229,7 +229,7 @@ def _check_content(n: int, message: Message) -> None:
     if isinstance(content, str):
         return
     if content is None:
-        # A legacy function may return nothing, and says so with null.
+        # A legacy function may return nothing: null.
         others = _INSTEAD_OF_CONTENT if message["role"] == "assistant" else ()
         if message["role"] == "function" or any(message.get(name) is not None for name in others):
             return
@@ -243,7 +243,7 @@ def _check_answered(pending: Mapping[str, int], asked_at: int) -> Iterator[RuleV
 
 
 def _check_alternation(messages: list[Any]) -> Iterator[RuleViolation]:
-    """Yield T1; calls and their results stand outside the alternation."""
+    """Yield T1; calls and their results do not count in the alternation."""
     last: object = "assistant"
     for n, message in enumerate(messages):
         role = message["role"]

@@ -40,7 +40,7 @@ _CALLS = {
     "apply_patch_call": "operation",
     "computer_call": "action",
 }
-"""The calls that the client answers, with the field that says what to do."""
+"""The calls that the client answers, with the field of their arguments."""
 _CALL_OF_OUTPUT = {f"{call}_output": call for call in _CALLS}
 _TEXT_OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
 """Outputs whose content may be any text, so that it can be replaced or added to."""
@@ -214,7 +214,7 @@ class OpenAIResponses(MessageFormat):
 
 
 def _content_field(item: Message) -> str:
-    """Return the field of an item that takes a marker; one that no item has, if none does."""
+    """Return the field of an item that takes a marker; a name that no item has, if none does."""
     if item.get("role") == "user":
         return "content"
     return "output" if item.get("type") in _TEXT_OUTPUTS else ""
@@ -318,7 +318,7 @@ def _names(n: int, item: Message, kind: str) -> list[str]:
 
 
 class _Made(NamedTuple):
-    """An item that the assistant made: where it stands, and the reasoning right before its run."""
+    """An item that the assistant made: its place, and the reasoning right before its run."""
 
     position: int
     kind: str

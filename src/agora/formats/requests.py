@@ -1,4 +1,4 @@
-"""Requests read: the format of messages, and whole bodies or messages with what the caller adds."""
+"""Read requests: the format of messages, and whole bodies or messages with the caller's options."""
 
 from typing import Any
 
@@ -90,7 +90,7 @@ def read_request(body: Any, *, format: str | None = None) -> Request:
     known = find_format(name)
     fields = known.fields if known is not None else None
     if fields is None or fields.messages not in body:
-        # Items of one format may stand under another's name for messages.
+        # Items of one format may be under another's name for messages.
         fields = _PLAIN_FIELDS
     return fields.request(name, body)
 

@@ -1,4 +1,4 @@
-"""Messages that are objects of an SDK: read as the JSON they stand for, returned as they came.
+"""Messages that are objects of an SDK: read as JSON, and returned as the caller's own objects.
 
 No SDK is imported: an object is known by its `model_dump`, which is called as the SDKs do when they
 send it, or by its `to_dict`.

@@ -81,13 +81,13 @@ class StepBuilder:
         """Start before the first message.
 
         Args:
-            fixed_tokens: The tokens of what stands before the messages.
+            fixed_tokens: The tokens of all that precedes the messages.
             observations: The caller's word on which user messages are observations.
             system: The system text beside the messages.
             keep_messages: True if the messages of steps must stay. May be set on the way: it
                 holds for every step that closes from then on.
-            split_turns: True if each message of the agent is an answer of its own. What it said
-                before a call then stays, so that the roles go on alternating.
+            split_turns: True if each message of the agent is an answer of its own. Its text before
+                a call then stays, so that the roles still alternate.
             bound: True if an edit costs the model the reasoning before it.
         """
         self.keep_messages = keep_messages
@@ -104,7 +104,7 @@ class StepBuilder:
         self._open: _OpenStep | None = None
         self._waiting: set[str] = set()
         self._has_holder = True
-        """False behind a summary that stands for the task, until a message could hold a marker."""
+        """False after a summary that replaces the task, until a message could hold a marker."""
         self._early: set[str] = set()
         """Calls made before the task, which stay. So do their results, however late they come."""
         self._text_actions: TextActions | None = None

@@ -1,7 +1,7 @@
 """Agents that act by text: which of their chat messages are actions and observations.
 
 A chat without tool calls may be an agent's or a person's. A template that only programs write,
-around the whole of a user message that answers the agent, tells them apart. The first answer that
+around the whole of a user message that answers the agent, decides. The first answer that
 the agent gets decides; no template is guessed, and none is decided later on. The decision about a
 message depends only on those before it, so it never changes while a conversation grows.
 """
@@ -218,8 +218,8 @@ _RUN_TAGS = frozenset(
 def _is_enclosed(text: str, at: int, tags: frozenset[str]) -> bool:
     """Return True if only elements with these tags are left from `at` on, and at least one.
 
-    The first closing tag closes. Behind one that is part of the output, the rest counts as
-    somebody's words, as it should: nothing tells the two apart.
+    The first closing tag closes. If that tag is part of the output, the rest counts as somebody's
+    words, since nothing distinguishes the two.
     """
     count = 0
     while True:
@@ -246,7 +246,7 @@ def _is_run(exchange: Exchange) -> bool:
 
 
 def _tagged(tag: str, *, decisive: bool) -> ObservationTemplate:
-    """Return the template of one tag; a decisive one stands in no text but an agent's."""
+    """Return the template of one tag; a decisive tag occurs in no text but an agent's."""
     tags = frozenset({tag})
 
     def may_open(exchange: Exchange, system: str, task: str) -> bool:  # noqa: ARG001
@@ -289,7 +289,7 @@ _TAGS = (*_DECISIVE_TAGS, "output", "stdout", "command_output")
 TEMPLATES: tuple[ObservationTemplate, ...] = (
     # mini-swe-agent.
     ObservationTemplate("returncode", _is_run, lambda exchange, system, task: True),  # noqa: ARG005
-    # SWE-agent: the shell's state closes it. Anything may stand before that, so the system text
+    # SWE-agent: the shell's state closes it. Anything may come before that, so the system text
     # has to describe it and the task has to end the same way.
     ObservationTemplate(
         "shell",

@@ -2,7 +2,7 @@
 
 Claude signs its thinking, in Anthropic's API, on Bedrock, and behind the chat format in LiteLLM's
 dialect. OpenAI's Responses have reasoning items: those stay in any case, since a call may need its
-item, and the provider itself leaves out what an edit has made invalid.
+item, and the provider itself leaves out blocks that an edit has made invalid.
 """
 
 from collections.abc import Sequence

@@ -13,7 +13,7 @@ from agora.formats.registry import format_named, formats
 _SERVER_TOOLS = "mcp_list_tools"
 """The item of the Responses API in which a server lists its tools."""
 _DEPTH = 4
-"""Tools may stand in a namespace, or in the list of a server; no format nests them more deeply."""
+"""Tools may be in a namespace, or in the list of a server; no format nests them more deeply."""
 
 
 def recall_tool(format: str) -> dict[str, Any]:
@@ -46,8 +46,8 @@ def offers_recall(tools: object) -> bool:
 def annotated_tools(tools: object) -> Tools:
     """Return the tools that carry MCP's annotations, in any format's shape.
 
-    A tool that is declared twice reads only if it says so both times, and changes something if it
-    says so once.
+    A tool that is declared twice is read-only if both declarations agree, and changes something if
+    one of them is not read-only.
 
     >>> peek = {"name": "peek", "annotations": {"readOnlyHint": True}}
     >>> ship = {"type": "function", "function": {"name": "ship", "_meta": {"readOnlyHint": False}}}
@@ -73,7 +73,7 @@ def tools_of(request: Request) -> Tools:
 
 
 def _declared(tools: object, depth: int) -> Iterator[tuple[str, bool | None]]:
-    """Yield the name of each tool, and True if it says that it only reads; None without a hint."""
+    """Yield the name of each tool, and True if it is declared read-only; None without a hint."""
     if isinstance(tools, Mapping):
         tools = (tools,)
     if not isinstance(tools, list | tuple) or not depth:

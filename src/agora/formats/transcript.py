@@ -16,7 +16,7 @@ _MARK = re.compile(r"\[(SYSTEM|USER|ASSISTANT)\]")
 
 
 class _Block(NamedTuple):
-    """A piece of the prompt: where it lies, where its text begins, who speaks."""
+    """A piece of the prompt: its place, the beginning of its text, its role."""
 
     start: int
     text_start: int
@@ -58,7 +58,7 @@ class Transcript(Format):
     def render(self, parsed: Parsed, forms: Mapping[int, Form], markers: Markers) -> Rendered:
         """Return the transcript with each step in its form.
 
-        A run's marker stands after the block before it, a note in the place of the observation.
+        A run's marker follows the block before it; a note replaces the observation.
         """
         text: str = parsed.messages
         pieces: list[str] = []

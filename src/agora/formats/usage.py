@@ -28,7 +28,7 @@ _APART = (
     ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
     ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens"),
 )
-"""Messages and Converse count what was cached and written apart from the rest."""
+"""Messages and Converse count cached and written tokens apart from the rest."""
 _MOST_TOKENS = 1 << 63
 _MOST_DOLLARS = 1e9
 
@@ -49,7 +49,7 @@ class Usage:
     dollars: float | None = None
     """The price of the call, output included, where a log states it."""
     reasoning: int = 0
-    """The part of `output` that is reasoning, where the provider says so."""
+    """The part of `output` that is reasoning, if the provider reports it."""
 
     @property
     def prompt(self) -> int:
@@ -129,7 +129,7 @@ def _written_1h(usage: Mapping[str, Any]) -> int | None:
 
 
 def _most(fields: Mapping[str, Any], names: tuple[str, ...]) -> int:
-    """Return the largest count under any of the names; several may stand side by side."""
+    """Return the largest count under any of the names; several may occur together."""
     return max((_count(fields.get(name)) or 0 for name in names), default=0)
 
 

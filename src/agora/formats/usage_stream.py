@@ -29,7 +29,7 @@ _MAX_IDS, _MAX_TEXT = 64, 16 << 10
 
 
 class UsageStream:
-    """Takes the pieces of one answer and tells at the end what it cost.
+    """Takes the pieces of one answer and gives its usage at the end.
 
     >>> stream = UsageStream()
     >>> stream.feed(b'{"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 2, ')
@@ -144,8 +144,8 @@ def readable_encodings(accepted: str) -> str:
 def _find(text: bytes, *, last: bool) -> dict[str, Any] | None:
     """Return the first or the last usage object in a text.
 
-    A quotation mark within a JSON string is escaped, so what a model writes about usage is never
-    taken for it.
+    A quotation mark within a JSON string is escaped, so a model's own text about usage is never
+    mistaken for it.
     """
     mark = next((mark for mark in _MARKS if mark in text), None)
     if mark is None:

@@ -64,7 +64,7 @@ def validate(
 def broken_rules(
     request: Request, *, strict: bool = False, before: object = None
 ) -> list[RuleViolation]:
-    """Return every rule that a request breaks: what `validate` does, for a `Request`.
+    """Return every rule that a request breaks, as `validate` does for messages.
 
     Raises:
         UnknownFormatError: There is no such format.

@@ -58,7 +58,7 @@ class Shortener:
         """Count a call that the provider answered.
 
         Args:
-            compression: What was sent.
+            compression: The compression that was sent.
             usage: The provider's usage, in any API's shape; None if it reported none.
             model: The model it went to.
             answer: The answer's body or messages, in the format of the call, if known.

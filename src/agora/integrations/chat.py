@@ -1,6 +1,6 @@
 """A framework's messages as chat completions messages, one for each, and back.
 
-Signed thinking stands beside the content, as `thinking_blocks`. A framework's own objects are never
+Signed thinking is beside the content, as `thinking_blocks`. A framework's own objects are never
 rebuilt from dicts, so that ids and metadata stay with the messages that stay.
 """
 

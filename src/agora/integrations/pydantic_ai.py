@@ -34,8 +34,8 @@ except ImportError as error:
 class Agora(AbstractCapability[Any]):
     """A capability for `Agent(capabilities=[Agora()])`.
 
-    It edits only what the model is sent: `all_messages()` keeps everything. `agora.savings` of the
-    capability returns the dollars and tokens that it saved.
+    It edits only the requests to the model: `all_messages()` keeps everything. `agora.savings` of
+    the capability returns the dollars and tokens that it saved.
     """
 
     def __init__(self, compressor: Compressor | None = None) -> None:
@@ -142,7 +142,7 @@ def _is_signed(piece: Any) -> bool:
 
 
 def _model_name(model: Any) -> str | None:
-    """Return the model's name; of several that take turns, one that binds thinking, if any does."""
+    """Return the model's name; of several in turn, the name of one that binds thinking, if any."""
     while hasattr(model, "wrapped"):
         model = model.wrapped
     names = [_model_name(each) for each in getattr(model, "models", ())]

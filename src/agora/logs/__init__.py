@@ -111,7 +111,7 @@ def _read_file(
 
 
 def _unknown(value: object, kinds: Iterable[str]) -> str:
-    """Return why a file is refused whose first record is of no known kind."""
+    """Return the reason to refuse a file with a first record of no known kind."""
     shape = kind_of(value)
     if isinstance(value, dict):
         shape += " with " + ", ".join(str(key)[:40] for key in islice(value, 8))

@@ -130,7 +130,7 @@ class Grouping:
         return earlier
 
     def _extended(self, call: LoggedCall, chains: Sequence[int]) -> _Open | None:
-        """Return the open trajectory whose messages are the longest prefix of the call's."""
+        """Return the open trajectory with the longest messages that are a prefix of the call's."""
         for sent in range(len(chains) - 1, 0, -1):
             numbers = self._ends.get(chains[sent - 1])
             if numbers:
@@ -182,7 +182,7 @@ class Grouping:
 
 
 def _likeliest(found: list[_Open], call: LoggedCall, sent: int) -> _Open:
-    """Of trajectories that sent the same messages, return the one whose answer comes next."""
+    """Return the trajectory whose answer comes next, of several that sent the same messages."""
     said = _mark(call.messages[sent])
     best = found[-1]
     best_fit = -1

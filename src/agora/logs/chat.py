@@ -71,7 +71,7 @@ def as_chat(value: Any) -> list[Message]:
 
 
 def _once(calls: list[Message]) -> list[Message]:
-    """Return the calls without those that stand both among the parts and beside them."""
+    """Return the calls without duplicates: some are both among the parts and beside them."""
     seen: set[str] = set()
     out = []
     for call in calls:

@@ -5,7 +5,7 @@ A provider's count of a prompt has three parts:
     billed = tokens + scale x counted + grown
 
 `tokens` comes before the first message and never changes: system text, tools. `scale` is how many
-of the provider's tokens one token of AGORA's estimate is. `grown` is what calls added beyond that:
+of the provider's tokens one token of AGORA's estimate is. `grown` is the growth beyond that:
 thinking that the log only summarises, reminders. All but `counted` is always sent and never elided.
 """
 
@@ -31,12 +31,12 @@ class Unseen:
     scale: float = 1.0
     """The provider's tokens for each of ours."""
     grown: tuple[int, ...] = ()
-    """Per call: what had been added by then beyond both, in the provider's tokens."""
+    """Per call: the growth so far beyond both, in the provider's tokens."""
 
     def onto(self, trajectory: Trajectory, moments: Sequence[Moment]) -> Trajectory:
         """Return the trajectory with all of it in its sizes, in tokens of our estimate.
 
-        What grew between two calls is added to the step between them, and stays when that step is
+        The growth between two calls is added to the step between them, and stays when that step is
         elided.
         """
         steps, said = list(trajectory.steps), list(trajectory.utterances)
@@ -73,7 +73,7 @@ def inferred(counted: Sequence[int], billed: Sequence[int]) -> Unseen:
     """Infer the unseen tokens from AGORA's and the provider's count of each call's prompt.
 
     The scale is the median growth from call to call, weighted by tokens, so that one call with a
-    long hidden thought does not change it. What is unseen at the first call is the constant.
+    long hidden thought does not change it. The unseen part of the first call is the constant.
 
     >>> inferred([100, 1_100, 2_100, 3_100], [5_120, 6_320, 7_520, 13_720])
     Unseen(tokens=5000, scale=1.2, grown=(0, 0, 0, 5000))

@@ -48,7 +48,7 @@ _CLOSED = (aiohttp.ClientError, OSError, TimeoutError)
 
 
 class Proxy:
-    """Serves one owner's requests. `handle` is what a server of aiohttp calls."""
+    """Serves one owner's requests. A server of aiohttp calls `handle`."""
 
     def __init__(
         self, settings: Settings, *, state: Path | None = None, bases: Sequence[str] = ()
@@ -56,7 +56,7 @@ class Proxy:
         """Make a proxy.
 
         Args:
-            settings: What it does.
+            settings: The proxy's settings.
             state: The file with its account, which is continued if it exists.
             bases: Base URLs of upstreams that the first part of a path numbers, instead of the
                 settings' upstreams by family: `/0/models` is `models` below the first.
@@ -196,7 +196,7 @@ class Proxy:
         edited: Edited | None,
         attempt: "_Attempt",
     ) -> web.StreamResponse:
-        """Give an answer back piece by piece; one that is cut short ends the connection."""
+        """Send an answer to the client piece by piece; a truncated answer ends the connection."""
         headers = response_headers(answer.headers.items())
         if edited is not None:
             headers += edited.headers.items()
@@ -327,7 +327,7 @@ async def serve(
     """Run a proxy until this is cancelled.
 
     Args:
-        settings: What it does.
+        settings: The proxy's settings.
         port: Where it listens on loopback; 0 for any free port.
         listening: A socket that listens already, instead of `port`.
         state: The JSON file of its account.

@@ -50,7 +50,7 @@ _NUMBER = re.compile(r"/(\d{1,3})(?![^/?])")
 
 
 def numbered(bases: Sequence[str], target: str) -> str | None:
-    """Return the address for a path whose first part is the number of an upstream.
+    """Return the address for a path that begins with the number of an upstream.
 
     >>> numbered(["https://o.test/v1"], "/0/models?limit=2")
     'https://o.test/v1/models?limit=2'

@@ -4,9 +4,9 @@ Anthropic's `clear_tool_uses_20250919`: when a prompt is above 100,000 input tok
 result but those of the newest three tool uses is replaced by a placeholder, on the server. Calls
 stay, and thinking. The cached prefix ends where something was cleared.
 
-It is not documented what happens at the next call, for which the client sends everything again.
-We assume what costs less: cleared results stay cleared, and more are cleared only when the prompt
-without them is above the trigger again.
+The next call, for which the client sends everything again, is not documented. We assume the cheaper
+reading: cleared results stay cleared, and more are cleared only when the prompt without them is
+above the trigger again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from agora.replay.prompts import Prompt, Writer
 TRIGGER_TOKENS = 100_000
 KEPT_USES = 3
 PLACEHOLDER = "[tool result cleared]"
-"""About as long as what the provider writes; its own words are not documented."""
+"""About as long as the provider's placeholder; its words are not documented."""
 _FAMILY = "claude-"
 _CLEARED = (Place(None, ""),)
 

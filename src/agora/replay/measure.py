@@ -24,29 +24,29 @@ BY_USAGE = (
     "far fewer tokens were billed than its text has"
 )
 _LOST = 0.9
-"""A call that reads less than this share of what was cached has lost it."""
+"""A call that reads less than this share of the cached tokens has lost the cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A trajectory, its calls, and what is known of each of them."""
+    """A trajectory, its calls, and the known facts about each of them."""
 
     trajectory: Trajectory
-    """In estimated tokens, including what the log does not show."""
+    """In estimated tokens, including the parts that the log does not show."""
     shown: Trajectory
-    """The same without what the log does not show."""
+    """The same without the parts that the log does not show."""
     moments: list[Moment]
     usage: tuple[Usage, ...] = ()
     at_seconds: tuple[float, ...] = ()
     unseen: Unseen = field(default_factory=Unseen)
     held: Mapping[int, int] = field(default_factory=dict)
-    """Estimated tokens in the provider's cache, for the calls before which they were not what the
-    earlier calls had left there: at the first call what other sessions left, at others the part
-    that was not lost."""
+    """Estimated tokens in the provider's cache, for calls that did not find the tokens of the
+    earlier calls: at the first call those of other sessions, at others the part that was not
+    lost."""
     lost: Mapping[int, int] = field(default_factory=dict)
     """The same for every call that found the cache gone, its time to live over or not."""
     own_sheet: str = ""
-    """The price sheet of the log's model, if usage tells at which calls its cache was gone."""
+    """The price sheet of the log's model, if usage shows at which calls its cache was gone."""
     ttl: str | None = None
     """The time to live that its calls were written for, None for the usual one."""
     recall: bool = False
@@ -119,7 +119,7 @@ def _in_estimated(tokens: Mapping[int, int], unseen: Unseen) -> dict[int, int]:
 def _losses(
     recording: Recording, known: Measured, sheet: PriceSheet
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the cached tokens read at each call whose cache was gone, and those of them in time.
+    """Return the cached tokens read at each call that lost its cache, and those lost in time.
 
     A cache whose breakpoints the caller marks does not forget by chance. If a call reads far less
     than the call before had sent, within the time to live, its tools or its system text had

@@ -1,4 +1,4 @@
-"""Which names of earlier steps each recorded action needed, and whether a prompt still has them."""
+"""The names of earlier steps that each recorded action needed, and a test for them in a prompt."""
 
 from collections.abc import Iterable, Mapping
 
@@ -56,8 +56,7 @@ class Needs:
     def met(self, number: int, elided: Iterable[tuple[int, str, bool]]) -> bool:
         """Return True if a prompt without the steps in `elided` still has all these names.
 
-        Each elided step is given as its number, the line that replaces it, and whether its action
-        stays.
+        An elided step has its number, the line that replaces it, and True if its action stays.
         """
         left = {step: (line, acts) for step, line, acts in elided}
         return all(self._stands(name, number, left) for name in self._needed[number - 1])

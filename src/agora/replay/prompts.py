@@ -15,7 +15,7 @@ from agora.logs.moments import Moment
 
 _CUTS = 2
 _NEAR = 1.01
-"""Sizes are estimates: what is this near to a place in the prompt ends there."""
+"""Sizes are estimates: a prefix that ends this near to a place in the prompt ends there."""
 
 
 class Prompt(NamedTuple):
@@ -38,7 +38,7 @@ class _Edited(NamedTuple):
 class Writer:
     """Writes the prompts of one trajectory as the segments that a cache compares.
 
-    `markers` gives what writes the markers of an edit, by the number of its first elided step.
+    `markers` returns the writer of an edit's markers, by the number of its first elided step.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class Writer:
         self._steps: list[Step | None] = [None] * self._first
         """For each of the whole prompt's segments the step that it is, if it is one."""
         self._speaks: list[bool | None] = [True] * self._first
-        """For each of them whether a marker that it holds stands among the user's words; None if it
-        can hold none."""
+        """For each of them True if a marker in it is among the user's words; None if it can hold
+        none."""
         said = 0
         for done in range(len(trajectory.steps) + 1):
             if done:
@@ -77,8 +77,8 @@ class Writer:
     def prompt(self, moment: Moment, elided: Sequence[Form], epoch: int = 0) -> list[Segment]:
         """Return the prompt of a call without the steps elided by the edit after `epoch` steps.
 
-        A marker stands at the end of the message before it, so it is a segment
-        of its own right after that message. Where thinking is bound to the
+        A marker ends the message before it, so it is a segment of its own
+        right after that message. Where thinking is bound to the
         prefix, steps before the edit have none.
         """
         size = self._first + moment.steps + moment.said
@@ -119,7 +119,7 @@ class Writer:
             rests = {rest.number: rest for rest in elided}
             last = _Edited(elided, size, self._without(size, rests, epoch))
         elif size > last.size:
-            # What was elided at an edit came before it.
+            # Steps that an edit elided came before it.
             last = _Edited(elided, size, last.segments + self._whole[last.size : size])
         self._last = last
         return last.segments[:]
@@ -128,8 +128,8 @@ class Writer:
         segments: list[Segment] = []
         run: list[Form] = []
         markers = self._markers(min(elided, default=0))
-        # Where a marker would stand, whether that is among the user's words, and whether it would
-        # say so: once for each message.
+        # The place of a marker, and True if that is among the user's words and if the marker needs
+        # the note about it: once for each message.
         held, spoken, signs = 0, True, True
         for segment, step, speaks in zip(
             self._whole[:size], self._steps, self._speaks, strict=False

@@ -18,7 +18,7 @@ MOST_ROWS = 5_000
 MOST_DETAILS = 200
 """For how many of them the calls and the elided steps are listed."""
 MOST_ELIDED = 1_000
-"""Elided steps listed of one trajectory."""
+"""The most elided steps listed for one trajectory."""
 _MOST_REASONS = 50
 _MOST_MODELS = 100
 _EXAMPLES = 5
@@ -50,7 +50,7 @@ class Totals:
     needing: int = 0
     """Actions that need a name from an earlier step."""
     met: int = 0
-    """Those of them whose prompt still had every name they need."""
+    """The actions with every needed name still in the prompt."""
     offered: int = 0
     """Trajectories whose provider has this policy; others are in the totals as they were."""
     saved: dict[str, float] = field(default_factory=dict)
@@ -158,7 +158,7 @@ class Comparison:
     same: int = 0
     costlier: int = 0
     worst: float = 0.0
-    """AGORA's cost as a ratio to what it was, on the trajectory where that is highest."""
+    """AGORA's cost as a ratio to the recorded one, on the trajectory where that is highest."""
 
     def add(self, was: float, now: float) -> None:
         """Add a trajectory."""
@@ -226,7 +226,7 @@ class Report:
     shortened: Reasons = field(default_factory=Reasons)
     """Trajectories left unedited because they had been shortened already."""
     not_shown: dict[str, list[int]] = field(default_factory=dict)
-    """By what a log does not show of every call: its size in each trajectory, in tokens."""
+    """By a part of every call that logs do not show: its size in each trajectory, in tokens."""
     lost: int = 0
     """Calls before which the provider's cache had expired or was lost, as usage shows."""
     totals: dict[str, dict[Policy, Totals]] = field(default_factory=dict)

@@ -32,8 +32,8 @@ class Pricing:
     def of(self, model: str | None, ttl: str | None = None) -> dict[str, PriceSheet]:
         """Return the sheets for a model by their keys, the one to show first first.
 
-        A model's own sheet is that of the time to live which its calls were written for, and its
-        name says so where that makes a difference; a sheet that was named is used as it is.
+        A model's own sheet has the prices of the time to live that its calls asked for, and its
+        name shows that where it makes a difference. A sheet named by the caller is not changed.
 
         >>> list(Pricing(others=(sheet_for("gpt-5"),)).of("gpt-4o").items())[0][1].name
         'gpt-4o'

@@ -1,8 +1,8 @@
 """Simulate the bill of a recorded trajectory for each policy, call by call.
 
 AGORA's bill is a fold over the calls of the log as they were made, by the function that decides
-live: several steps a call, pauses, the time to live that was asked for. What the simulated cache
-bills for a call is the usage that the next one is decided by.
+live: several steps a call, pauses, the requested time to live. The bill of the simulated cache for
+a call is the usage by which the next call is decided.
 """
 
 from collections import Counter, defaultdict
@@ -40,7 +40,7 @@ _READ_OF_AN_ACTION = 2_000
 
 
 class Policy(StrEnum):
-    """A way of sending what was recorded."""
+    """A way of sending the recorded calls."""
 
     AS_IT_WAS = "as it was"
     AGORA = "AGORA"
@@ -111,7 +111,7 @@ class PolicyBill:
 
 @dataclass(frozen=True, slots=True)
 class ElidedStep:
-    """A step that AGORA would have elided by the end, and what it would have left of it."""
+    """A step that AGORA would have elided by the end, and the text it would have left."""
 
     number: int
     tokens: int
@@ -280,8 +280,8 @@ def _dollars(calls: Sequence[CallBill], sheet: PriceSheet) -> float:
 class Account:
     """The calls of one policy, each sent to a simulated cache.
 
-    Where usage tells at which calls the log's own cache was gone, that is what happens. Elsewhere
-    it is gone when its time to live is over.
+    If usage shows at which calls the log's own cache was gone, the simulated one is gone there.
+    Otherwise it is gone when its time to live is over.
     """
 
     def __init__(self, measured: Measured, sheet: PriceSheet, needs: Needs) -> None:
@@ -307,7 +307,7 @@ class Account:
             )
         now = measured.at_seconds[place] if measured.at_seconds else 0.0
         if place in self._gone:
-            # What is cached now is not what the calls so far have left there.
+            # The cache does not have the tokens of the calls so far.
             self._cache = PrefixCache(self._sheet)
             held = held_prefix(prompt.segments, self._gone[place])
             if held and self._gone[place]:

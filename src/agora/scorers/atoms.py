@@ -36,7 +36,7 @@ class Atom:
 
     @property
     def text(self) -> str:
-        """Both halves, tagged, so that a scorer can tell them apart."""
+        """Both halves, tagged, so that a scorer can distinguish them."""
         return f"ACTION {self.action}\nOBS {self.observation}"
 
 

@@ -29,9 +29,9 @@ class Encoder:
     """A model and its tokenizer, read from the checked bytes of a bundle.
 
     The bundle holds `model.onnx` (the inputs of `INPUTS` that it needs, each
-    batch x length; its first output is what comes back, one row per text) and
-    `tokenizer.json`. Its settings say how many `tokens` of a text are read, and
-    are sealed (`sealed`). Every file of the bundle is checked against its hash. Neither library
+    batch x length; its first output has one row per text) and
+    `tokenizer.json`. Its settings have the number of `tokens` to read of a text,
+    and are sealed (`sealed`). Every file of the bundle is checked against its hash. Neither library
     opens a file, and only operators of ONNX Runtime itself run.
 
     Use `encoder_of`, which loads a bundle once per process. Calls from several
@@ -127,7 +127,7 @@ def encoder_of(bundle: Bundle, threads: int = 1) -> Encoder:
 def tokenizer_of(data: bytes, tokens: int) -> Any:
     """Return the tokenizer in a `tokenizer.json`, as training and serving use it.
 
-    It truncates the longer side of a pair first and does not pad, whatever the file says. Special
+    It truncates the longer side of a pair first and does not pad, despite the file. Special
     tokens in a text are plain text: an observation must not end its pair.
 
     Raises:

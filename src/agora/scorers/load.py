@@ -63,7 +63,7 @@ def load_scorer(name: str | Path = DEFAULT) -> Scorer:
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """Stands in for a scorer whose bundle is damaged: it raises the reason."""
+    """Replaces a scorer with a damaged bundle: it raises the reason."""
 
     error: BundleError
 

@@ -28,7 +28,7 @@ class Account:
     dollars: float = 0.0
     """By the usage that providers reported."""
     saved: float = 0.0
-    """Estimated; in shadow mode, what edits would have saved."""
+    """Estimated; in shadow mode, the dollars that edits would have saved."""
     billed: int = 0
     """Calls with reported usage."""
     prompt_tokens: int = 0

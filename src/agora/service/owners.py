@@ -44,7 +44,7 @@ def owner_of(headers: Mapping[str, str], header: str | None, secret: bytes) -> s
 def conversation_of(owner: str, body: bytes, field: str) -> str:
     """Return the key that all calls of a conversation share; empty if the body begins none.
 
-    It is a hash of the owner and of what the user said first. The same conversation has the same
+    It is a hash of the owner and of the user's first text. The same conversation has the same
     key in every process where the owner has the same name.
     """
     said = opening(body, field)

@@ -52,7 +52,7 @@ class Service:
         again = await service.rescue(call, edited, status, refusal)   # once, if there is one
         service.finish(call, edited, outcome)            # when the answer is over
 
-    None of these raises because of what a client or a provider sent.
+    None of these raises because of a client's or a provider's bytes.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class Service:
         """Make a service.
 
         Args:
-            settings: What it does.
+            settings: The settings of the proxy or the filter.
             account: The account to continue.
-            states: The file with what it remembers of conversations, without any text.
+            states: The file with the states of conversations, without any text.
             clock: Returns seconds.
         """
         self.settings = settings
@@ -92,7 +92,7 @@ class Service:
         self._shadows: dict[int, asyncio.Task[Edited]] = {}
         """In shadow mode, the decisions under way, by the identity of their call."""
         self._late_shadows: set[asyncio.Task[Edited]] = set()
-        """Those of them whose call is over, and waits to be counted."""
+        """Those with a finished call that waits to be counted."""
 
     async def start(self) -> None:
         """Start a worker, so that the first request does not wait for it."""
@@ -164,8 +164,8 @@ class Service:
         """Return the request for the single retry after a refusal, or None.
 
         A refused edit is followed by the original, and its conversation is not edited again. On a
-        model that binds thinking, all thinking is taken out of what is sent once more; if the
-        `refusal` says that thinking was the problem, the edit itself stays.
+        model that binds thinking, the retry is sent without any thinking. If the `refusal` names
+        thinking as the problem, the edit itself stays.
         """
         if status not in REFUSED or edited.retried or edited.compression is None:
             return None
@@ -179,7 +179,7 @@ class Service:
         return None if again.body == edited.body else replace(again, retried=True, last=edited.last)
 
     def hold(self, again: Edited) -> None:
-        """Remember what `rescue` returned where it cannot be sent: no edit is made there again."""
+        """Remember a `rescue` that cannot be sent: its conversation gets no more edits."""
         if again.compression is not None:
             self._session.answered(again.compression)
 
@@ -324,7 +324,7 @@ class Service:
             await asyncio.to_thread(self._save, path)
 
     def _save(self, path: Path) -> None:
-        """Write what is remembered to a file, all of it or nothing."""
+        """Write the states to a file, all of them or nothing."""
         part = path.with_name(path.name + ".part")
         try:
             part.write_text(json.dumps(self._session.rows()) + "\n", encoding="utf-8")

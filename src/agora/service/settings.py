@@ -123,7 +123,7 @@ class Limits(_Table, frozen=True):
 
 
 class Owners(_Table, frozen=True):
-    """How tenants are told apart, and whether edits stop for one whom they cost money."""
+    """How tenants are distinguished, and if edits stop for a tenant who loses money by them."""
 
     header: str | None = None
     secret_env: str = "AGORA_SECRET"  # noqa: S105 - the name of a variable

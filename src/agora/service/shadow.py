@@ -9,7 +9,7 @@ def would_save(sheet: PriceSheet, usage: Usage, compression: Compression) -> flo
     """Return the dollars that the edit would have saved on a call.
 
     An edited prompt that continues the one before it would have missed the cache with the same
-    tokens, its newest. One that makes an edit is taken to be written from its beginning on.
+    tokens, its newest. A prompt with a new edit is assumed to be written from its beginning on.
 
     >>> from agora import FallbackLevel, State
     >>> sheet = PriceSheet(name="s", input=1.0, read=0.1, write=1.25, output=0)

@@ -244,7 +244,7 @@ class Workers:
         lane.pid = 0
 
 
-# What follows runs in a worker. Workers that are threads have an editor each.
+# The code below runs in a worker. Workers that are threads have an editor each.
 
 _worker = threading.local()
 
@@ -255,7 +255,7 @@ def _begin(settings: Settings) -> None:
 
 def _begin_process(settings: Settings) -> None:
     """Prepare a process: Ctrl-C is its parent's, other programs come first, and it ends with it."""
-    # Little here is in cycles, and to look for them takes a sixth of the time.
+    # Few objects here are in cycles, and the search for cycles takes a sixth of the time.
     gc.set_threshold(200_000, 50, 50)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "nice"):

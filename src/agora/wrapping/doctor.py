@@ -1,4 +1,4 @@
-"""Check what `agora wrap` needs and would do, without network access."""
+"""Check the needs and effects of `agora wrap`, without network access."""
 
 import http.server
 import json

@@ -158,7 +158,7 @@ class Keeper:
                 self._process.kill()
 
     def _is_ready(self) -> bool:
-        # Directly, not through a proxy of the environment.
+        # The check goes to the proxy directly, past the environment's HTTP proxy.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(f"{self.url}/livez", timeout=0.5) as answer:

@@ -1,4 +1,4 @@
-"""The closing line: what a wrapped session cost and saved."""
+"""The closing line: the cost and the savings of a wrapped session."""
 
 import math
 

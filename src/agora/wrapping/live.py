@@ -1,7 +1,7 @@
 """One made-up conversation with the user's own provider, in four calls, for `agora doctor --live`.
 
 Whole, continued, shortened, and the shortened one continued: does the provider accept an edit, and
-does it cache the prompts as the price sheet says?
+does it cache the prompts as the price sheet describes?
 """
 
 import json

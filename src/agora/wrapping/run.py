@@ -33,7 +33,7 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     if os.name != "posix":
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            return subprocess.call(command, env=dict(environment))  # noqa: S603 - what was asked
+            return subprocess.call(command, env=dict(environment))  # noqa: S603 - the user's command
         finally:
             signal.signal(signal.SIGINT, before)
     # Handlers first: a signal between start and handler would end us and not the agent.

@@ -5,8 +5,8 @@ again, and the results of its calls one user message. A new recording begins wit
 (sidechain), after a compaction, when the model changes, and when the user goes back to an earlier
 message.
 
-A transcript is not what was sent. The client keeps empty texts, errors it wrote in place of an
-answer, progress, hooks and snapshots to itself, so they are left out. It sends what it hides
+A transcript differs from the requests. The client does not send empty texts, errors it wrote in
+place of an answer, progress, hooks and snapshots, so they are left out. It sends hidden messages
 (`isMeta`: skills, complaints of hooks) and local commands, so they are kept. No transcript has the
 system text or the tools.
 """
@@ -199,7 +199,7 @@ class _Reading:
         if not made:
             return
         while messages and messages[-1].role == "assistant" and _calls(messages[-1]):
-            # The call was made, but what it asked for was not run any more.
+            # The call was made, but its tools were not run any more.
             messages.pop()
         self._number += 1
         name = "/".join(part for part in (thread.task or self._name, thread.agent) if part)
@@ -225,7 +225,7 @@ def _said(line: dict[str, object], kind: str) -> list[Block]:
         return _blocks(line.get("content"))
     attached = as_object(line.get("attachment")) if kind == "attachment" else {}
     if attached.get("type") == "queued_command":
-        # What the user typed while the agent was at work.
+        # The user typed this while the agent was at work.
         return _blocks(attached.get("prompt"))
     return []
 
@@ -239,7 +239,7 @@ def _left_out(kind: str) -> str:
 
 
 def _hear(thread: _Thread, blocks: list[Block], line: dict[str, object]) -> None:
-    """Add what the user said, or a tool's result, to the thread."""
+    """Add a user's message, or a tool's result, to the thread."""
     thread.at_seconds = as_seconds(line.get("timestamp"))
     last = thread.messages[-1] if thread.messages else None
     if last is None or last.role != "user":
@@ -311,7 +311,7 @@ def _is_new(line: dict[str, object], answer_id: str, tally: Tally) -> bool:
 def _paired(messages: list[_Message]) -> list[_Message]:
     """Return the messages with the results of each answer's calls right behind it, and no others.
 
-    A call without a result was interrupted: it gets a result that says so, as the client does.
+    A call without a result was interrupted: it gets the client's own result for that.
     Calls at the very end stay open.
     """
     out: list[_Message] = []
@@ -360,7 +360,7 @@ def _is_empty(block: Block) -> bool:
 
 
 def _synthetic(line: dict[str, object]) -> bool:
-    """Return True if the client wrote this answer itself, in place of one that failed."""
+    """Return True if the client wrote this answer itself, in place of a failed one."""
     model = as_object(line.get("message")).get("model")
     return model == "<synthetic>" or bool(line.get("isApiErrorMessage"))
 

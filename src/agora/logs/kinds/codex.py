@@ -52,7 +52,7 @@ def read(records: Iterator[Record], name: str, tally: Tally) -> Iterator[Recordi
 
 @dataclass(slots=True)
 class _Call:
-    """A call of the model: the item at which its answer begins, and what the log says of it."""
+    """A call of the model: the item at which its answer begins, and the log's facts about it."""
 
     sent: int
     made: CallInfo
@@ -129,7 +129,7 @@ class _Reading:
         self.calls[-1].made = CallInfo(read_usage(found), self.calls[-1].made.at_seconds)
 
     def _begin(self, payload: Item) -> None:
-        """Start over with what a compaction left."""
+        """Start over with the items that a compaction left."""
         left = [one for one in as_list(payload.get("replacement_history")) if as_object(one)]
         self.items = []
         self.spoken = []

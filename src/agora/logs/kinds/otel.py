@@ -102,7 +102,7 @@ class _Traces:
     grouping: Grouping
     size: int = 0
     calls: dict[str, list[tuple[LoggedCall, str]]] = field(default_factory=dict)
-    """By trace, the one that is idle longest first."""
+    """By trace, the longest idle first."""
 
     def add(self, call: LoggedCall, where: str) -> None:
         self.calls[call.trace] = calls = self.calls.pop(call.trace, [])
@@ -166,7 +166,7 @@ def _plain(value: Any) -> Any:
 
 
 def _call(span: dict[str, object], resource: Attributes, record: Record) -> LoggedCall | None:
-    """Return the call a span stands for, if it is one of a model."""
+    """Return the call that a span describes, if it is a call of a model."""
     attributes = _attributes(span.get("attributes", span.get("span_attributes")))
     events = [as_object(event) for event in as_list(span.get("events"))]
     if attributes.get("gen_ai.operation.name") in _NO_CALLS:
@@ -191,7 +191,7 @@ def _call(span: dict[str, object], resource: Attributes, record: Record) -> Logg
     return LoggedCall(
         format="openai",
         messages=messages,
-        # Several spans may share a record. What they take is counted by their own text.
+        # Several spans may share a record. The size of each is that of its own text.
         size=min(record.size, sum(len(as_text(m.get("content"))) for m in messages) + 200),
         tools=_tools(attributes),
         model=model if isinstance(model, str) else None,
