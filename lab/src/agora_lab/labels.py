@@ -27,7 +27,7 @@ class Label:
     source: str
     """The environment or the log."""
     task: str
-    """What must not be on both sides of a split. Unique within a source."""
+    """The unit that must be on one side of a split. Unique within a source."""
     trajectory: str
     anchor: int
     """The number of the step whose action is labelled."""
@@ -36,9 +36,9 @@ class Label:
     current: str
     """The observation before the action: the paper's c_now."""
     action: str
-    """What was done in the past step."""
+    """The action of the past step."""
     observation: str
-    """What came back in the past step."""
+    """The observation of the past step."""
     label: float
     kind: str
     """`counterfactual`, or `counterfactual-hard` for the ablation Hard-CF."""

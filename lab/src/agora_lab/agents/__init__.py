@@ -28,7 +28,7 @@ def backbone(spec: str, *, environment: str = "", **options: Any) -> Backbone:
         spec: `scripted`, `openai:MODEL` (any OpenAI-compatible endpoint, at `OPENAI_BASE_URL`
             or the option `base_url`), `llama:PATH.gguf` (a llama.cpp server that is started
             here), or `package.module:function` for one of your own.
-        environment: Whose scripted program plays.
+        environment: The environment whose scripted program plays.
         options: Arguments of `ModelClient`, of `LlamaModel`, or of your function.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The protocol of a backbone: what decides on an agent's next action."""
+"""The protocol of a backbone, which decides on an agent's next action."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ class BackboneError(ProblemError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A backbone's answer, and what it cost."""
+    """A backbone's answer, and its cost."""
 
     text: str
     input_tokens: int = 0

@@ -39,7 +39,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The sampled texts of one question, and what they cost."""
+    """The sampled texts of one question, and their cost."""
 
     texts: tuple[str, ...]
     input_tokens: int
@@ -258,7 +258,7 @@ class ModelClient:
             reserved = most * (1 + self._max_retries)
             if self._purse:
                 self._purse.reserve(reserved)
-            # What the provider may bill until it says otherwise: each try it did not refuse.
+            # The provider may bill each try that it did not refuse, until it reports usage.
             answered: float | None = None
             token = _TRIES.set(tries)
             try:

@@ -15,7 +15,7 @@ from agora import AgoraError, sheet_for
 
 _NANO = 1_000_000_000
 _TEMPLATE_TOKENS = 1_000
-"""Room for what a provider puts around a prompt."""
+"""Room for the text that a provider adds to a prompt."""
 _GUESSES = frozenset({"unknown", "claude", "gpt", "gemini", "deepseek", "mistral"})
 """Price sheets of whole families: guesses, on which no cap may rest."""
 
@@ -94,7 +94,7 @@ class Purse:
     """Dollars that calls may spend together.
 
     With a `path`, all processes that name the same file share the purse, and a later run
-    continues from what was spent. What a killed process had reserved stays spent.
+    continues from the same sum. The reservations of a killed process count as spent.
 
     >>> purse = Purse(1.0)
     >>> purse.reserve(0.75)
@@ -121,7 +121,7 @@ class Purse:
             raise PurseEmptyError(self.max_dollars, self.spent, dollars)
 
     def settle(self, reserved: float, spent: float) -> None:
-        """Replace a reservation by what the call cost."""
+        """Replace a reservation by the cost of the call."""
         self._change("SET nano = nano + ?", math.ceil(spent * _NANO) - math.ceil(reserved * _NANO))
 
     @property

@@ -1,1 +1,1 @@
-"""What the lab adds to the command line: `agora lab`, `label`, `train` and `scorer`."""
+"""The lab's commands: `agora lab`, `label` and `train`."""

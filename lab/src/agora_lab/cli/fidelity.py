@@ -1,4 +1,4 @@
-"""`agora lab fidelity`: what shortened prompts are worth to a language model."""
+"""`agora lab fidelity`: the value of shortened prompts to a language model."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ _SOURCES = click.option(
 
 @click.group()
 def fidelity() -> None:
-    """Measure how likely a language model finds what was really done next, prompt by prompt."""
+    """Measure how likely a language model finds the recorded next action, prompt by prompt."""
 
 
 @fidelity.command()

@@ -226,7 +226,7 @@ def _estimate(plan: "Plan") -> Iterator[str]:
 
 
 def _write(plan: "Plan", out: Path) -> None:
-    """Write the labels of the pairs that are answered, and print what they are like."""
+    """Write the labels of the answered pairs, and print a summary of them."""
     from agora_lab.label.answers import answers_file, read_answers
     from agora_lab.label.forms import Tally, labels_of
     from agora_lab.labels import write_labels

@@ -51,7 +51,7 @@ def games_folder() -> Path:
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    """Write what a game needs, plain files only, and nothing outside the folder."""
+    """Write the files of a game, plain files only, and nothing outside the folder."""
     total = 0
     with tarfile.open(archive, "r:xz") as packed:
         for member in packed:
@@ -98,7 +98,7 @@ class Player:
             sys.argv = arguments
 
     def act(self, command: str) -> tuple[str, bool]:
-        """Perform the command; return the game's reply, and whether it is won."""
+        """Perform the command; return the game's reply, and True if the game is won."""
         state, _, _ = self._game.step(command)
         return str(state.feedback), bool(state["won"])
 

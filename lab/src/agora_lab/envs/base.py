@@ -20,11 +20,11 @@ class Outcome:
 
     observation: str
     reward: float
-    """The total reward of the episode so far, in [0, 1], not what this action added."""
+    """The total reward of the episode so far, in [0, 1], not the gain of this action."""
     terminated: bool
-    """Whether the environment has ended the episode."""
+    """True if the environment has ended the episode."""
     valid: bool
-    """Whether the environment understood the action, not whether it helped."""
+    """True if the environment understood the action, useful or not."""
 
 
 class Environment(Protocol):
@@ -51,7 +51,7 @@ class World:
     make: Callable[[], Environment]
     """Starts one. This takes seconds, so it is reset and reused."""
     instructions: str
-    """The agent's instructions before its task: what there is to do, and the action grammar."""
+    """The agent's instructions before its task: its abilities, and the action grammar."""
     examples: str
     """Few-shot examples of our own, shown only to language models."""
     splits: Callable[[], Mapping[str, Sequence[str]]]
@@ -63,5 +63,5 @@ class World:
     most_steps: int = 30
     """Most steps of an episode."""
     calls: bool = False
-    """Whether actions are calls of tools, written as a name and its arguments in JSON. Anything
+    """True if actions are calls of tools, written as a name and its arguments in JSON. Anything
     else is said to the user, whose messages are then no observations."""

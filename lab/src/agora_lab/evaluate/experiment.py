@@ -45,7 +45,7 @@ _MOST_PROMPTS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """What to compare."""
+    """The settings of a comparison."""
 
     environments: tuple[str, ...]
     backbones: tuple[str, ...] = (SCRIPTED,)
@@ -83,7 +83,7 @@ class Step:
 
 
 def plan(experiment: Experiment, *, evaluates: bool = True) -> dict[str, Any]:
-    """Return the settings that a run is started with: tasks, splits, what was trained on.
+    """Return the settings that a run is started with: tasks, splits, training labels.
 
     A run that `evaluates` must not play tasks that were trained on; one whose episodes are to be
     labelled may.
@@ -130,7 +130,7 @@ class Run:
     """An experiment being played into a folder."""
 
     def __init__(self, experiment: Experiment, folder: Path, *, evaluates: bool = True) -> None:
-        """Plan the run, or what is left of it. Nothing is played until `play` is iterated.
+        """Plan the run, or the rest of it. Nothing is played until `play` is iterated.
 
         Raises:
             ExperimentError: It cannot be played.
@@ -155,12 +155,12 @@ class Run:
         cpus: int | None = None,
         max_dollars: float | None = None,
     ) -> Iterator[Step]:
-        """Play what is left as Ray tasks, an episode each, and yield the progress.
+        """Play the rest as Ray tasks, an episode each, and yield the progress.
 
         Args:
             address: The Ray cluster; by default `RAY_ADDRESS`, or a Ray on this machine.
             cpus: How many cores a Ray on this machine uses.
-            max_dollars: What calls of language models may cost together, over all starts of
+            max_dollars: The cap on the cost of language models, over all starts of
                 the run. On a cluster its file must be on a disk that all nodes share.
         """
         if not self._episodes and not self._compare:

@@ -57,7 +57,7 @@ class MethodChoice:
 
     @property
     def asks(self) -> bool:
-        """Whether the method calls a language model itself."""
+        """True if the method calls a language model itself."""
         return self.method in ASKING
 
     @property

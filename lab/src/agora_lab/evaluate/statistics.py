@@ -79,7 +79,7 @@ def wilcoxon(ours: Sequence[float], theirs: Sequence[float]) -> float:
     0.0625
     """
     differences = np.asarray(ours, np.float64) - np.asarray(theirs, np.float64)
-    # What differs only in the last digit of a sum does not differ.
+    # Values that differ only in the last digit of a sum count as equal.
     differences = differences[np.abs(differences) > 1e-12].round(12)
     if not len(differences):
         return 1.0

@@ -77,7 +77,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
     page_only: bool = False
-    """Whether it is too wide or too long for a terminal."""
+    """True if it is too wide or too long for a terminal."""
     narrow: tuple[int, ...] = ()
     """The columns that a terminal shows; all if empty."""
 

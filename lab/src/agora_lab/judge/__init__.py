@@ -1,1 +1,1 @@
-"""What a prompt is worth: how likely a language model finds what was really done next."""
+"""The worth of a prompt: how likely a language model finds the recorded next action."""

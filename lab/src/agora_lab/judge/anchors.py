@@ -26,10 +26,10 @@ class Recorded:
 
     source: str
     kind: str
-    """What sort of agent: `tools`, `coding`, `shell` or `text`."""
+    """The kind of agent: `tools`, `coding`, `shell` or `text`."""
     task: str
     group: str
-    """What must not be split between validation and test: the task, or its repository."""
+    """The unit on one side of validation and test: the task, or its repository."""
     id: str
     messages: tuple[Message, ...]
     tools: tuple[Mapping[str, Any], ...] = ()
@@ -46,7 +46,7 @@ class Anchor:
     at: int
     """The target's place among the messages."""
     needed: tuple[str, ...]
-    """Names that the action uses, that stand outside the floor and nowhere in it."""
+    """Names that the action uses, that occur outside the floor and nowhere in it."""
 
     @property
     def key(self) -> str:
@@ -65,7 +65,7 @@ class Anchor:
 
     @property
     def target(self) -> Message:
-        """What the assistant really said and did."""
+        """The assistant's recorded answer."""
         return self.recorded.messages[self.at]
 
 

@@ -1,7 +1,7 @@
-"""A causal language model that says how likely each token of a continuation is.
+"""A causal language model that gives the likelihood of each token of a continuation.
 
-One process, no gradients, in the arithmetic that the machine is fastest in. What was read is
-kept: a prompt that begins like an earlier one is read only from where they part. Logits are
+One process, no gradients, in the machine's fastest arithmetic. The last prompt stays in memory, and
+a prompt that begins in the same way is read from the first difference. Logits are
 computed only for the continuation: with 150,000 words those of a whole prompt would take
 gigabytes.
 """
@@ -25,12 +25,12 @@ CHUNK_TOKENS = 512
 """How many tokens are read at once. It bounds memory, and a token attends in vain only to the
 later ones of its own chunk: with more, attention costs as much as everything else."""
 REMEMBERED_TOKENS = 40_000
-"""How much is kept of what was read: 2.2 GB in float32 for 28 layers of two key-value heads."""
+"""The size of the remembered prefix: 2.2 GB in float32 for 28 layers of two key-value heads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What a model says of a continuation."""
+    """A model's view of a continuation."""
 
     nats: tuple[float, ...]
     """Per token: minus the natural logarithm of its probability."""
@@ -83,7 +83,7 @@ class Likelihood:
         return Scored(tuple(nats), len(token_ids) - 1 - shared)
 
     def forget(self) -> None:
-        """Forget what was read."""
+        """Forget the remembered prefix."""
         self._memory.clear()
 
     def _nats(self, states: torch.Tensor, continuation: Sequence[int]) -> list[float]:
@@ -105,7 +105,7 @@ class Likelihood:
         if best is None:
             return DynamicCache(), 0
         best.used = self._clock
-        # Views: reading on concatenates, which copies, so what is remembered never changes.
+        # Views: a longer prefix concatenates, which copies, so the remembered one never changes.
         layers = [(keys[:, :, :shared], values[:, :, :shared]) for keys, values in best.layers]
         return DynamicCache(layers), shared
 

@@ -18,7 +18,7 @@ class Rendering:
     tokenizer: Any
 
     def prompt(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> str:
-        """Return the text up to where the assistant begins to speak."""
+        """Return the text up to the assistant's turn."""
         return self._written(messages, tools, generate=True)
 
     def target(
@@ -27,7 +27,7 @@ class Rendering:
         message: Message,
         tools: Sequence[Mapping[str, Any]] = (),
     ) -> str:
-        """Return what the assistant says in `message`, as it follows the prompt.
+        """Return the assistant's text of `message`, as it follows the prompt.
 
         The mark that ends the message is left out.
         """
@@ -95,7 +95,7 @@ def _plain(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class ModelTokens(TokenCounter):
-    """Counts with a model's own tokenizer, and remembers what it counted."""
+    """Counts with a model's own tokenizer, and remembers the counts."""
 
     tokenizer: Any
     _known: dict[str, int]

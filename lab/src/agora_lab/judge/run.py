@@ -1,8 +1,8 @@
-"""How likely a language model finds what was really done next, under each shortened prompt.
+"""How likely a language model finds the recorded next action, under each shortened prompt.
 
-A run is one file of lines, a row for each prompt that was scored. What an anchor's *floor* (no old
-step) loses against *everything* (all steps) is its gap. A method is measured where the gap is at
-least the margin, and counts by the share of the gap that it wins back.
+A run is one file of lines, a row for each scored prompt. An anchor's gap is the loss of its *floor*
+(no old step) against *everything* (all steps). A method is measured on anchors with a gap of at
+least the margin, by the share of the gap that it closes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ _SAMPLES = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What the model says of the recorded action under one prompt."""
+    """The model's view of the recorded action under one prompt."""
 
     anchor: str
     source: str
@@ -69,7 +69,7 @@ def read_rows(file: Path) -> Rows:
 
 @dataclass(slots=True)
 class Run:
-    """Measures what a run's file does not have yet."""
+    """Measures the rows that a run's file lacks."""
 
     file: Path
     scorer: Any
@@ -155,7 +155,7 @@ class Run:
         fitting = [prompt for prompt in tried if prompt[0] <= most]
         if fitting:
             return max(fitting, key=lambda prompt: prompt[0])[1]
-        # One that has to keep more than the share keeps as little as it can.
+        # A method that has to keep more than the share keeps as little as it can.
         return min(tried, key=lambda prompt: prompt[0])[1]
 
     def _shortened(self, anchor: Anchor, name: str, share: float) -> Sequence[Any]:
@@ -196,7 +196,7 @@ def drawn(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What one method wins back of the gaps, and how far it is ahead of another."""
+    """The share of the gaps that one method closes, and its lead over another."""
 
     method: str
     keep: float

@@ -12,14 +12,14 @@ from agora_lab.recorded import read_logs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where the trajectories of a source are, and what sort of agent made them."""
+    """The place of a source's trajectories, and the kind of their agent."""
 
     name: str
     kind: str
     path: str
     """Below the data folder."""
     group: Callable[[str], str] = str
-    """Returns what a task must not be parted from."""
+    """Returns the unit that a task must stay with."""
 
 
 def _repository(task: str) -> str:

@@ -35,7 +35,7 @@ def marks(
 
 
 def action_spans(target: str, message: Mapping[str, Any]) -> list[Span]:
-    """Return where in the target's text its action stands."""
+    """Return the place of the action in the target's text."""
     calls = calls_of(message)
     if not calls:
         blocks = list(_BLOCK.finditer(target))
@@ -53,7 +53,7 @@ def action_spans(target: str, message: Mapping[str, Any]) -> list[Span]:
 
 
 def _values(value: Any, at: int) -> Iterator[Span]:
-    """Yield where the values stand in a JSON text that begins at `at`; strings without quotes."""
+    """Yield the places of the values in a JSON text that begins at `at`; strings without quotes."""
     if isinstance(value, dict):
         at += 1
         for key, inner in value.items():
@@ -73,7 +73,7 @@ def _values(value: Any, at: int) -> Iterator[Span]:
 
 
 def occurrences(name: str, text: str) -> Iterator[Span]:
-    """Yield where a name stands in a text as a whole word.
+    """Yield the places of a name in a text as a whole word.
 
     >>> list(occurrences("HAT1", "HAT12, HAT1."))
     [(7, 11)]

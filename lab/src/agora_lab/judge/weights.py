@@ -58,7 +58,7 @@ def prepare(gguf: Path, folder: Path) -> Path:
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
-        # transformers refuses to save what was loaded from GGUF, although dequantised it is a
+        # transformers refuses to save weights loaded from GGUF, although a dequantised model is a
         # model like any other.
         model.hf_quantizer = None
         model.to(torch.bfloat16).save_pretrained(draft)
@@ -71,7 +71,7 @@ def prepare(gguf: Path, folder: Path) -> Path:
 
 
 def _forget_quantization(config: Path) -> None:
-    """Remove what says that the weights are quantised: they no longer are."""
+    """Remove the settings of quantisation: the weights no longer are quantised."""
     value = json.loads(config.read_text(encoding="utf-8"))
     value.pop("quantization_config", None)
     value["dtype"] = "bfloat16"

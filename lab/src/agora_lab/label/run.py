@@ -30,7 +30,7 @@ class RunSummary:
 
     @property
     def complete(self) -> bool:
-        """Whether every question has an answer."""
+        """True if every question has an answer."""
         return self.present + self.answered == self.planned
 
     def __str__(self) -> str:
@@ -62,9 +62,9 @@ def run_plan(
     asks what is missing.
 
     Args:
-        plan: What to ask.
+        plan: The questions.
         folder: Where each shard's answers are appended. A cluster's nodes must share it.
-        connection: Where the backbone is and what may be spent.
+        connection: The address of the backbone and its limits.
         address: A Ray cluster; default `RAY_ADDRESS`, else this machine.
         shards: Most shards at once; by default as many as there are cores.
         report: Called about once a second with the answers so far and those planned.

@@ -35,7 +35,7 @@ class Acon(AskingMethod):
             history_tokens: Above this the history is rewritten. The source has 4,096, for longer
                 episodes.
             observation_tokens: Above this the newest observation is rewritten, as in the source.
-            guideline: What to keep and what to leave out.
+            guideline: Instructions for keeping and leaving out.
         """
         super().__init__(settings)
         self._history_tokens = history_tokens

@@ -16,7 +16,7 @@ ids word for word, and put ... where you remove text. Answer with the rewritten 
 
 
 class AgentDiet(AskingMethod):
-    """Replaces the observations of older steps by what a model leaves of them."""
+    """Replaces the observations of older steps by a model's shorter versions."""
 
     def __init__(
         self,

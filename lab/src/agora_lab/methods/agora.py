@@ -26,7 +26,7 @@ class Agora:
 
         Args:
             settings: The `keep_ratio` is a share of the whole prompt.
-            share: A share of what lies outside the floor instead.
+            share: A share of the tokens outside the floor instead.
             counter: Counts the tokens of the budget.
             session: Keep the schedule's state between calls, as clients and proxy do.
             options: Fields of `Compressor`, such as `edits`.

@@ -85,7 +85,7 @@ class AgoraPaper:
             atom: Turns a step into the text that is scored; default the settings' own.
             k_recent: Steps of the floor; 0 for the ablation -Floor.
             theta_hi: Scores above it join the floor.
-            hard: Whether this is the ablation Hard-CF, whose scorer only its own option names.
+            hard: True for the ablation Hard-CF, whose scorer only its own option names.
 
         Raises:
             SkipMethod: There is no scorer.

@@ -15,7 +15,7 @@ Messages = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodSettings:
-    """What a comparison fixes for all its methods; each uses what it needs."""
+    """The settings that a comparison fixes for all its methods."""
 
     keep_ratio: float = 0.25
     """The share of the prompt to keep: 0.25 is the paper's nominal 4x."""

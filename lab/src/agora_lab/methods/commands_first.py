@@ -1,4 +1,4 @@
-"""What was done at every step, then the newest results that fit."""
+"""The action of every step, then the newest results that fit."""
 
 import re
 
@@ -25,7 +25,7 @@ class CommandsFirst:
         share: float | None = None,
         counter: TokenCounter = COUNTER,
     ) -> None:
-        """Set the budget: the `keep_ratio`, or a `share` of what lies outside the floor."""
+        """Set the budget: the `keep_ratio`, or a `share` of the tokens outside the floor."""
         self._keep_ratio = settings.keep_ratio
         self._share = share
         self._counter = counter

@@ -5,7 +5,7 @@ from agora_lab.methods.base import Messages, MethodSettings, Shortened
 
 
 class Floor:
-    """Keeps instructions, task and the newest steps: what a scorer has to beat."""
+    """Keeps instructions, task and the newest steps: the least that a scorer has to beat."""
 
     def __init__(self, _settings: MethodSettings, *, k_recent: int = K_RECENT) -> None:
         """Keep `k_recent` steps; the newest one is always kept."""

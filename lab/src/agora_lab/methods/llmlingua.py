@@ -29,7 +29,7 @@ class LLMLingua2:
         Args:
             settings: The `keep_ratio` is the package's `rate`.
             weights: The model's folder.
-            retrained: Whether a classifier retrained on agents' prompts at 4x is expected.
+            retrained: True if a classifier retrained on agents' prompts at 4x is expected.
 
         Raises:
             SkipMethod: There are no weights, or the package is not installed.

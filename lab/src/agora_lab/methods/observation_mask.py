@@ -41,7 +41,7 @@ class MatchedMask:
         share: float | None = None,
         counter: TokenCounter = COUNTER,
     ) -> None:
-        """Set the budget: the `keep_ratio`, or a `share` of what lies outside the floor."""
+        """Set the budget: the `keep_ratio`, or a `share` of the tokens outside the floor."""
         self._keep_ratio = settings.keep_ratio
         self._share = share
         self._counter = counter

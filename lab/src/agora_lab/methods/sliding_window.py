@@ -1,4 +1,4 @@
-"""The newest steps that fit the budget: what a scorer has to beat at its own size."""
+"""The newest steps that fit the budget: the baseline for a scorer at its own size."""
 
 from agora import TokenCounter
 from agora_lab.chats import COUNTER, K_RECENT, read
@@ -16,7 +16,7 @@ class SlidingWindow:
         k_recent: int = K_RECENT,
         counter: TokenCounter = COUNTER,
     ) -> None:
-        """Set the budget: the `keep_ratio`, or a `share` of what lies outside the floor."""
+        """Set the budget: the `keep_ratio`, or a `share` of the tokens outside the floor."""
         self._keep_ratio = settings.keep_ratio
         self._share = share
         self._k_recent = k_recent

@@ -1,4 +1,4 @@
-"""What token-level methods share: which texts they may cut, and where the results go.
+"""Helpers of token-level methods: the texts they may cut, and the places of the results.
 
 They are made for plain text, so they cut actions as they cut observations. Instructions, task and
 the newest step stay. Calls of tools stay as they are, since no provider takes half a call.

@@ -9,7 +9,7 @@ class Truncate:
     """Keeps instructions, task, and the newest `tokens` tokens after them.
 
     The limit ignores steps: the oldest message that is left may begin in the middle. The paper
-    does not say what its truncation protects; without a task no agent could act.
+    does not name the text that its truncation protects; without a task no agent could act.
     """
 
     def __init__(

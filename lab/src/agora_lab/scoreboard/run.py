@@ -51,7 +51,7 @@ class Contender:
     """The version of Python that the packages need."""
     ours: bool
     priced: bool
-    """Whether it decides by the model's prices: then it plays each price sheet apart."""
+    """True if it decides by the model's prices: then it plays each price sheet apart."""
     options: Mapping[str, Any]
 
     @property

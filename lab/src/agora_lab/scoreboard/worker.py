@@ -1,4 +1,4 @@
-"""Shows a contender each call of a session, and notes what it would send.
+"""Shows a contender each call of a session, and notes the prompt that it would send.
 
 This file imports only the standard library: it also runs inside the contenders' own environments,
 as a worker of `agora_lab.methods.isolated`.

@@ -1,4 +1,4 @@
-"""What the desk's shop and its customers are made of: names, options, places, services."""
+"""The material of the desk's shop and its customers: names, options, places, services."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The desk's database: its tables, what is in them at the start, and how two states differ."""
+"""The desk's database: its tables, their initial rows, and the difference of two states."""
 
 import json
 import random

@@ -1,1 +1,1 @@
-"""The contenders: a file each. docs/evidence/methods.md says how to add one."""
+"""The contenders: a file each. docs/evidence/methods.md describes how to add one."""
