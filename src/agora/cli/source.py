@@ -124,7 +124,7 @@ class _One:
     value: Any
     is_text: bool = False
     not_json: str = ""
-    """Why what looks like JSON is none."""
+    """The reason why a text that looks like JSON is not JSON."""
 
 
 def _one_request(text: str) -> _One | None:
@@ -211,7 +211,7 @@ def _not_there(name: str, tally: Tally, count: int, log_index: int | None) -> st
 
 
 def _request_of(recording: Recording) -> Request:
-    """Return a recording as a request, in a body where something stands beside its messages."""
+    """Return a recording as a request, in a body if it has more than messages."""
     request = recording.request()
     if request.system is None and not request.tools:
         return request

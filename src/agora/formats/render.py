@@ -24,11 +24,11 @@ GAP = "\n\n"
 def render_messages(
     parsed: Parsed, forms: Mapping[int, Form], markers: Markers, editor: "MessageFormat"
 ) -> Rendered:
-    """Write the messages: steps that are not in place go, their markers into what stays.
+    """Write the messages: steps that are not in place go, their markers into messages that stay.
 
-    A marker stands in the last result before its steps, and among a user's words only where no
-    result stays. A run of steps goes on through what is said between them, as long as nothing
-    nearer could hold its marker.
+    A marker goes into the last result before its steps, and among a user's words only if no result
+    stays. A run of steps may contain messages between them, as long as no nearer message could hold
+    its marker.
     """
     steps = parsed.trajectory.steps
     output = _Output(markers, editor)
@@ -140,7 +140,7 @@ def move_cache_marks(
         mark = mark_of(parsed.messages[position]) if form and not form.in_place else None
         if mark is not None:
             at = bisect_left(rendered.positions, position) - 1
-            # The task, which stands before every step, takes one.
+            # The task, which precedes every step, takes one.
             while (marked := with_mark(messages[at], mark)) is None:
                 at -= 1
             messages[at] = marked
@@ -150,7 +150,7 @@ def move_cache_marks(
 def tokens_after(
     trajectory: Trajectory, forms: Mapping[int, Form], rendered: Rendered, counter: TokenCounter
 ) -> int:
-    """Return the tokens of a prompt once its steps stand in their forms."""
+    """Return the tokens of a prompt with its steps in their forms."""
     removed = 0
     for number, form in forms.items():
         step = trajectory.steps[number - 1]

@@ -55,9 +55,9 @@ class Recording:
     calls: tuple[int, ...] = ()
     """Per recorded call: how many of the messages it sent. Empty: one call per agent message."""
     usage: tuple[Usage, ...] = ()
-    """Per call what the provider reported, if the log has it for every one of them."""
+    """The provider's usage per call, if the log has it for every call."""
     at_seconds: tuple[float, ...] = ()
-    """When each call was made, on a clock that does not go back, if the log says."""
+    """When each call was made, on a clock that does not go back, if the log has the times."""
     task: str = ""
     """The log's own name for the task, the conversation or the trace."""
     earlier_calls: int = 0
@@ -73,8 +73,8 @@ class Recording:
     def ttl(self) -> str | None:
         """The time to live that its calls were written for, None for the usual one.
 
-        It is the one that most of the cache writes were billed for, or, if the log does not say,
-        the one that the request's cache marks ask for.
+        Most of the cache writes were billed for it. Without usage, the request's cache marks ask
+        for it.
         """
         told = [one for one in self.usage if one.written and one.written_1h is not None]
         if told:
@@ -120,7 +120,7 @@ class Tally:
     skipped: Counter[str] = field(default_factory=Counter)
     """Records left out on purpose, by reason: calls that failed, lines that were never sent."""
     answered: set[str] = field(default_factory=set)
-    """Answers read so far. One that is in several files was made by one call."""
+    """Answers read so far. An answer in several files was made by one call."""
 
     def refuse(self, where: str, problem: str) -> None:
         """Count a record that could not be read."""

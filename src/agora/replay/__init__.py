@@ -1,4 +1,4 @@
-"""One's own logs, and what would have been elided and saved on them."""
+"""Replays recorded sessions: the steps and dollars that AGORA would have removed."""
 
 from agora.replay.page import page
 from agora.replay.report import Report, billed_dollars

@@ -38,7 +38,7 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
             signal.signal(signal.SIGINT, before)
     # Handlers first: a signal between start and handler would end us and not the agent.
     with _passing_on() as pass_on_to:
-        process = subprocess.Popen(command, env=dict(environment))  # noqa: S603 - what was asked
+        process = subprocess.Popen(command, env=dict(environment))  # noqa: S603 - the user's command
         pass_on_to(process.pid)
         while True:
             _, status = os.waitpid(process.pid, os.WUNTRACED)
