@@ -139,7 +139,7 @@ def test_the_client_that_was_wrapped_stays_as_it_was(tmp_path: Path) -> None:
 
 
 def test_what_is_no_client_is_refused_with_a_reason() -> None:
-    with pytest.raises(SettingError, match=r"client is a builtins\.dict"):
+    with pytest.raises(SettingError, match="client is an object of type dict"):
         wrap({})
 
 
@@ -321,6 +321,9 @@ def test_a_misspelt_setting_is_answered_with_the_nearest_one(heard: Heard) -> No
         agora.wrap(heard.openai, edit="never")
     with pytest.raises(SettingError, match=r"client is the class openai\.OpenAI; it must be"):
         agora.wrap(openai.OpenAI)
+    paper: Any = agora.Compressor.paper(agora.load_scorer("bm25"))
+    with pytest.raises(SettingError, match=r"it must be an agora\.Compressor"):
+        agora.wrap(heard.openai, paper)
 
 
 def test_an_unknown_model_is_warned_of_once_with_the_nearest_name(

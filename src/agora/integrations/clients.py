@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from agora.compressor import Compressor
-from agora.errors import SettingError
+from agora.errors import SettingError, type_name
 from agora.integrations.anthropic_client import middleware_for
 from agora.integrations.base import Shortener
 from agora.integrations.openai_client import INNER, http_client_for
@@ -21,9 +21,10 @@ def wrap(client: C, compressor: Compressor | None = None, **settings: Any) -> C:
     """Return a client like `client` whose requests are shortened; see `agora.wrap`."""
     own: Any = client
     if isinstance(own, type) or not hasattr(own, "with_options"):
-        kind = own if isinstance(own, type) else type(own)
-        shown = f"{'the class' if kind is own else 'a'} {kind.__module__}.{kind.__qualname__}"
-        raise SettingError("client", shown, "a client of openai or anthropic, such as OpenAI()")
+        needed = "a client of openai or anthropic, such as OpenAI()"
+        raise SettingError("client", type_name(own), needed)
+    if not isinstance(compressor, Compressor | None):
+        raise SettingError("compressor", type_name(compressor), "an agora.Compressor")
     shortener = Shortener(replace(compressor or Compressor(), **settings))
     if hasattr(own, "middleware"):
         others = [each for each in own.middleware if not hasattr(each, LEDGER)]
