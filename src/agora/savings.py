@@ -274,7 +274,7 @@ def savings(source: Any) -> Savings:
     the savings that edits would have made.
 
     Args:
-        source: What `agora.wrap(client)` returned, or a middleware, filter, plugin, callback or
+        source: The client that `agora.wrap` returned, or a middleware, filter, plugin, callback or
             model of `agora.integrations`.
 
     Raises:

@@ -40,12 +40,12 @@ class ChatStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chat:
-    """An agent's messages and the steps in them. The newest step holds what it must act on."""
+    """An agent's messages and the steps in them. The newest step has the current observation."""
 
     messages: Messages
     steps: tuple[ChatStep, ...]
     calls: bool
-    """Whether the agent acts by tool calls."""
+    """True if the agent acts by tool calls."""
     tokens: int
     """The whole prompt."""
     counter: TokenCounter
@@ -65,7 +65,7 @@ class Chat:
         return range(max(1, len(self.steps) - max(k_recent, 1) + 1), len(self.steps) + 1)
 
     def floor_tokens(self, k_recent: int = K_RECENT) -> int:
-        """Return the tokens of what every method with a floor sends."""
+        """Return the tokens that every method with a floor sends."""
         recent = self.floor(k_recent)
         return self.tokens - sum(step.tokens for step in self.steps if step.number not in recent)
 

@@ -71,7 +71,7 @@ class Move:
     finish: str = ""
     """The finish reason, if the backbone reports it; `length` if truncated."""
     called: bool = False
-    """Whether the action was a tool call and the observation its result."""
+    """True if the action was a tool call and the observation its result."""
 
     def messages(self, number: int) -> list[dict[str, Any]]:
         """Return the messages that it adds to the conversation as the step of that number."""

@@ -48,7 +48,7 @@ _SENTENCE = _words("sentence")
 _COMMON = _SENTENCE | _words("common")
 # Three of these inside one token, and it is an order in disguise rather than a symbol.
 _ORDERS = _words("orders")
-# What a number stands after without being a part of its name.
+# Words before a number that are no part of its name.
 _COUNTED_BY = _SENTENCE | _words("counted_by")
 _DEFINES = _words("defines")
 _EXTENSIONS = _words("extensions")
@@ -59,7 +59,7 @@ _LEFT = _QUOTES + _BLANK + "([{<*,;:!?|=>&^。，、；：！？（【"
 _RIGHT = _QUOTES + _BLANK + ")]}>*,;:!?.|=<&^…。，、；：！？）】"
 _AROUND = _LEFT + _RIGHT
 _AMOUNTS = "-$€£¥0123456789"
-"""What an amount begins with."""
+"""How an amount begins."""
 
 _LOWER = "a-zß-öø-ÿα-ωа-џ"
 _UPPER = "A-ZÀ-ÖØ-ÞΑ-ΩЀ-Я"
@@ -202,7 +202,7 @@ def _pieces(text: str) -> list[str]:
 
 
 class _Pieces:
-    """What was read of pieces: the kind of each, and the identifiers inside those that have any."""
+    """The pieces read so far: the kind of each, and the identifiers inside those that have any."""
 
     __slots__ = ("inside", "kinds")
 
@@ -219,7 +219,7 @@ class _Pieces:
         self.kinds[piece] = kind
 
     def take(self, piece: str, other: "_Pieces") -> None:
-        """Take over what another has read of a piece."""
+        """Add the pieces that another reader has read."""
         if piece in other.inside:
             self.inside[piece] = other.inside[piece]
         self.kinds[piece] = other.kinds[piece]
@@ -228,7 +228,7 @@ class _Pieces:
 _remembered = _Pieces()
 """The observations of one agent are small and use the same words again and again."""
 _before = _Pieces()
-"""What was remembered until `_remembered` was full the last time."""
+"""The memory until `_remembered` was full the last time."""
 
 
 def _kinds_of(pieces: list[str]) -> tuple[dict[str, str], dict[str, dict[str, None]]]:
@@ -481,7 +481,7 @@ def _named(kinds: str, phrase: str, before: str) -> dict[str, None]:
 
 
 def _name(words: list[str], *, shouted: bool, inside: bool) -> list[str]:
-    """Return a name of one to four words, or the codes that stand side by side."""
+    """Return a name of one to four words, or codes side by side."""
     plain = [word for word in words if not word[0].isdigit()]
     if all(word.isupper() for word in plain) and len(plain) == len(words):
         codes = [word for word in words if 1 < len(word) <= _MAX_CODE]

@@ -129,7 +129,7 @@ class Outcome(Generic[T, R]):
 
     task: T
     value: R | None
-    """What the function returned; None if it failed."""
+    """The function's result; None if it failed."""
     error: str = ""
     """Why there is no value: the function's exception, or the loss of every process it had."""
 
@@ -150,12 +150,12 @@ def run(
     it is not tried again. Closing the iterator cancels what is still running.
 
     Args:
-        function: What is run, with one argument.
+        function: The function to run, with one argument.
         tasks: The arguments; they are taken as there is room.
         cpus: The cores a task takes.
         gpus: The GPUs a task takes.
         attempts: How often a task whose process is lost runs in all.
-        in_flight: Most tasks handed to Ray at once; by default twice what the cluster can run.
+        in_flight: Most tasks given to Ray at once; by default twice the cluster's cores.
         tick: Called about once a second while tasks run, for progress inside of tasks.
     """
     remote = ray.remote(function).options(num_cpus=cpus, num_gpus=gpus, max_retries=attempts - 1)

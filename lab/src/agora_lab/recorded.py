@@ -13,10 +13,10 @@ from agora.logs.values import as_json, as_text
 
 _FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content")
 _SPEAKER = "Orchestrator"
-"""Who leads the others in Magentic-One's logs. What the others report is what it observes."""
+"""The leader in Magentic-One's logs. The others' reports are its observations."""
 _TERMINAL = "Computer_terminal"
 _NO_MODELS = frozenset({"replay", "human", "human_thought", "instant_empty_submit"})
-"""What SWE-agent calls a model when none is asked."""
+"""SWE-agent's name for no model."""
 Message = dict[str, Any]
 
 
@@ -43,7 +43,7 @@ def read(records: Iterator[Record], name: str, tally: Tally) -> Iterator[Recordi
 
 
 def _entries(value: Any) -> Iterator[tuple[str, dict[str, object]]]:
-    """Return the record itself, or what it holds by name, at most two names deep."""
+    """Return the record itself, or its value by name, at most two names deep."""
     fields = as_object(value)
     if any(key in fields for key in _READERS):
         yield "", fields

@@ -1,9 +1,9 @@
 """Several requests in one house of ScienceWorld in one conversation, by one tool.
 
-House, things and rules are the simulator's; its own task is left out. Whoever works there has
-things carried about, one request after the other. Where a thing is was mostly seen while an
-earlier request was worked on. Some requests point back: to the wire that the agent chose, or to
-where a thing was before, which nothing in the house shows any more.
+House, things and rules are the simulator's; its own task is left out. The agent carries things
+about, one request after the other. It mostly saw the place of a thing during an earlier request.
+Some requests point back: to the wire that the agent chose, or to the earlier place of a thing,
+which nothing in the house shows any more.
 """
 
 import random
@@ -29,7 +29,7 @@ THINGS = frozenset(
     "lighter,thermometer,stopwatch,metal pot,tin cup,ceramic cup,axe,shovel,jug,battery,switch,"
     "picture".split(",")
 )
-"""What is carried about, where there is one of it: what does not grow or rot, and is called by the
+"""Things to carry, if there is one of them: those that do not grow or rot, and have the
 simulator as it is shown."""
 KINDS = ("wire", "light bulb", "book")
 """Kinds of which the agent may choose one."""
@@ -180,7 +180,7 @@ class Chains:
 
 
 def is_of(thing: str, name: str) -> bool:
-    """Return True if a name is a thing's, or one of its kind.
+    """Return True if a name is the name of a thing or of its kind.
 
     >>> is_of("wire", "black wire"), is_of("book", "book (Moby Dick)"), is_of("wire", "lighter")
     (True, True, False)
@@ -241,7 +241,7 @@ class _Drawing:
     free: tuple[Place, ...]
     requests: list[Request] = field(default_factory=list)
     at: dict[str, Place] = field(default_factory=dict)
-    """Where each thing, or the one that was chosen of a kind, is by now."""
+    """The place of each thing, or of the chosen thing of a kind, by now."""
     back: set[int] = field(default_factory=set)
     """Requests of which the thing was not touched since: it can be put back."""
 
@@ -298,7 +298,7 @@ class _Drawing:
         return self._noted(request, first=False)
 
     def _noted(self, request: Request, *, first: bool) -> Request:
-        """Note where the thing is afterwards, and whether only a look had shown where it was."""
+        """Note the new place of the thing, and True if only a look had shown its place."""
         self.back = {at for at in self.back if self.requests[at].thing != request.thing}
         if first:
             self.back.add(len(self.requests))

@@ -31,7 +31,7 @@ EASY = "easy"
 wires only matter in the tasks about them."""
 
 _REFUSALS = ("No known action matches", "Unknown action", "Ambiguous request")
-"""How the simulator opens its answer to what it cannot read as one action."""
+"""How the simulator opens its answer to an action that it cannot read."""
 _JAVA_OPTIONS = "-XX:+UnlockExperimentalVMOptions -XX:hashCode=2 -XX:+UseSerialGC"
 """Things of one name are listed in the order of their hash codes, which Java takes from chance:
 with one hash code for all it is the order in which they were made. The other collectors start a

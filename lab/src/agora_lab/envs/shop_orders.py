@@ -1,8 +1,8 @@
 """Several orders in WebShop in one conversation, some of which point back to earlier ones.
 
 The shop, its search and its goals are WebShop's; the agent acts by one tool. An order that points
-back asks for what was bought or looked at for an earlier one, so what it needs stands in the
-results of that order and nowhere else: the customer does not say it.
+back asks for a product that was bought or opened for an earlier one, so its details are in the
+results of that order and nowhere else: the customer does not repeat them.
 """
 
 import random
@@ -47,7 +47,7 @@ class Order:
     goal: Goal
     """The goal of this order, or of the one that it points to."""
     again: int | None = None
-    """The order whose purchase is wanted once more."""
+    """The order whose purchase the customer wants again."""
     pair: tuple[str, ...] = ()
     """The two products that are only looked at, or of which the cheaper one is wanted."""
     looked: int | None = None
@@ -55,7 +55,7 @@ class Order:
 
     @property
     def counts(self) -> bool:
-        """Whether something is to be bought."""
+        """True if something is to be bought."""
         return not self.pair or self.looked is not None
 
 

@@ -31,7 +31,7 @@ class OneTool:
         'look'
 
         Raises:
-            CallError: what follows the tool's name is no JSON, or lacks the argument.
+            CallError: The text after the tool's name is not JSON, or lacks the argument.
         """
         found = self._call.fullmatch(action)
         if found is None:

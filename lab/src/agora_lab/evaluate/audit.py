@@ -42,7 +42,7 @@ class Finding:
     """None where it could not be checked."""
     detail: str
     gate: bool = False
-    """Whether failing it excludes the cell."""
+    """True if failing it excludes the cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Audit:
 
     @property
     def admitted(self) -> bool:
-        """Whether the cell may appear in a table."""
+        """True if the cell may appear in a table."""
         return not any(one.gate and one.passed is False for one in self.findings)
 
     @property

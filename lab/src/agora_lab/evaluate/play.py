@@ -141,7 +141,7 @@ class Player:
 
 
 def play_episode(task: EpisodeTask) -> Played:
-    """Play an episode with what this process has started already. Runs as a task on Ray."""
+    """Play an episode with this process's environments, agents and methods. A Ray task."""
     cell = task.cell
     try:
         model = _model(cell.backbone, cell.seed, task.agent, task.key, task.purse)

@@ -73,7 +73,7 @@ def kept_steps(whole: Sequence[Mapping[str, Any]], sent: Sequence[Mapping[str, A
         action, observation = steps[number - 1]
         place = text.rfind(observation, 0, end)
         before = text.rfind(action, 0, place) if place >= 0 else -1
-        # Nothing but the role's mark stands between an action and its observation.
+        # Only the role's mark separates an action from its observation.
         if before >= 0 and place - before - len(action) <= len("\n\n[ASSISTANT]\n"):
             kept.append(number)
             end = before

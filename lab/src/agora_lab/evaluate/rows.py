@@ -95,7 +95,7 @@ class Material:
 
     rows: tuple[Row, ...]
     prompts: Mapping[str, Sequence[Mapping[str, Any]]]
-    """What the methods did to the uncompressed prompts, call by call, by episode."""
+    """The methods' effects on the uncompressed prompts, call by call, by episode."""
     runs: tuple[Mapping[str, Any], ...]
     """The settings, origins and failures of each run."""
 

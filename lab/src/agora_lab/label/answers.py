@@ -1,7 +1,7 @@
 """A shard's answers: one Ray task asks a backbone and appends each answer to a file of its own.
 
-A line of the file is an answer that was paid for, written the moment it came. A task that is run
-again reads the file first and asks only what is missing, so a kill costs what was in flight. Two
+A line of the file is a paid answer, written the moment it came. A task that runs again reads the
+file first and asks only the missing questions, so a kill costs the open requests alone. Two
 processes never work on one shard: the file is locked.
 """
 
@@ -71,7 +71,7 @@ class Answered:
     anchor: int
     candidate: int
     whole: bool
-    """Whether the prompt still had the candidate."""
+    """True if the prompt still had the candidate."""
     texts: tuple[str, ...] = ()
     """The samples, verbatim."""
     input_tokens: int = 0
@@ -130,7 +130,7 @@ class _Asking:
         # A server that is started here has slots for the samples of one question.
         own = self._work.settings.backbone.startswith("llama:")
         takers = 1 if own else self._work.connection.concurrency
-        # Each takes the next question, so that they are asked in the plan's order.
+        # Each takes the next question, so that the questions keep the plan's order.
         await asyncio.gather(*(self._take(waiting) for _ in range(takers)))
         return self._done
 

@@ -123,7 +123,7 @@ def from_trajectory(
         whole: The trajectory.
         name: Its name in the log.
         source: The log.
-        task: What must not be on both sides of a split.
+        task: The unit that must be on one side of a split.
         system: System text and tools that were sent beside the messages.
     """
     if not whole.steps:

@@ -40,7 +40,7 @@ def soft(full: Sequence[str], without: Sequence[str]) -> float:
 
 
 def hard(full: Sequence[str], without: Sequence[str]) -> float:
-    """Return the paper's Hard-CF label: whether the first sample of each side differs.
+    """Return the paper's Hard-CF label: True if the first samples of the two sides differ.
 
     >>> hard(["look", "go"], ["look", "look"])
     0.0

@@ -1,4 +1,4 @@
-"""A plan: what to ask a backbone about each trajectory, each question keyed by its content.
+"""A plan: the questions to a backbone about each trajectory, each keyed by its content.
 
 A shard is one trajectory with the pairs of an action and a past step that are labelled. Shards
 share nothing, so that any process can work on any of them. A question's key covers everything its
@@ -72,7 +72,7 @@ class Ask:
     candidate: int
     """The past step of the pair."""
     whole: bool
-    """Whether the prompt still has the candidate."""
+    """True if the prompt still has the candidate."""
     messages: tuple[Message, ...]
 
     @property
@@ -160,7 +160,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan in its folder."""
+    """A plan and its folder."""
 
     folder: Path
     settings: PlanSettings

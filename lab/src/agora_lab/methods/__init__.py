@@ -30,9 +30,9 @@ class _Row:
     kind: str
     options: Mapping[str, Any] = field(default_factory=dict)
     budgeted: bool = False
-    """Whether it is set to the `keep_ratio`."""
+    """True if it is set to the `keep_ratio`."""
     asks: bool = False
-    """Whether it asks a language model itself."""
+    """True if it asks a language model itself."""
 
 
 _ROWS = {
@@ -69,7 +69,7 @@ NAMES = tuple(_ROWS)
 ASKING = tuple(name for name, row in _ROWS.items() if row.asks)
 """Methods that ask a language model themselves."""
 PAPER = tuple(name for name in NAMES if name != "observation_mask_10")
-"""What `agora lab paper` compares: the paper's methods, and ours and today's beside them."""
+"""The methods of `agora lab paper`: the paper's, and ours and today's beside them."""
 
 
 def method(name: str, settings: MethodSettings | None = None) -> Method:
@@ -77,7 +77,7 @@ def method(name: str, settings: MethodSettings | None = None) -> Method:
 
     Args:
         name: One of `NAMES`, or `package.module:Class` for one of your own.
-        settings: What the comparison fixes.
+        settings: The settings that the comparison fixes.
 
     Raises:
         ValueError: There is no method with that name.

@@ -40,7 +40,7 @@ class Recipe:
     """The share of trajectories that are held out."""
     seed: int = 42
     bfloat16: bool = False
-    """Whether the encoder trains in bfloat16, which is faster on processors with AMX. The weights,
+    """True if the encoder trains in bfloat16, which is faster on processors with AMX. The weights,
     the head and every score stay in 32 bits."""
 
 

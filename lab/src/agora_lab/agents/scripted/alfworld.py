@@ -164,12 +164,12 @@ class _Notes:
     where: dict[str, str] = field(default_factory=dict)
     """Thing to the receptacle it is believed to be in."""
     searched: dict[str, int] = field(default_factory=dict)
-    """Receptacles whose content was told, and when."""
+    """Receptacles whose content was listed, and when."""
     closed: dict[str, bool] = field(default_factory=dict)
     at: str = ""
     holding: str = ""
     asked: bool = False
-    """Whether what is held was told since hands last changed."""
+    """True if what is held was told since hands last changed."""
     treated: dict[str, str] = field(default_factory=dict)
     failed: dict[str, None] = field(default_factory=dict)
     """Actions that led to nothing since something last changed."""
@@ -218,7 +218,7 @@ def _without_markers(text: str) -> str:
     for line in text.splitlines():
         if found := _ELIDED.match(line):
             inside = True
-            # Of a step that was masked in place, what it brought stands after the bracket.
+            # The facts of a step that was masked in place come after the bracket.
             told.append(line[found.end() :])
         elif not (inside and _SUMMARY.match(line)):
             inside = False
@@ -303,7 +303,7 @@ def _observe(notes: _Notes, action: str, told: str) -> None:
     elif found := _IN.search(told) or _ON.search(told):
         _arrive(notes, found[1], told[found.end() :])
     elif verb in ("go", "open", "examine") and notes.is_receptacle(place):
-        # What is left of a sentence may still name what is there.
+        # The rest of a cut sentence may still name things.
         listed = [name for name in _names(told) if name != place]
         if listed or "nothing" in told:
             _arrive(notes, place, told)

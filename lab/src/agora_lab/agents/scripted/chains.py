@@ -1,10 +1,10 @@
 """Carries things in a house of ScienceWorld, request by request, from the text of a prompt alone.
 
-ScienceWorld's reader reads the house and knows the ways. It is shown the prompt as if it were one
-of its own: what was called as actions, what came of it as what is told, and the lines under markers
-as those of an agent that acts by text. What is added here is what a request is about: the thing
-that was chosen for an earlier one, or the place at which a thing was before it was picked up. Where
-the prompt no longer says that place, the request is given up.
+ScienceWorld's reader reads the house and knows the ways. It gets the prompt in its own form: calls
+as actions, their results as observations, and the lines under markers as those of an agent that
+acts by text. This module adds the topic of a request: the thing that was chosen for an earlier one,
+or the place of a thing before it was picked up. If the prompt has lost that place, the reader gives
+the request up.
 """
 
 import json
@@ -27,7 +27,7 @@ _CHOOSE = re.compile(rf"Put a ([a-z ]{{1,60}}) {_TO}; which one is up to you\.")
 _AGAIN = re.compile(rf"Put the ([a-z ]{{1,60}}) that you chose for request (\d{{1,3}}) {_TO}\.")
 _BACK = re.compile(r"Put what you carried for request (\d{1,3}) back to where it was before\.")
 _OPENED = ("cupboard", "closet")
-"""What a thing may be in that cannot be seen."""
+"""Opaque containers that a thing may be in."""
 _REQUEST = re.compile(r"Request \d{1,3}\. ")
 _GO = "go to "
 _TAKEN = re.compile(r"pick up (.+)")
@@ -53,7 +53,7 @@ class _Mention:
 
 @dataclass(slots=True)
 class _Visit:
-    """What is left of one request: what was asked for, and what was done in turn."""
+    """The rest of one request in the prompt: its text, and the actions in order."""
 
     text: str
     start: int
@@ -61,9 +61,9 @@ class _Visit:
     actions: list[tuple[int, str]] = field(default_factory=list)
     """Every action with the number of blocks before it; an empty one where nothing is left."""
     newest: str = ""
-    """What the newest call brought."""
+    """The result of the newest call."""
     done: bool = False
-    """Whether it was said to be done."""
+    """True if it was said to be done."""
 
     def taken(self, kind: str) -> tuple[int, str] | None:
         """Return the things of a kind that were picked up, and when."""
@@ -81,7 +81,7 @@ class _Prompt:
     blocks: list[str] = field(default_factory=list)
     visits: list[_Visit] = field(default_factory=list)
     mentions: list[_Mention] = field(default_factory=list)
-    """What lines and notes say of results that are left out."""
+    """Facts that lines and notes give of removed results."""
     _room: str = ""
 
     def did(self, action: str) -> None:
@@ -93,7 +93,7 @@ class _Prompt:
             self._room = action.removeprefix(_GO)
 
     def told(self, told: Told) -> None:
-        """Note what is left of the result of the action before."""
+        """Note the remaining facts of the previous action's result."""
         if told.status != "error" and self._room:
             self.mentions += [
                 _Mention(name, _Spot(self._room, under), len(self.blocks))
@@ -159,10 +159,10 @@ class _Carrier(Agent):
         super().__init__(seen.scene())
         self._seen = seen
         self._visit = seen.visits[-1]
-        # What is carried follows from what was done for this request; see `_held`.
+        # The carried thing follows from the actions of this request; see `_held`.
         self._scene.gap = False
         self.lost = False
-        """Whether the prompt does not say any more what is asked for."""
+        """True if the prompt does not say any more what is asked for."""
 
     def _wish(self) -> str:
         text = self._visit.text
@@ -200,7 +200,7 @@ class _Carrier(Agent):
             elif (found := _TAKEN.fullmatch(action)) and found[1] == what:
                 known = True
             elif action == INVENTORY:
-                # What it showed was read with the house.
+                # Its result was read with the house.
                 known = best(what, self._scene.held) is not None
         if known and self._visit.newest and "You move the" not in self._visit.newest:
             refused = self._visit.actions[-1][1] == f"pick up {what}"
@@ -223,7 +223,7 @@ class _Carrier(Agent):
         return next(map(self._walk, said), "") or self._look_for()
 
     def _look_for(self) -> str:
-        """Look into what is closed here, then through the other rooms."""
+        """Look into closed containers here, then through the other rooms."""
         scene = self._scene
         if scene.room in scene.stale or scene.room not in scene.seen:
             return LOOK

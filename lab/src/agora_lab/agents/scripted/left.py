@@ -8,8 +8,7 @@ written down here, a line for each call:
 
 Of 0.1's skeletons, which have no keys, the names are bare; so are those of lists and of rows as a
 database gives them, `car_makers,car_names` and `Id|int,Model|text`. A thing that a plain text shows
-has a bar behind what it is in or on, `cupboard|"metal pot"`. What stands in no such form is not
-seen, and nothing is made up for it.
+follows its container and a bar, `cupboard|"metal pot"`. Text in any other form is not read.
 """
 
 import re
@@ -25,9 +24,9 @@ _COUNTED = re.compile(
 _NOTE = re.compile(r"\[[^\]\n]{1,200}\](?: ([^\n]*))?")
 _LINE = re.compile(r"(\d{1,7}) ([^\n]+)")
 _STATUS = re.compile(r'(ok|error|exit -?\d{1,10})(?: "[^\n]*?"(?= [\w.]+=|;|$))?(?: |$)')
-"""How a call went; the line that says why stands behind it in quotes."""
+"""How a call went; the error's line follows it in quotes."""
 _ADDRESSES = ("address.", "at.")
-"""Objects inside a record whose fields no other field of it is called like."""
+"""Objects inside a record with field names that no other field of the record has."""
 _MORE = re.compile(r"(?:^|; )\+(\d{1,7})$")
 _WORD = re.compile(
     r'(?P<next>; )|(?:"(?P<phrase>[^"\n]{1,200})"|(?P<key>[A-Za-z_][\w.:-]{0,80}))='
@@ -39,20 +38,20 @@ _LISTED = re.compile(r"[,|](?![0-9]{3}(?:[,.]|$))")
 
 Record = Mapping[str, tuple[str, ...]]
 """Values by key, of one object of a result: `{"id": ("card_6276",), "balance": ("113",)}`.
-Names without a key stand under the empty one."""
+Names without a key are under the empty one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is left of a result: how it went, what it brought, how much more there was."""
+    """The remains of a result: how it went, its facts, the number of removed ones."""
 
     text: str = ""
-    """As it stands in the prompt, without how it went."""
+    """Its text in the prompt, without how it went."""
     status: str = ""
-    """`ok`, `error` or `exit 1`; nothing where that is not said."""
+    """`ok`, `error` or `exit 1`; empty if unknown."""
     records: tuple[Record, ...] = ()
     more: int = 0
-    """How many names are said to have been left out."""
+    """How many names the text reports as left out."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -61,7 +60,7 @@ class Told:
 
     @property
     def places(self) -> tuple[tuple[str, str], ...]:
-        """The things that a text showed, each behind what it is in or on.
+        """The things that a text showed, each after the thing that it is in or on.
 
         >>> read_told('ok lighter cupboard|"metal pot"; +2').places
         (('', 'lighter'), ('cupboard', 'metal pot'))
@@ -88,7 +87,7 @@ class Line:
 
     number: int
     done: str
-    """The action in short, as it stands there."""
+    """The action in short, word for word."""
     tool: str
     """Its first word."""
     arguments: Mapping[str, str]
@@ -131,7 +130,7 @@ class _Open:
     lines: list[Line] = field(default_factory=list)
 
 
-# Remembered for speed alone: a prompt repeats what the one before it said.
+# Only for speed: a prompt repeats the text of the previous one.
 @lru_cache(maxsize=8_192)
 def apart(text: str, *, result: bool = False) -> Apart:
     r"""Return a message's own text and the markers after it.

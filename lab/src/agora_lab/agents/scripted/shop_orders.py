@@ -1,10 +1,9 @@
 """Serves a customer with several orders in the shop, from the text of a prompt alone.
 
-An order of its own is left to WebShop's reader, which is shown what the prompt says about this
-order. One that points back is looked up in what is left of the earlier order: the receipt, else
-the clicks; options of which no click is left are chosen by the customer's own words, as they were
-then. Where nothing is left of it, the earlier order is shopped for anew from these words, which
-may or may not lead to the same product.
+WebShop's reader serves an order of its own, from the prompt's text about this order. An order that
+points back is looked up in the rest of the earlier order: the receipt, else the clicks. The
+customer's own words choose options without a remaining click. If nothing is left of the earlier
+order, these words are the basis of a new search, which may lead to another product.
 """
 
 import json
@@ -45,7 +44,7 @@ _BUTTONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Clicks:
-    """Options that were clicked, and whether these are known to be all."""
+    """Options that were clicked, and True if the list is known to be complete."""
 
     values: list[str]
     complete: bool
@@ -53,7 +52,7 @@ class _Clicks:
 
 @dataclass(slots=True)
 class _Visit:
-    """What is left of one order: the customer's words, and what was done and seen in turn."""
+    """The rest of one order: the customer's words, and the actions and pages in order."""
 
     text: str
     blocks: list[tuple[str, str]] = field(default_factory=list)
@@ -174,7 +173,7 @@ def _call(action: str) -> str:
 
 
 def _shopped(system: str, visit: _Visit, instruction: str) -> str:
-    """Return what WebShop's reader does for an instruction, shown this visit as one of its own."""
+    """Return the action of WebShop's program for an instruction, with this visit as its own."""
     parts = [f"[SYSTEM]\n{system}"]
     opening = f"WebShop [SEP] Instruction: [SEP] {instruction} [SEP] Search"
     told = f"{instruction}\n\n{opening}"
@@ -191,9 +190,9 @@ def _shopped(system: str, visit: _Visit, instruction: str) -> str:
 
 
 def _bought(visit: _Visit) -> tuple[str, tuple[str, ...] | None] | None:
-    """Return what was bought for an order, if the prompt still tells.
+    """Return the product bought for an order, if the prompt still shows it.
 
-    With it come the options that were chosen; None where not all clicks are left.
+    Return its options too, or None for them if not all clicks are left.
     """
     for page in reversed(visit.pages):
         if found := _RECEIPT.search(page):
@@ -243,7 +242,7 @@ def _picked(now: _Visit, earlier: _Visit) -> str:
 
 
 def _queries(visit: _Visit) -> list[str]:
-    """Return the searches that may list what an order was about."""
+    """Return the searches that may list the product of an order."""
     if look := _LOOK.fullmatch(visit.text):
         return [look[1]]
     return [*dict.fromkeys(reversed(visit.searched())), read_wish(visit.text).query]

@@ -3,7 +3,7 @@
 Our own world over a real SQLite database, made after the shape of recorded customer service
 (tau-bench's airline and retail trajectories): tools that look up and change, results in JSON of
 the sizes recorded there. A scripted customer gives 18 to 52 requests one after the other. Many
-point back to what an earlier request brought to light. Everything is drawn by the task's name.
+point back to a fact that an earlier request showed. Everything is drawn by the task's name.
 """
 
 import json
@@ -57,11 +57,11 @@ INSTRUCTIONS = (
 
 
 class Desk:
-    """One conversation at a time. Nothing but what the tools show leaves the database.
+    """One conversation at a time. The database is visible through the tools alone.
 
-    The reward is the share of requests, of those that change anything, whose effect was exactly
-    in the database when the customer was told, is still there as far as no later request changes
-    it, and during which nothing else was changed.
+    The reward is a share of the requests that change anything. A request counts if its effect was
+    exactly in the database at the answer to the customer, if later requests alone changed that
+    effect, and if nothing else was changed during it.
     """
 
     def __init__(self) -> None:
@@ -156,10 +156,10 @@ class Desk:
 def fulfilled(
     script: Script, start: State, state: State, touched: Mapping[Place, int]
 ) -> frozenset[int]:
-    """Return the requests whose effect is exactly in the database, as far as its state tells.
+    """Return the requests whose effect is exactly in the database, judged by its state.
 
-    A request fails where a field that it has to change is not as it should be, and where a field
-    that no request should change was changed while it was dealt with.
+    A request fails if a field that it has to change has another value, or if a field that no
+    request should change was changed during it.
     """
     failed = {
         at

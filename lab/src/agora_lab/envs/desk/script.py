@@ -1,8 +1,8 @@
-"""What the customer asks for in one conversation, drawn by chance, with what has to come of it.
+"""The requests of a customer in one conversation, drawn by chance, with their expected effects.
 
 Half of the requests point back: to a card, an order, an address or a code that an earlier request
-brought to light. Each request is drawn on a copy of the database in which everything before it
-was done, so that it can always be done.
+showed. Each request is drawn on a copy of the database with the effects of all requests before it,
+so that it is always possible.
 """
 
 import json
@@ -20,7 +20,7 @@ LEAST_REQUESTS, MOST_REQUESTS = 18, 52
 _POINTING_BACK = 0.6
 """How often a request points back where one can."""
 _LEAST_AGO = 2
-"""How many requests ago it is at least that what it points to was dealt with."""
+"""The least number of requests since the thing that it points to."""
 ORDINALS = (
     *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"),
     *("ninth", "tenth", "eleventh", "twelfth"),
@@ -35,7 +35,7 @@ class Need:
     request: int
     """The place of the earlier request, from 0."""
     again: bool
-    """Whether a tool can show it again."""
+    """True if a tool can show it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Script:
     wishes: tuple[Wish, ...]
     expected: State
     effects: tuple[Mapping[Place, Any], ...]
-    """For each request, the fields that it has to change, with what is in them after it."""
+    """For each request, the fields that it has to change, with their new values."""
     owners: Mapping[Place, int]
     """For every field that has to change, the request that changes it last."""
 
@@ -115,7 +115,7 @@ class _Drawing:
         self._people = self.chance.sample(rows, PEOPLE)
 
     def drawn(self) -> Wish | None:
-        """Return a request, or None where what was drawn is not possible now."""
+        """Return a request, or None if the draw is not possible now."""
         fresh: list[Callable[[], Wish | None]] = [
             *(self._order, self._cancel, self._exchange, self._return, self._redirect, self._book),
             *(self._ask_orders, self._ask_products, self._ask_slots),
@@ -133,7 +133,7 @@ class _Drawing:
         return wish
 
     def remember(self, at: int, wish: Wish, result: Any) -> None:
-        """Note what a deed brought, so that later requests can point to it."""
+        """Note the result of an action, so that later requests can point to it."""
         assert wish.deed is not None  # noqa: S101
         name, arguments = wish.deed
         if name == "place_order":
@@ -169,7 +169,7 @@ class _Drawing:
         return f"{first} {person['last_name']} ({person['email']})"
 
     def _payment(self, person: sqlite3.Row) -> tuple[str, str]:
-        """Return the id of one of a customer's payment methods, and how it is called."""
+        """Return the id of one of a customer's payment methods, and its name."""
         methods = self.database.execute(
             "SELECT * FROM payment_methods WHERE customer_id = ? ORDER BY payment_id",
             (person["customer_id"],),
@@ -570,7 +570,7 @@ class _Drawing:
         values = past.values
         slot = self._cheapest(values["service"], values["city"], *values["span"])
         if slot is None or slot["slot_id"] != values["slot"]:
-            # What was looked up then must still hold: nobody asks for a slot that is gone.
+            # The facts looked up then must still hold: nobody asks for a slot that is gone.
             return None
         past.used = True
         person = self._person()

@@ -1,4 +1,4 @@
-"""The desk's tools: what each does to the database, and the JSON that it returns."""
+"""The desk's tools: the effect of each on the database, and the JSON that it returns."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool: its parameters, what it is for, and what it does."""
+    """One tool: its parameters, purpose and effect."""
 
     parameters: tuple[str, ...]
     about: str
@@ -61,7 +61,7 @@ def one(database: sqlite3.Connection, query: str, *values: Any, what: str = "") 
 
 
 def new_id(database: sqlite3.Connection, *parts: Any) -> str:
-    """Return seven digits that depend on what is made, not on what was made before."""
+    """Return seven digits that depend on the new row alone, not on earlier ones."""
     seed = one(database, "SELECT min(customer_id) FROM customers")[0]
     for attempt in range(1_000):
         text = json.dumps([seed, attempt, *parts])
@@ -127,7 +127,7 @@ def order_of(database: sqlite3.Connection, key: str) -> dict[str, Any]:
     payments = database.execute(
         "SELECT kind, amount, payment_id FROM payments WHERE reference = ? ORDER BY number", (key,)
     )
-    # order_items comes first in the join, so that `price` is what was paid.
+    # order_items comes first in the join, so that `price` is the price paid.
     shown = []
     for item in items:
         entry = {
@@ -272,7 +272,7 @@ def _cancel_order(database: sqlite3.Connection, arguments: Arguments) -> Any:
     key = arguments["order_id"]
     order = _of_status(database, key, "pending")
     database.execute("UPDATE orders SET status = 'cancelled' WHERE order_id = ?", (key,))
-    # What was paid comes back as a credit, whose code is told this once.
+    # The payment comes back as a credit, whose code is shown this once.
     code = f"CR-{new_id(database, 'credit', key)}"
     database.execute(
         "INSERT INTO credits VALUES (?, ?, ?, 0)", (code, order["customer_id"], order["total"])

@@ -1,10 +1,10 @@
-"""WebShop: find and buy what a customer asks for, in a shop of pages and clicks.
+"""WebShop: find and buy the product that a customer wants, in a shop of pages and clicks.
 
 Written here after its description (Yao et al., WebShop: Towards Scalable
 Real-World Web Interaction with Grounded Language Agents, NeurIPS 2022), on the
-data that was published with it. Where the paper is silent (the order of a
-page's parts, thresholds) it does what the published code does; none of that
-code is here. `reward`, `search` and `Shop` say where they differ.
+data that was published with it. For details that the paper leaves open (the
+order of a page's parts, thresholds) it follows the published code, without a
+line of it. `reward`, `search` and `Shop` document their differences.
 
 Splits follow the published way: all made goals are shuffled once with a fixed
 seed (233); the first 500 are for testing, the next 1,000 for validation and the
@@ -137,7 +137,7 @@ def _make() -> Shop:
 
 
 @cache
-def loaded(folder: str) -> tuple[Catalogue, Search]:  # noqa: ARG001 - what it is read from
+def loaded(folder: str) -> tuple[Catalogue, Search]:  # noqa: ARG001 - the key of the cache
     """Read the catalogue once per process: shops do not change it."""
     catalogue = read_catalogue()
     documents = {asin: product.document for asin, product in catalogue.products.items()}

@@ -1,4 +1,4 @@
-"""The shop's pages as text, and where each click on them leads.
+"""The shop's pages as text, and the target of each click on them.
 
 After the published text mode: the parts of a page in reading order with ` [SEP] ` between them.
 Nothing marks clickable parts or chosen options. Only the agent's own actions show what it chose.

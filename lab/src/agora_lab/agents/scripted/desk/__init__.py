@@ -1,10 +1,9 @@
 """Serves the customer at the desk from the text of a prompt alone.
 
-It reads the prompt from top to bottom, finds out what the newest request needs, and takes each
-value from where the prompt has it: in a whole result, in what is left of one, or in a call. A value
-that is not there any more is looked up again, where a tool shows it. Where none does it guesses if
-there is something to guess from, and gives up otherwise. A request that has taken many calls is
-given up as well.
+It reads the prompt from top to bottom, finds the needs of the newest request, and takes each value
+from the prompt: from a whole result, from the rest of one, or from a call. A missing value is
+looked up again if a tool shows it. Otherwise the reader guesses if it has a clue, and gives up if
+not. It also gives up a request that has taken many calls.
 """
 
 from dataclasses import dataclass
@@ -47,12 +46,12 @@ class DeskReader:
 
 @dataclass(frozen=True, slots=True)
 class _Service:
-    """Finds out what a request needs; a value that has to be looked up ends the search."""
+    """Finds the call that a request needs; a value to look up ends the search."""
 
     known: Known
 
     def serve(self, wish: Wish) -> None:
-        """Do what is asked for: the next call is raised, nothing if all was looked up."""
+        """Raise the next call of the request, or nothing if all was looked up."""
         {
             "order": self._order,
             "pick product": self._pick_product,
@@ -118,7 +117,7 @@ class _Service:
         order = self.known.redirected(request, redirected)
         address = self.known.address_before(request, order)
         if not complete(address):
-            # No tool shows what was overwritten: most orders go to where the customer lives.
+            # No tool shows the overwritten address: most orders go to the customer's home.
             address = {**self.known.home(redirected["first"]), **address}
         raise Call("change_order_address", order_id=order, **address)
 

@@ -1,8 +1,7 @@
 """The facts in a prompt about customers, orders, products and visits of the desk.
 
-Each value is taken from where the prompt has it: in a whole result, in what is left of one, or in
-a call. Where it stands nowhere any more, the call that shows it again is raised; where no tool
-does, `Lost` is.
+Each value comes from the prompt: from a whole result, from the rest of one, or from a call. For a
+missing value the call that shows it again is raised, or `Lost` if no tool shows it.
 """
 
 import json
@@ -39,7 +38,7 @@ WRITES = frozenset(
 """The tools that change something."""
 
 
-class Call(Exception):  # noqa: N818 - no error: what has to be called next
+class Call(Exception):  # noqa: N818 - not an error: the next call to make
     """Ends the search for a value with the call to make."""
 
     def __init__(self, tool: str, **arguments: Any) -> None:
@@ -57,12 +56,12 @@ class Known:
 
     notes: Notes
     orders: Mapping[str, Order] = field(init=False)
-    """What the prompt tells of each order."""
+    """The facts of the prompt about each order."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", orders(self.notes.events))
 
-    # Where earlier requests are found, and what was done for them.
+    # The earlier requests, and the actions for them.
 
     def earlier(self, kinds: tuple[str, ...], nth: int) -> tuple[int, Wish]:
         """Return the nth request of some kinds, and its number."""
@@ -212,8 +211,8 @@ class Known:
     # Values, from the prompt or by a tool.
 
     def results(self, tool: str = "") -> Iterator[Event]:
-        """Yield the events whose results are whole, the newest first."""
-        # Newest first: what a call changed counts, not what was read before.
+        """Yield the events with whole results, newest first."""
+        # Newest first: a value changed by a call replaces one that was read before.
         for event in reversed(self.notes.events):
             if event.result is not None and (not tool or event.tool == tool):
                 yield event
@@ -244,7 +243,7 @@ class Known:
         raise Call("get_customer", customer_id=customer)
 
     def profiles_left(self, first: str) -> Iterator[Event]:
-        """Yield what is left of looking a customer up where it is not whole, the newest first."""
+        """Yield the rest of shortened customer records, newest first."""
         customer = self.customer_id(first)
         for event in reversed(self.notes.events):
             left = event.tool == "get_customer" and event.result is None and not event.failed
@@ -287,9 +286,9 @@ class Known:
         return self.paid_before(said) or self.method(wish["first"], wish["brand"], wish["four"])
 
     def code_left(self, event: Event) -> str:
-        """Return the code of a credit from what is left of cancelling an order, or nothing.
+        """Return the code of a credit from the rest of a cancelled order, or nothing.
 
-        The order may have been paid with another credit, whose code is not the one.
+        The order may have been paid with another credit, whose code is a different one.
         """
         if codes := event.told.values("code"):
             return codes[0]
@@ -444,7 +443,7 @@ class Known:
         raise Call("list_products")
 
     def product_left(self, event: Event, name: str) -> str:
-        """Return the id of a product from what is left of a result, or nothing."""
+        """Return the id of a product from the rest of a result, or nothing."""
         if event.result is not None or event.failed:
             return ""
         if event.tool == "list_products":
@@ -491,7 +490,7 @@ class Known:
         raise wanted
 
     def earliest(self, visit: Wish, start: str, end: str = "", technician: str = "") -> str:
-        """Return the earliest free slot, of one technician where that is asked for."""
+        """Return the earliest free slot, of one technician if the request names one."""
         slots = self.slots(visit, start, end or start, fresh=True)
         for slot in slots:
             if slot["free"] and technician in ("", slot["technician"]):
@@ -500,7 +499,7 @@ class Known:
 
 
 def same(event: Event, call: str) -> bool:
-    """Return True if an event is of a call."""
+    """Return True if an event is a call."""
     return call == f"{event.tool} {json.dumps(event.arguments)}"
 
 
@@ -511,10 +510,10 @@ def search(visit: Wish, start: str, end: str) -> Call:
 
 
 def _method_in(event: Event, brand: str, four: str) -> str:
-    """Return a payment method from what is left of a customer, or nothing."""
+    """Return a payment method from the rest of a customer record, or nothing."""
     if not four:
         return event.said(r"paypal_\d{7}")
-    # What the customer says of a card is not told once more: one of the two may be enough.
+    # The customer describes a card only once, so one of the two facts may be enough.
     found = [
         record["payment_methods"][0]
         for record in event.told.records

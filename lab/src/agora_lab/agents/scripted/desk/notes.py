@@ -26,18 +26,18 @@ class Event:
     result: Any = None
     """The result, where it is whole."""
     head: str = ""
-    """What is left of the call, where its arguments are not."""
+    """The rest of the call, if its arguments are gone."""
     told: Told = NOTHING
-    """What is left of the result."""
+    """The rest of the result."""
 
     @property
     def failed(self) -> bool:
-        """Whether the tool refused."""
+        """True if the tool refused."""
         return self.told.status == "error" or self.told.text.startswith("Error")
 
     @property
     def slots(self) -> tuple[Mapping[str, Any], ...]:
-        """The slots of a search as far as they are there, each with what is left of it."""
+        """The slots of a search that are still there, each with its remaining facts."""
         if self.result is not None:
             return tuple(self.result.get("slots", ()))
         return tuple(
@@ -47,7 +47,7 @@ class Event:
         )
 
     def said(self, pattern: str) -> str:
-        """Return the first name of some shape in what is left, of the result before the call."""
+        """Return the first name of some shape in the rest of the step, in the result first."""
         found = re.search(pattern, self.told.text) or re.search(pattern, self.head)
         return found[0] if found else ""
 
@@ -100,7 +100,7 @@ def read(prompt: str) -> Notes:
         notes.unseen += parts.unseen
         notes.events += (_removed(notes.now, line) for line in parts.lines)
     if call:
-        # A call whose result is not there, which no provider would take.
+        # A call without its result, which no provider would accept.
         notes.events.append(_event(notes.now, call, ""))
     return notes
 
@@ -139,7 +139,7 @@ def _called(call: str) -> tuple[str, Mapping[str, Any]]:
     return name, value if isinstance(value, dict) else {}
 
 
-# Remembered for speed alone: a prompt repeats what the one before it said.
+# Only for speed: a prompt repeats the text of the previous one.
 @lru_cache(maxsize=8_192)
 def _value(text: str) -> Any:
     try:

@@ -1,4 +1,4 @@
-"""Orders and addresses as a prompt shows them: whole, or what is left of them in several places."""
+"""Orders and addresses in a prompt: whole, or in parts in several places."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,23 +26,23 @@ class Order:
 
     key: str
     fields: dict[str, str] = field(default_factory=dict)
-    """Those of the order itself, the address among them; a missing one is not told."""
+    """Fields of the order itself, the address among them; unknown ones are missing."""
     items: list[Mapping[str, str]] = field(default_factory=list)
-    """Name, product, id and state of each item, as far as they are told."""
+    """Name, product, id and state of each item, if they are known."""
     whole: bool = False
-    """Whether the items are all of them, with all of their fields."""
+    """True if the items are all of them, with all of their fields."""
     requests: set[int] = field(default_factory=set)
     """The requests for which it was dealt with."""
 
     def names(self, product: str) -> bool:
-        """Return True if it is said to hold a product."""
+        """Return True if the order is known to contain a product."""
         return any(item.get("name") == product for item in self.items)
 
 
 def orders(events: Sequence[Event], *, before: int | None = None) -> dict[str, Order]:
     """Return every order in the events, by its id.
 
-    `before` leaves out what was told at that event and later.
+    `before` leaves out that event and later ones.
     """
     found: dict[str, Order] = {}
     dealt: dict[tuple[str, str], str] = {}
@@ -116,7 +116,7 @@ def _single(record: Record) -> dict[str, str]:
 
 
 def addresses(events: Sequence[Event]) -> Iterator[Mapping[str, str]]:
-    """Yield every address that the events tell, the newest first, some of them in part."""
+    """Yield every address in the events, newest first, some of them in part."""
     for event in reversed(events):
         if event.result is not None:
             for name in ("address", "at"):
@@ -131,10 +131,10 @@ def addresses(events: Sequence[Event]) -> Iterator[Mapping[str, str]]:
 
 
 def address_in(record: Record, *, visit: bool = False) -> dict[str, str]:
-    """Return the address in what is left of a record.
+    """Return the address in the rest of a record.
 
-    What is left of a `visit` has two cities, where it takes place and the customer's: the second
-    is meant, which stands after the street, and neither where only one is left in front of it.
+    The rest of a `visit` has two cities, the visit's and the customer's. The second counts, which
+    follows the street. If only one is left, before the street, neither counts.
     """
     own = _bare(_single(record))
     cities = record.get("city", ())
@@ -148,7 +148,7 @@ def address_in(record: Record, *, visit: bool = False) -> dict[str, str]:
 
 
 def completed(address: Mapping[str, str], events: Sequence[Event]) -> dict[str, str]:
-    """Return an address with what is missing of it, where the events tell that elsewhere."""
+    """Return an address, with its missing parts from other events."""
     own = dict(address)
     known = list(addresses(events))
     for other in known:

@@ -53,7 +53,7 @@ MELTING = {
     "tin": 232.0,
     "lead": 327.0,
 }
-"""Melting points in degrees celsius, for what heating cannot decide."""
+"""Melting points in degrees Celsius, for substances that heating cannot decide."""
 ROOM_DEGREES = 20.0
 
 PAINTS = {

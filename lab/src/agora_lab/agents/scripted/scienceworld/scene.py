@@ -11,7 +11,7 @@ INVENTORY = "inventory"
 _LINE_CHARACTERS = 2_000
 """How much of a line is read: no line of the simulator is longer, and patterns stay quick."""
 _GAPS = ("[steps ", "[... ")
-"""How markers of several steps begin; where one step has its note, its action stands above it."""
+"""How markers of several steps begin; a single step's note has its action above it."""
 _ARTICLE = re.compile(r"(?:an?|the) (?:substance called )?", re.IGNORECASE)
 _PUNCTUATION = re.compile(r"(\(containing |\(|\)|, |\.+(?: |$)|: )")
 _INSIDE = re.compile(r"(?:On|In) the (.+?) (?:is|you see)$")
@@ -57,7 +57,7 @@ def things(text: str) -> list[Thing]:
             found[-1:] = [replace(thing, state=words.split()[-1]) for thing in found[-1:]]
         elif words and words != "nothing" and not words.startswith("titled "):
             within = tuple(name for kind, name in levels if kind != "(")
-            # A plant's stage is said with its name, and is no part of what it answers to.
+            # The name is listed with the plant's stage, which actions do not accept.
             name = _ARTICLE.sub("", words, count=1).partition(" in the ")[0]
             found.append(Thing(name, within))
         if mark.startswith("("):
@@ -77,23 +77,23 @@ class Scene:
     """The agent's room; empty after a gap in the prompt."""
     doors: dict[str, list[str]] = field(default_factory=dict)
     seen: dict[str, list[Thing]] = field(default_factory=dict)
-    """What was last seen in each room that was looked around in."""
+    """The content of each room when the agent last looked around in it."""
     stale: set[str] = field(default_factory=set)
     """Rooms in which something was opened or went on since they were looked at."""
     held: list[Thing] = field(default_factory=list)
     gap: bool = False
-    """Whether steps were left out since the inventory was last read."""
+    """True if steps were left out since the inventory was last read."""
     focused: list[str] = field(default_factory=list)
     links: list[frozenset[tuple[str, str]]] = field(default_factory=list)
     """Terminals that were connected, as pairs of (part, terminal)."""
     degrees: dict[str, float] = field(default_factory=dict)
     """The last temperature that was measured of each thing."""
     waited: bool = False
-    """Whether time passed since the last connection."""
+    """True if time passed since the last connection."""
     active: set[str] = field(default_factory=set)
     unmovable: set[str] = field(default_factory=set)
     since: list[str] = field(default_factory=list)
-    """Actions since the last one that changed something: none of these is worth repeating."""
+    """Actions since the last change: repeating one of them is useless."""
     action: str = ""
     last: str = ""
     """The last message."""
@@ -117,7 +117,7 @@ class Scene:
 
 
 def best(what: str, among: Iterable[Thing]) -> Thing | None:
-    """Return the thing of that name, or else one whose name has it."""
+    """Return the thing with that name, or else one with that name among its words."""
     alike = [thing for thing in among if has(thing.name, what)]
     exact = [thing for thing in alike if thing.name == what]
     return next(iter(exact or alike), None)
@@ -295,7 +295,7 @@ def _happened(scene: Scene, name: str, groups: tuple[str, ...]) -> bool:
 def _move(scene: Scene, what: str, into: str) -> None:
     """Move a thing and its contents to its new place."""
     room = scene.seen.get(scene.room, [])
-    # What was asked for may be called by another name in the answer: a frog egg is a common toad.
+    # The answer may have another name for the thing: a frog egg is a common toad.
     asked = scene.action.removeprefix("pick up ").removeprefix("move ").partition(" to ")[0]
     moved = best(asked, scene.here()) or best(what, scene.here()) or Thing(what)
     name = moved.name
@@ -314,7 +314,7 @@ def _move(scene: Scene, what: str, into: str) -> None:
     else:
         outer = () if into == scene.room else (into,)
         left = rest + [replace(t, within=(*outer, *t.within)) for t in taken]
-    # A room that was never looked around in, as far as the prompt says, stays to be looked at.
+    # A room that was never looked around in, as far as the prompt shows, stays to be looked at.
     if scene.room in scene.seen:
         scene.seen[scene.room] = left
 

@@ -63,9 +63,9 @@ class Memory:
     chosen: set[str] = field(default_factory=set)
     """Values clicked on the product that is open, in lower case."""
     gap: bool = False
-    """Whether a marker follows the page before."""
+    """True if a marker follows the page before."""
     torn: bool = False
-    """Whether steps are missing without a count."""
+    """True if steps are missing without a count."""
     failed: set[str] = field(default_factory=set)
     """Actions that did not change the page."""
 
