@@ -106,7 +106,7 @@ def wrap(client: _Client, compressor: Compressor | None = None, **settings: Any)
     Chat completions, Responses and Messages; synchronous, asynchronous and streaming. The client
     passed in is not changed, and the connections are shared. A client that was wrapped already
     gets these settings instead of its own. `agora.savings(client)` returns the dollars and tokens
-    it saved. A request that the provider refuses after an edit is sent once more as it was.
+    it saved. A request that the provider refuses after an edit is sent again unchanged.
 
     Args:
         client: `OpenAI()`, `AsyncAnthropic()` or any variant of them for another cloud.

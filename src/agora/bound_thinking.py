@@ -31,7 +31,7 @@ class Removed(NamedTuple):
     tokens: int = 0
     """The thinking removed from the messages that stay."""
     thinking: Thinking = NO_THINKING
-    """All that is no longer sent, that of elided steps included."""
+    """All thinking that is no longer sent, including that of elided steps."""
 
 
 def remove_older(rendered: Rendered, request: Request, sizes: Sequence[int]) -> Removed:

@@ -201,7 +201,7 @@ class Compressor:
 
         Raises:
             SettingError: A pin is not a valid step number.
-            UnknownFormatError: There is no format of the name given as `format`.
+            UnknownFormatError: `format` is not the name of a format.
             AgoraError: Any other error, only if `strict`.
         """
         pinned = step_numbers(pins)
@@ -330,7 +330,7 @@ class Compressor:
         if compression.reason is Reason.NOT_WORTH_IT_YET:
             compression = replace(compression, detail=why_not(state, call, policy))
         if since.state is None and state.edit and not compression.changed and binds(request):
-            # Calls before this one may have been sent with an edit.
+            # Earlier calls may have been sent with an edit.
             messages = len(request.messages)
             compression = remove_until(compression, messages, parsed.thinking_tokens)
         if not compression.changed:
@@ -363,7 +363,7 @@ class Compressor:
     def _select(
         self, trajectory: Trajectory, edit: Edit, pins: frozenset[int]
     ) -> "_Selection | Reason":
-        """Work out the choices among the steps of an edit, or why there are none."""
+        """Return the choices among the steps of an edit, or the reason why there are none."""
         past = Past.of(trajectory, edit.steps, newest=edit.why == "every call")
         # All that a choice depends on besides the settings, compared by content.
         key = (past, edit.room, pins)
@@ -445,7 +445,7 @@ class Compressor:
         violations: set[str],
         older: int | None,
     ) -> Compression:
-        """Write the messages with each step as it was decided, if shorter and still legal."""
+        """Return the messages with the decision on each step, if shorter and still legal."""
         trajectory = parsed.trajectory
         if binds(request):
             request = replace(request, edited_at=len(request.messages) if older is None else older)

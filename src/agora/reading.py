@@ -20,7 +20,7 @@ Keeps = Callable[[Sequence[Step]], Collection[int]]
 
 
 class Reading(NamedTuple):
-    """The sizes of a conversation, and from where it can be read on."""
+    """The sizes of a conversation, and the place to continue the reading."""
 
     trajectory: Trajectory
     """Its steps and utterances without their texts."""

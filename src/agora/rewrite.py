@@ -78,7 +78,7 @@ def rewrite_of(own: Sequence[Any], new: Sequence[Any], places: Sequence[int]) ->
 def digests_of(messages: Sequence[Any], seed: str = "") -> list[bytes]:
     """Return a digest after each message, of it and all before it, that names a prompt's prefix.
 
-    Marks for a cache are no part of it, since clients move them along. Neither is the spelling of
+    Cache marks are not part of it, since clients move them along. Neither is the spelling of
     a single text as a list of one block, which clients use for a message with a mark.
 
     Raises:

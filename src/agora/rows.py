@@ -60,7 +60,7 @@ def compress_rows(
         rows: chat completions messages. Assistant messages may be missing: each result whose call
             is not there is taken for a step of its own. On a model that binds thinking to the
             prefix nothing is replaced then, since missing messages may think: it would be refused
-            behind a change, and only the caller could take it out.
+            after a change, and only the caller could remove it.
         model: the model that the conversation goes to, for its prices and its thinking.
         tools: the request's tools, where they are known.
 

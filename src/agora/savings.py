@@ -22,7 +22,7 @@ LEDGER = "agora_ledger"
 """The attribute under which clients and integrations keep their `Ledger`."""
 _MOST_CONVERSATIONS = 256
 _FIRST = 3
-"""So many messages tell a conversation: system text, task and the first answer. A conversation
+"""The messages that identify a conversation: system text, task and the first answer. A conversation
 that begins with known words of the user and another answer was written anew by its client."""
 
 
@@ -85,7 +85,7 @@ class Paid(NamedTuple):
     edit: int
     """How many steps its edit looked at; 0 for an unedited call."""
     grown: float = 0.0
-    """By how many tokens prompts grew that continued the one before them, in all."""
+    """The total growth of prompts that continued the previous one, in tokens."""
     grown_by_us: float = 0.0
     """The same by our own count."""
 

@@ -104,7 +104,7 @@ class SentCalls:
                 self.bytes += call.rewrite.size
         parent = self._calls.get(call.parent) if call.answered else None
         if parent is not None and parent.edit_digest:
-            # Only now: a call that nobody continues was asked beside the conversation.
+            # Only now: a call without a continuation does not belong to the conversation.
             self._edits[parent.edit_digest] = call.parent
         while self.bytes > self._most and len(self._calls) > 1:
             self.drop(next(iter(self._calls)))

@@ -119,7 +119,7 @@ class Session:
 
         Raises:
             SettingError: A pin is not a valid step number.
-            UnknownFormatError: There is no format of the name given as `format`.
+            UnknownFormatError: `format` is not the name of a format.
             AgoraError: Any other error, only if the compressor is strict.
         """
         pinned = step_numbers(pins)
@@ -408,7 +408,7 @@ class Session:
     def _older(self, place: Place, account: Compression, sent_key: bytes) -> int:
         """Return how many of the caller's first messages go without their thinking.
 
-        A model that binds thinking takes a block only behind the prompt that it was made behind.
+        A model that binds thinking accepts a block only after the prompt that produced it.
         """
         if not binds(place.request):
             return 0

@@ -24,7 +24,7 @@ _REQUESTS = re.compile(
     # Gemini CLI and Qwen Code; the second one checks the first answer.
     r"|First, reason in your scratchpad\. Then, generate the (?:updated )?<state_snapshot>"
     r"|Critically evaluate the <state_snapshot>"
-    # opencode, now and before.
+    # opencode, newer and older versions.
     r"|(?:Create a new|Update the) anchored summary (?:from|below|using)"
     r"|Provide a detailed (?:prompt for continuing|but concise summary of) our conversation above"
     # pi.

@@ -1,4 +1,4 @@
-"""What the lab's errors share."""
+"""The base of the lab's errors."""
 
 from typing import ClassVar
 

@@ -52,7 +52,7 @@ def append(file: BinaryIO, value: Any) -> None:
 
 
 def read_lines(path: Path) -> Iterator[Any]:
-    """Yield the values of the whole lines of a file; none if there is no file."""
+    """Yield the values of the whole lines of a file; nothing if there is no file."""
     if path.exists():
         with path.open("rb") as file:
             yield from (json.loads(line) for line in file if line.endswith(b"\n"))

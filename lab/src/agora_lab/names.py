@@ -48,7 +48,7 @@ _SENTENCE = _words("sentence")
 _COMMON = _SENTENCE | _words("common")
 # Three of these inside one token, and it is an order in disguise rather than a symbol.
 _ORDERS = _words("orders")
-# Words before a number that are no part of its name.
+# Words before a number that are not part of its name.
 _COUNTED_BY = _SENTENCE | _words("counted_by")
 _DEFINES = _words("defines")
 _EXTENSIONS = _words("extensions")

@@ -85,7 +85,7 @@ def _reach(address: str) -> None:
     """Open and close a connection: Ray itself retries for minutes before it reports a failure.
 
     Raises:
-        ConnectionFailedError: nothing listens at the address.
+        ConnectionFailedError: Nothing listens at the address.
     """
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if not port.isdigit():  # A word that Ray knows, such as `auto` or `local`.

@@ -21,7 +21,7 @@ Message = dict[str, Any]
 
 
 class _UnreadableError(Exception):
-    """The reason why a record is no trajectory."""
+    """The reason why a record is not a trajectory."""
 
 
 def fits(value: Any) -> bool:

@@ -12,7 +12,7 @@ from agora.replay.run import OWN
 from agora.replay.simulate import Policy
 
 _PLAIN_WIDTH = 100
-"""Columns where the output is no terminal."""
+"""Columns if the output is not a terminal."""
 _SHOWN = 3
 """How many reasons and examples of each kind are shown; all are on the page and in the JSON."""
 _MOMENTS = {

@@ -110,7 +110,7 @@ def _epochs(
     setup: Setup,
     compressor: Compressor,
 ) -> list[int]:
-    """Return after how many steps each edit so far was made; the last is the one in force."""
+    """Return the number of steps before each edit so far; the last edit is in force."""
     if not compression.last_edit:
         return []
     policy = compressor.policy(setup.model or source.request.model, asked_ttl(source.request))

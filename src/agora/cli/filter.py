@@ -22,7 +22,7 @@ def filter(settings: Path, *, check: bool) -> None:
 
     SETTINGS is a TOML file; [listen] in it says where Envoy calls the filter. deploy/envoy has
     configurations for Envoy and for gateways built on it. Where the filter fails or is gone,
-    requests go on as they came.
+    requests pass unchanged.
     """
     try:
         loaded = load_settings(settings)

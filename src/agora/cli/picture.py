@@ -1,4 +1,4 @@
-"""A compression in the terminal: one row for each step, and why it stayed or went."""
+"""A compression in the terminal: one row for each step, with the reason of its decision."""
 
 import json
 from collections import Counter
@@ -48,7 +48,7 @@ def show(
 
     Args:
         compression: The compression to show.
-        console: Where it is printed.
+        console: The console to print to.
         name: The name of the source.
         place: Which trajectory of a log that is.
         budget: The budget it was compressed by.

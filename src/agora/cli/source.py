@@ -22,7 +22,7 @@ _KEYS_SHOWN = 8
 _OF_A_MESSAGE = frozenset(("role", "type", "content", "parts"))
 """Fields of which a message or an item has one, and a request none."""
 _PACKED = (b"\x1f\x8b", b"\xfd7zX")
-"""How files begin that are no text, but may be logs."""
+"""The first bytes of packed files, which may be logs."""
 _PLACED = re.compile(r"(.+)#(\d{1,9})")
 """A log's path, and which of its trajectories."""
 
@@ -38,7 +38,7 @@ class Unreadable(click.ClickException):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A request as it was read, and how to give it back in the shape it had."""
+    """A request, and the function that returns its messages in the original shape."""
 
     name: str
     request: Request
@@ -176,7 +176,7 @@ def _of_log_bytes(path: str, data: bytes, name: str, log_index: int | None) -> S
 
 
 def _of_log(path: Path, name: str, log_index: int | None) -> Source:
-    """Return the one trajectory of a log, or the one that was asked for."""
+    """Return the only trajectory of a log, or the one with the requested number."""
     tally = Tally()
     recording, count = read_one([path], tally, index=log_index)
     if recording is None:
@@ -196,7 +196,7 @@ def _of_log(path: Path, name: str, log_index: int | None) -> Source:
 
 
 def _not_there(name: str, tally: Tally, count: int, log_index: int | None) -> str:
-    """Return why there is no trajectory to give, and what to type instead."""
+    """Return the reason why there is no trajectory, and the command to type instead."""
     if count and log_index is None:
         return f"holds {count:,} trajectories; pick one, from {name}#0 to #{count - 1}"
     if count:

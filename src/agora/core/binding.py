@@ -80,7 +80,7 @@ def binding_of(model: str | None) -> Binding | None:
 
 
 def binds(model: str | None) -> bool:
-    """Return True if an edit costs this model the reasoning behind it.
+    """Return True if an edit costs this model the reasoning after it.
 
     >>> binds("claude-fable-5-1"), binds("claude-mythos-5-1"), binds(None)
     (True, False, False)

@@ -124,6 +124,6 @@ def implied(trajectory: Trajectory) -> list[tuple[int, int]]:
             heard += 1
             if spoken[heard - 1].by_user:
                 moments.append((number, heard))
-    # The agent's last words, if nobody answered them, go out with the last call.
+    # The last call sends the agent's last text too, if there is no answer to it.
     moments[-1] = moments[-1][0], len(spoken)
     return moments

@@ -90,7 +90,7 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """How much of a model's own thinking was taken out because it stood behind a change."""
+    """How much of a model's own thinking was removed because a change came before it."""
 
     blocks: int = 0
     tokens: int = 0
@@ -193,7 +193,7 @@ class Compression:
         """Return a step in full, for the answer to a call of the recall tool.
 
         Raises:
-            RecallError: no step has that number.
+            RecallError: No step has that number.
 
         """
         trajectory = self.parse() if self.parse is not None else self.trajectory
@@ -210,7 +210,7 @@ def all_kept(trajectory: Trajectory, reason: Reason) -> tuple[Decision, ...]:
 
 
 def untouched(messages: Any, reason: Reason, *, format: str, detail: str = "") -> Compression:
-    """Return the account of messages that go on as they came."""
+    """Return the account of unchanged messages."""
     return Compression(
         messages=messages,
         reason=reason,

@@ -1,4 +1,4 @@
-"""The facts a result brought: `key=value` of its records, the names of code, the ids of prose.
+"""The facts in a result: `key=value` of its records, the names of code, the ids of prose.
 
 One extractor reads every text: JSON first, then Python literals, then one pattern for code and one
 for names. A fact is copied from the text. Reading takes linear time.
@@ -99,7 +99,7 @@ class Fact(NamedTuple):
 
 
 class _Number(str):
-    """A number of JSON as it was written."""
+    """A JSON number in its original spelling."""
 
     __slots__ = ()
 

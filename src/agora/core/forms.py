@@ -82,7 +82,7 @@ class Options:
 
     whole: Form
     shorter: Sequence[Form]
-    """From its action in short to its action word for word, each with more and more facts."""
+    """From a shortened action to the action word for word, each with more facts."""
     word_for_word: Form | None = None
     """The first of these with its whole action, if the others cut it."""
     may_be_omitted: bool = False

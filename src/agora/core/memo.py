@@ -13,7 +13,7 @@ ENTRY_WEIGHT = 200
 class Memo(Generic[Value]):
     """Values by key, up to a total weight. Safe to use from several threads.
 
-    Only a cache: whatever it lost is computed once more, with the same result.
+    Only a cache: a lost value is computed again, with the same result.
 
     >>> known: Memo[str] = Memo(1)
     >>> known.put("a", "one"); known.put("b", "two")

@@ -62,7 +62,7 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(result: Result) -> Outcome:
-    r"""Return how the call went that a result answers.
+    r"""Return how the call of a result went.
 
     >>> outcome_of(Result("boom\n[Command finished with exit code 127]"))
     Outcome(status='exit 127', reason='boom')

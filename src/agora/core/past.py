@@ -8,7 +8,7 @@ from agora.core.trajectory import Anchor, Step, Trajectory, Utterance
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A trajectory up to the edit after so many steps."""
+    """A trajectory up to an edit."""
 
     preamble: str
     steps: tuple[Step, ...]
@@ -24,7 +24,7 @@ class Past:
         """Return the past of the edit after `epoch` steps.
 
         Utterances after the last of these steps are left out, so that the edit stays
-        the same while the conversation goes on. With `newest` they count, which is
+        the same while the conversation grows. With `newest` they count, which is
         right if every call is an edit of its own.
         """
         utterances = trajectory.utterances if newest else trajectory.said_before(epoch)

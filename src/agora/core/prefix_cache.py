@@ -83,7 +83,7 @@ class PrefixCache:
         `at_seconds` is when it is sent, on any monotonic clock.
 
         Raises:
-            ValueError: more places are marked than the provider accepts.
+            ValueError: More places are marked than the provider accepts.
         """
         chains, ends, marks = self._chained(prompt)
         if self.sheet.breakpoints and len(marks) > self.sheet.breakpoints:
@@ -110,10 +110,10 @@ class PrefixCache:
     def _chained(self, prompt: Sequence[Segment]) -> tuple[list[int], list[int], list[int]]:
         """Return for each prefix its chained hash and its size in tokens, then the marked places.
 
-        Most prompts are the one before with something added: only that is hashed.
+        Most prompts extend the previous one: only the addition is hashed.
         """
         last = self._last
-        # The newest segment was marked as such, and is no longer.
+        # The mark on the newest segment has moved on.
         shared = max(0, len(last.segments) - 1)
         if last.segments[:shared] != list(prompt[:shared]):
             shared = 0

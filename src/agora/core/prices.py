@@ -163,7 +163,7 @@ class PriceSheet:
         )
 
     def tier(self, prompt: float) -> Tier:
-        """Return the tier of a prompt of so many tokens; factors of 1 below the first.
+        """Return the tier of a prompt by its tokens; factors of 1 below the first tier.
 
         >>> sheet_for("claude-haiku-5-5").tier(100_001).input
         5.0
@@ -222,7 +222,7 @@ class PriceSheet:
     ) -> float:
         """Return the dollars of one call from its tokens by class of billing.
 
-        One call: the sum of several would be taken for one large prompt, of a higher tier.
+        Only for one call: the sum of several would count as one large prompt of a higher tier.
         """
         tier = self.tier(uncached + read + written)
         tokens = uncached + read * self.read + written * self.write
@@ -304,7 +304,7 @@ def load_sheets(toml_text: str) -> dict[str, PriceSheet]:
     1.25
 
     Raises:
-        PriceSheetError: it is not TOML, or a table is not a sheet.
+        PriceSheetError: The text is not TOML, or a table is not a sheet.
     """
     return _load(toml_text, None)
 

@@ -17,7 +17,7 @@ from agora.core.trajectory import Step
 Asked = tuple[int, ...]
 """Digests of the calls of a step."""
 _NEWEST = 4
-"""So many steps are no measure of old ones."""
+"""Fewer old steps are no measure."""
 
 
 class Habit(NamedTuple):

@@ -47,7 +47,7 @@ class Request:
         return binds(self.model) if self.bound is None else self.bound
 
     def with_messages(self, messages: Any) -> Any:
-        """Return the body with other messages and everything else as it was.
+        """Return the body with other messages and everything else unchanged.
 
         >>> body = {"model": "m", "messages": ["long"]}
         >>> request = Request(messages=["long"], format="openai", field="messages", body=body)

@@ -17,7 +17,7 @@ At no call the bill with edits exceeds `max_cost_ratio` times the bill without, 
 forced an edit. That assumes:
 
 - A cache holds the last call's prompt for its lifetime. Where `usage` says that it did not, the
-  bill so far follows `usage`, and only the call at hand is assumed.
+  bill so far follows `usage`, and only the current call is assumed.
 - Without any edit every call would have found the cache as the edited calls found it.
 - An edit leaves at most its room, unless `Call.removes` has the number that it really removed.
 - A beginning that changed does not change back while its cache lives.
@@ -37,13 +37,13 @@ from agora.core.trajectory import Trajectory
 WINDOW_SHARE = 0.5
 """The largest share of the window that an edit leaves filled; if full, every call would edit."""
 FREE_TOKENS = 10_000
-"""A free edit needs so many tokens that it may remove; below, it forgets more than it saves."""
+"""The least removable tokens of a free edit; a smaller one forgets more than it saves."""
 FREE_SHARE = 0.1
 """The share of the removable tokens that a free edit leaves."""
 CLOCK_MARGIN_SECONDS = 60.0
 """Providers keep a cache somewhat longer than they say."""
 LEAST_BREAK_EVEN = 0.05
-"""The least share of the next call's price that an edit must save: so many calls it may cause."""
+"""The least share of the next call's price that an edit must save: the calls it may cause."""
 PATIENCE_CALLS = 4
 """How many calls an edit that is due waits at most for the user's next words."""
 RETHOUGHT_SHARE = 0.1

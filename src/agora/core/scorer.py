@@ -22,7 +22,7 @@ def scores_of(scorer: Scorer, anchor: Anchor, steps: Sequence[Step]) -> Sequence
     """Return a scorer's result, checked.
 
     Raises:
-        ScoreError: it is not one number in [0, 1] per step.
+        ScoreError: The scorer did not return one number in [0, 1] per step.
     """
     scores = list(scorer.score(anchor, steps))
     name = type(scorer).__name__

@@ -33,7 +33,7 @@ class Step(NamedTuple):
     inside a part.
     """
 
-    # A named tuple, since one is made of every step at every call: a frozen dataclass of so many
+    # A named tuple, since every call makes one of every step: a frozen dataclass of that many
     # fields takes three times as long to make, a tenth of all that reading the messages takes.
 
     number: int
@@ -141,7 +141,7 @@ class Trajectory:
         """Return a step in full, for the answer to a call of the recall tool.
 
         Raises:
-            RecallError: no step has that number.
+            RecallError: No step has that number.
         """
         if type(number) is not int or not 1 <= number <= len(self.steps):
             raise RecallError(number, len(self.steps))

@@ -108,7 +108,7 @@ class Exchange:
                 try:
                     answers = await self._answers(kind, request)
                 except Exception as error:
-                    # On any error the request goes on as it came.
+                    # On any error the request passes unchanged.
                     _log.warning("%s failed with %s", kind, type(error).__name__)
                     answers = self._fail_open(kind, request)
                 for answer in answers:

@@ -37,7 +37,7 @@ _ESTIMATED: Final = EstimatedTokens()
 
 
 def parse(request: Request, counter: TokenCounter = _ESTIMATED) -> Parsed:
-    """Return the trajectory in a request, and where each of its steps lies in the messages.
+    """Return the trajectory in a request, and the place of each of its steps in the messages.
 
     Raises:
         ParseError: The messages do not read as a trajectory.

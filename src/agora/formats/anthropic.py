@@ -2,7 +2,7 @@
 
 Messages of one role in a row are read as one message, as the API reads them. The API also reads a
 whole tool loop as one assistant message, so everything since the user last spoke counts as the
-latest one. Models with manual thinking want its thinking back as it was. Models that bind thinking
+latest one. Models with manual thinking want its thinking back unchanged. Models that bind thinking
 to the prefix check that nothing before a block has changed, and that no block is missing between
 others.
 """
@@ -453,7 +453,7 @@ class _Check:
         is_final = role == "assistant" and n == len(self._messages) - 1
         self._read_content(n, message.get("content"), role, is_final=is_final)
         if role not in _ROLES:
-            # System text between turns is no turn: calls and results pair across it.
+            # System text between turns is not a turn: calls and results pair across it.
             self._spoken = spoken
 
     def _check_place(self, n: int) -> None:
@@ -619,7 +619,7 @@ def _check_bound(
 def _check_unchanged(
     then: list[_Thinking], now: list[_Thinking], latest_then: int, messages: list[Any]
 ) -> Iterator[RuleViolation]:
-    """Yield A14 once, at the thinking nearest to the end that is gone or not as it was.
+    """Yield A14 once, at the thinking nearest to the end that is gone or changed.
 
     The thinking of the latest assistant message must all be there. Earlier blocks may be
     gone. The latest blocks now have to be among the blocks made then, in the same order.

@@ -65,14 +65,14 @@ class ParsedMessage:
     thinking_tokens: int = 0
     """The tokens of its reasoning that an edit may cost; part of `tokens`."""
     signed: bool = False
-    """True if it holds signed thinking, which must come back as it was."""
+    """True if it holds signed thinking, which must come back unchanged."""
     summary: bool = False
     """True if it is the provider's summary of everything before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A trajectory, and where each of its steps lies in the caller's own messages."""
+    """A trajectory, and the place of each of its steps in the caller's own messages."""
 
     messages: Any
     trajectory: Trajectory

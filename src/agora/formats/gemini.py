@@ -53,7 +53,7 @@ _ABOUT = frozenset(
         *("mediaResolution", "media_resolution", "partMetadata", "part_metadata"),
     }
 )
-"""Fields that describe a part and are no content of it."""
+"""Fields that describe a part and are not its content."""
 _TEXT_FIELDS = ("output", "result", "error", "content", "note")
 """The fields of a tool's text: Gemini CLI uses `output`, ADK and LangChain `result`."""
 _ROLES = (None, "user", "model", "function")
@@ -384,7 +384,7 @@ def _read_turn(n: int, item: object) -> _Turn:
 
 
 def _check_function(n: int, value: object, inner: str) -> None:
-    """Check that `value` is an object, and its field `inner` one where it is there."""
+    """Check that `value` is an object, and that its field `inner` is one if present."""
     function = object_at(value, n, "contents[{n}].parts")
     if function.get(inner) is not None:
         object_at(function[inner], n, "contents[{n}].parts")

@@ -364,7 +364,7 @@ def _made_items(items: Sequence[Message]) -> dict[str, _Made]:
 
 
 def _check_sealed(items: Sequence[Message], before: Sequence[Message]) -> Iterator[RuleViolation]:
-    """Yield R9 for sealed items that are not as they came."""
+    """Yield R9 for sealed items that were changed."""
     known = {_sealed(item) for item in before}
     for n, item in enumerate(items):
         sealed = _sealed(item)

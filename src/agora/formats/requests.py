@@ -121,7 +121,7 @@ def _of_body(body: dict[str, Any], wanted: str | None) -> str:
     matches = [format for format in formats() if format.matches_body(body)]
     for format in matches:
         if format.fields is not None and format.fields.messages != _PLAIN_FIELDS.messages:
-            # Nobody else calls its messages so, whatever the caller wanted.
+            # No other format has this name for its messages, so it decides.
             return format.name
     known = find_format(wanted) if wanted else None
     fields = (known.fields if known is not None else None) or _PLAIN_FIELDS

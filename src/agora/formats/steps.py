@@ -42,7 +42,7 @@ class _OpenStep:
             thoughts += self.texts
         else:
             action = "\n".join(self.texts)
-        # In the order of the fields: so many by name take twice as long.
+        # Positional arguments: that many by name take twice as long.
         return Step(
             number,
             action,
@@ -190,7 +190,7 @@ class StepBuilder:
             self._utter(message.user_text, message.user_tokens, _USER)
 
     def _utter(self, text: str, tokens: int, role: MessageRole) -> None:
-        """Take in text that is no part of a step.
+        """Add text that is not part of a step.
 
         If a user message follows a step at once, removing the step could leave two user messages
         side by side, which strict chat templates refuse. The messages of such a step stay. The

@@ -1,6 +1,6 @@
 """Reasoning that providers check, in messages of any format: its place, and messages without it.
 
-Claude signs its thinking, in Anthropic's API, on Bedrock, and behind the chat format in LiteLLM's
+Claude signs its thinking, in Anthropic's API, on Bedrock, and under the chat format in LiteLLM's
 dialect. OpenAI's Responses have reasoning items: those stay in any case, since a call may need its
 item, and the provider itself leaves out blocks that an edit has made invalid.
 """

@@ -72,7 +72,7 @@ class Transcript(Format):
                 run.append(form)
                 continue
             if run:
-                # Behind the preamble it follows the task; elsewhere an observation.
+                # After the preamble it follows the task; elsewhere an observation.
                 pieces.append(markers.run(run, in_user_text=not before) + _gap(pieces[-1]))
                 added.append(pieces[-1])
                 run = []

@@ -1,4 +1,4 @@
-"""Messages checked against the rules of their format: the guard behind every compression."""
+"""Messages checked against the rules of their format, as after every compression."""
 
 from operator import attrgetter
 
@@ -42,7 +42,7 @@ def validate(
         tools: The request's tools.
         thinking: True if extended thinking is on.
         strict: True to add the rules that only some models or older endpoints keep.
-        before: The messages before an edit, which must keep their reasoning as it came.
+        before: The messages before an edit, which must keep their reasoning unchanged.
         model: The model, which may bind thinking to the prefix.
         edited_at: The number of messages at the time of the edit.
 

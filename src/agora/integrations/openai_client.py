@@ -10,7 +10,7 @@ from agora.integrations.client_calls import REFUSALS, ClientCall, client_call, l
 from agora.savings import LEDGER
 
 INNER = "agora_inner"
-"""The attribute of our HTTP client with the one it sends by."""
+"""The attribute of our HTTP client with the client that it sends by."""
 
 
 def http_client_for(inner: Any, shortener: Shortener) -> Any:

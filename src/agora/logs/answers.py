@@ -24,7 +24,7 @@ def read_answer(response: Any) -> Answer:
     """Return the answer in a response body of any of the formats."""
     body = as_object(response)
     if isinstance(body.get("body"), dict):
-        # Batch files wrap the body once more.
+        # Batch files wrap the body twice.
         body = as_object(body["body"])
     if body.get("error") or body.get("type") == "error":
         return Answer(failed=True)

@@ -70,7 +70,7 @@ class Grouping:
         self._opened = 0
         self._bytes = 0
         self._open: dict[int, _Open] = {}
-        """By number, the one idle longest first."""
+        """By number, the longest idle first."""
         self._ends: dict[int, list[int]] = {}
         """The numbers of the open trajectories, by the chained hash of all messages they sent."""
         self._answers: dict[str, int] = {}

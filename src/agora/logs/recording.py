@@ -32,7 +32,7 @@ def complete(values: Iterable[T | None]) -> tuple[T, ...]:
 
 
 def rising(times: Iterable[float | None]) -> tuple[float, ...]:
-    """Return the times, none before the one in front of it; nothing if one is missing."""
+    """Return the times, none before the previous one; nothing if one is missing."""
     return tuple(accumulate(complete(times), max))
 
 
@@ -97,7 +97,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A record that could not be read: where it is, and what is wrong with it."""
+    """A record that could not be read: its place, and the problem."""
 
     where: str
     problem: str

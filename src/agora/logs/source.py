@@ -19,7 +19,7 @@ MAX_RECORD_BYTES = 256 << 20
 """A line or a document larger than this is refused: it has to fit into memory."""
 _CHUNK_BYTES = 1 << 20
 _LINES_WITHOUT_JSON = 1_000
-"""After so many lines without one that is JSON, the rest of the file is skipped."""
+"""After that many lines without JSON, the rest of the file is skipped."""
 _SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".traj", ".log"})
 NAMES = tuple(f"*{suffix}" for suffix in sorted(_SUFFIXES))
 """The names of files that may be logs; any of them may be packed."""
@@ -33,7 +33,7 @@ _PACKED = ((b"\x1f\x8b", gzip.open), (b"\xfd7zX", lzma.open))
 
 @dataclass(slots=True)
 class Record:
-    """One JSON value, where it is in which file, and its size in bytes."""
+    """One JSON value, its file and place there, and its size in bytes."""
 
     value: Any
     where: str

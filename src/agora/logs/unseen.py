@@ -19,7 +19,7 @@ _LEAST_SCALE, _MOST_SCALE = 0.7, 2.0
 """Our estimate is within 15 % of one tokenizer; others count up to twice as many on code."""
 _FELL = 0.85
 _FELL_TOKENS = 4_096
-"""A prompt that falls below this share of the one before, and by so many tokens, was cut."""
+"""A prompt below this share of the previous one, and shorter by this many tokens, was cut."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A proxy on loopback for one person: prompts go out shortened, everything else as it came.
+"""A proxy on loopback for one person: prompts are shortened, everything else is unchanged.
 
 `serve` runs it until it is cancelled; `agora proxy` and `agora wrap` start it. It listens on
 127.0.0.1 only and has one owner. Keys pass through and are never stored.

@@ -132,7 +132,7 @@ class Proxy:
     async def _converse(
         self, request: web.BaseRequest, url: str, call: Call, came: bytes
     ) -> web.StreamResponse:
-        """Send a prompt, once more if its edit is refused, and give the answer back."""
+        """Send a prompt, again if its edit is refused, and return the answer."""
         began = time.monotonic()
         edited = Edited(body=call.body, reason="client_left")
         attempt = _Attempt()
@@ -328,7 +328,7 @@ async def serve(
 
     Args:
         settings: The proxy's settings.
-        port: Where it listens on loopback; 0 for any free port.
+        port: The port on loopback; 0 for any free port.
         listening: A socket that listens already, instead of `port`.
         state: The JSON file of its account.
         bases: As for `Proxy`.

@@ -17,7 +17,7 @@ from agora.logs.shortened import shows_markers
 from agora.logs.unseen import Unseen, inferred, ratio, was_cut
 
 MOST_CALLS = 4_000
-"""Calls of one trajectory; no window holds a prompt of so many steps."""
+"""The most calls of one trajectory; no window holds a prompt of that many steps."""
 BY_MARKERS = "AGORA had shortened it: its markers are in the messages"
 BY_USAGE = (
     "it was shortened on its way to the provider (by AGORA, or by the client itself): "
@@ -52,7 +52,7 @@ class Measured:
     recall: bool = False
     """True if its tools offer recall, which markers then mention."""
     shortened: str = ""
-    """Why it is taken for shortened already, or empty."""
+    """The evidence that the client had shortened it already, or empty."""
 
     @property
     def cuts(self) -> list[int]:
@@ -65,8 +65,8 @@ def measure(recording: Recording, counter: TokenCounter) -> Measured:
     """Return the trajectory in a recording with the sizes of its calls.
 
     Raises:
-        AgoraError: there are more calls than `MOST_CALLS`.
-        ParseError: the messages do not read as a trajectory.
+        AgoraError: There are more calls than `MOST_CALLS`.
+        ParseError: The messages do not read as a trajectory.
     """
     shown = parse(recording.request(), counter).trajectory
     marked = shows_markers(recording.messages)

@@ -28,7 +28,7 @@ class Prompt(NamedTuple):
 
 
 class _Edited(NamedTuple):
-    """The prompt that was written last: the segments of so many, without the elided steps."""
+    """The prompt that was written last: its segments without the elided steps."""
 
     elided: Sequence[Form]
     size: int
@@ -91,7 +91,7 @@ class Writer:
     def gains(self, elided: Sequence[Form], epoch: int) -> bool:
         """Return True if eliding these steps after `epoch` steps makes the prompt shorter.
 
-        As the compressor counts it: one token more for each text that is put in, for the gap.
+        As in the compressor's count, each inserted text has one more token, for the gap.
         """
         size = next(at for at, s in enumerate(self._steps, 1) if s and s.number == epoch)
         edited = self._edited(size, elided, epoch)
@@ -110,7 +110,7 @@ class Writer:
                 return 0
 
     def _edited(self, size: int, elided: Sequence[Form], epoch: int) -> list[Segment]:
-        """Return the first so many segments without the elided steps.
+        """Return the first segments without the elided steps.
 
         Between two edits the prompt only grows at its end, so only that is written again.
         """
@@ -175,7 +175,7 @@ class Writer:
 
 
 def held_prefix(segments: Sequence[Segment], tokens: int) -> list[Segment]:
-    """Return the beginning of a prompt that so many cached tokens hold, in whole segments."""
+    """Return the beginning of a prompt within a number of cached tokens, in whole segments."""
     held: list[Segment] = []
     size = 0
     for segment in segments:

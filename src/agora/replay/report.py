@@ -173,7 +173,7 @@ class Comparison:
 
 
 class Reasons:
-    """Reasons with how often each came up and where, at most so many of them."""
+    """Reasons with their number and places, the most frequent ones."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()

@@ -30,7 +30,7 @@ class Pricing:
     """Sheets that are searched for a model before those that ship."""
 
     def of(self, model: str | None, ttl: str | None = None) -> dict[str, PriceSheet]:
-        """Return the sheets for a model by their keys, the one to show first first.
+        """Return the sheets for a model by their keys, in the order of the report.
 
         A model's own sheet has the prices of the time to live that its calls asked for, and its
         name shows that where it makes a difference. A sheet named by the caller is not changed.

@@ -261,7 +261,7 @@ def _saved(
     shares: Iterable[Mapping[EditReason, float]],
     sheet: PriceSheet,
 ) -> Mapping[EditReason, float]:
-    """Return the dollars saved by the edits of each kind. A call that is edited is its edit's."""
+    """Return the dollars saved by the edits of each kind."""
     saved: dict[EditReason, float] = defaultdict(float)
     for before, after, share in zip(whole.calls, edited.calls, shares, strict=True):
         less = _dollars([before], sheet) - _dollars([after], sheet)
@@ -420,7 +420,7 @@ class Agora:
 
 
 def _until(trajectory: Trajectory, moment: Moment) -> Trajectory:
-    """Return the trajectory as it was at a call."""
+    """Return the trajectory at the time of a call."""
     return replace(
         trajectory,
         steps=trajectory.steps[: moment.steps],

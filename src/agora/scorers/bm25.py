@@ -18,7 +18,7 @@ class BM25Scorer:
     """Scores a step by the words it shares with the task and the newest observation.
 
     Okapi BM25 with its usual constants, divided by the best score so that it
-    lies in [0, 1].
+    is in [0, 1].
     """
 
     k1: float = 1.2

@@ -23,7 +23,7 @@ class Account:
 
     calls: int = 0
     edited: int = 0
-    """Calls that went out shortened."""
+    """Calls that were sent shortened."""
     resent: int = 0
     dollars: float = 0.0
     """By the usage that providers reported."""

@@ -1,4 +1,4 @@
-"""The three values on the path of a request: `Call`, as it came; `Edited`; `Outcome`."""
+"""The three values on the path of a request: `Call`, `Edited` and `Outcome`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ class Call:
     arm: Arm | None = None
     """Its arm, while an experiment runs."""
     untouched: str = ""
-    """Why it goes out as it came, if that is known before it is read."""
+    """The reason to send it unchanged, if that is known before it is read."""
 
     @property
     def binds_thinking(self) -> bool:

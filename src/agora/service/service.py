@@ -129,7 +129,7 @@ class Service:
         return replace(call, untouched=reason)
 
     def why_not(self, route: Route, headers: Mapping[str, str], size: int) -> str:
-        """Return why a request goes out as it came, by its head and the bytes of its body.
+        """Return the reason to send a request unchanged, from its head and the bytes of its body.
 
         Empty if it has to be read to know.
         """

@@ -39,7 +39,7 @@ _MAX_FAILURES, _MAX_NOTED = 2, 1_000
 
 
 class LateError(Exception):
-    """There is no result in time; `reason` has the code."""
+    """No result came in time; `reason` has the code."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -72,7 +72,7 @@ class Turns:
         self._queues: OrderedDict[str, deque[Any]] = OrderedDict()
 
     def put(self, owner: str, job: Any) -> None:
-        """Queue a job behind the others of its owner."""
+        """Queue a job after the others of its owner."""
         self._queues.setdefault(owner, deque()).append(job)
 
     def take(self) -> Any:

@@ -77,7 +77,7 @@ class Keeper:
             seconds: The longest that the start may take.
 
         Raises:
-            NotStartedError: It ended before, or took too long.
+            NotStartedError: The process ended early, or took too long.
         """
         line = {"settings": msgspec.to_builtins(self._settings), "upstreams": list(upstreams)}
         self._line = json.dumps(line).encode() + b"\n"

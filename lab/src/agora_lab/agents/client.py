@@ -112,7 +112,7 @@ class ModelClient:
         self.model = model
         self.sampling = sampling or Sampling()
         self.refused: set[str] = set()
-        """Parameters the model refused, which are no longer sent."""
+        """Parameters that the model refused, which are not sent any more."""
         self._purse = purse
         self._prices = prices or (Prices.of(model) if purse else None)
         self._max_retries = max_retries

@@ -143,7 +143,7 @@ def label(
 def read_cases(
     sources: Iterable[Path], most: int | None, settings: "PlanSettings"
 ) -> Iterator["Case"]:
-    """Yield the cases of runs and logs; with `most`, so many of each, sampled by name."""
+    """Yield the cases of runs and logs; with `most`, at most that many of each, sampled by name."""
     for source in sources:
         cases = _played(source) if (source / "settings.json").is_file() else _recorded(source)
         if most is None:

@@ -9,7 +9,7 @@ import click
 
 _FIRST_SECONDS = 10.0
 _PLAIN_SECONDS = 60.0
-"""The longest time between two lines where there is no terminal to draw a bar on."""
+"""The longest time between two lines, if there is no terminal for a bar."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""ALFWorld: household tasks described in text, the real games behind the lab's protocol."""
+"""ALFWorld: household tasks described in text, the real games under the lab's protocol."""
 
 import importlib.resources
 import re
@@ -107,7 +107,7 @@ def extract(text: str) -> str:
 
 
 def canonical(action: str) -> str:
-    """Return the one form of an action.
+    """Return the canonical form of an action.
 
     >>> canonical("Go to  desk 1.")
     'go to desk 1'

@@ -71,7 +71,7 @@ def webshop(step: Step) -> Atom:
     if "Purchased" in parts:
         return Atom(plain.action, _purchase(parts))
     if "Instruction:" in parts:
-        # The instruction is the task, which is no part of a step.
+        # The instruction is the task, which is not part of a step.
         parts = parts[parts.index("Instruction:") + 2 :]
     facts: list[str] = []
     at = 0

@@ -101,7 +101,7 @@ class Chains:
         self.at = 0
         """The place of the request that is being worked on."""
         self.carried: dict[int, Item] = {}
-        """By request: the thing that was carried for it, as it was before."""
+        """By request: the thing that was carried for it, in its state before."""
         self._before: dict[str, Item] = {}
         self._done = 0
         self._used = 0
@@ -156,7 +156,7 @@ class Chains:
         return self._outcome(self.requests[self.at].text)
 
     def _moved(self, now: Mapping[str, Item]) -> Item | None:
-        """Return the thing that was carried for this request, as it was before; None if none."""
+        """Return the thing that was carried for this request, in its state before; None if none."""
         request = self.requests[self.at]
         for item in self._before.values():
             if item.id in now and now[item.id].place != item.place:
@@ -302,7 +302,7 @@ class _Drawing:
         self.back = {at for at in self.back if self.requests[at].thing != request.thing}
         if first:
             self.back.add(len(self.requests))
-        assert request.place is not None  # noqa: S101 - only what goes back has none
+        assert request.place is not None  # noqa: S101 - only requests to put back have none
         self.at[request.thing] = request.place
         return request
 

@@ -11,7 +11,7 @@ class CallError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class OneTool:
-    """The one tool by which a world is acted in, and the name of its one argument."""
+    """The only tool of a world, and the name of its argument."""
 
     name: str
     argument: str
@@ -54,7 +54,7 @@ def first_call(text: str, call: re.Pattern[str]) -> str:
 
 
 def canonical(action: str) -> str:
-    """Return the one form of an action: words in lower case, with single spaces.
+    """Return the canonical form of an action: words in lower case, with single spaces.
 
     >>> canonical("That  is Done.")
     'that is done.'

@@ -86,7 +86,7 @@ def audit(
     Args:
         rows: Its episodes.
         planned: Its planned tasks, in order.
-        training: The tasks behind training labels; None where unknown.
+        training: The tasks of the training labels; None if unknown.
         compression: The compression achieved, compared with `none` on the same tasks.
         target: The compression it was set to, if any.
     """

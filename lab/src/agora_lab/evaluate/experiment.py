@@ -168,7 +168,7 @@ class Run:
             RunWriter(self.folder, self.settings).close()
             return
         purse = Purse(max_dollars, self.folder / "purse.sqlite") if max_dollars else None
-        # Agents behind an endpoint mostly wait.
+        # Agents with a remote model mostly wait.
         waits = all(name.startswith("openai:") for name in self.experiment.backbones)
         share = _WAITING_SHARE if waits else 1.0
         with (
@@ -290,7 +290,7 @@ def _coverage(every: Sequence[str], playable: Sequence[str]) -> str:
 
 
 def _labelled_tasks(paths: Sequence[str]) -> dict[str, set[str]]:
-    """Return the tasks behind label files, by source."""
+    """Return the tasks of label files, by source."""
     from agora_lab.labels import read_labels
 
     tasks: dict[str, set[str]] = {}

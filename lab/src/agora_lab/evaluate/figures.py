@@ -43,7 +43,7 @@ class CellFigures:
     ratio: Estimate | None
     """Effective ratio: the mean over tasks of prompt tokens of `none` / its own."""
     by_call: Estimate
-    """The same over the prompts of its own calls, so that a short episode is no compression."""
+    """The same over the prompts of its own calls, so that a short episode saves nothing."""
     steps: Estimate
     steps_ratio: Estimate | None
     method_tokens: float

@@ -203,7 +203,7 @@ def _scripted(spec: str, environment: str) -> Backbone:
 def _model_of(
     spec: str, seed: int, agent: AgentOptions, key: str, cap: tuple[float, Path | None] | None
 ) -> ModelClient | None:
-    """Return the client of a language model; None for agents that are none."""
+    """Return the client of a language model; None for other agents."""
     kind = spec.partition(":")[0]
     if kind not in ("openai", "llama"):
         return None

@@ -33,7 +33,7 @@ class PromptTask:
 
 
 def compare_prompts(work: tuple[PromptTask, Episode]) -> dict[str, Any]:
-    """Shorten the prompts of an episode and count what is left. Runs as a task on Ray."""
+    """Shorten the prompts of an episode and count the rest. Runs as a task on Ray."""
     task, episode = work
     method = started_method(task.cell, task.scorer)
     calls = [at for at in range(len(episode.moves)) if at > _RECENT]

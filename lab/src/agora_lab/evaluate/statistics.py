@@ -105,7 +105,7 @@ def _exact(differences: "Floats") -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values corrected for being so many (Holm-Bonferroni), in the given order.
+    """Return p-values corrected for their number (Holm-Bonferroni), in the given order.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]

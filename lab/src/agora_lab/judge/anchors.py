@@ -22,7 +22,7 @@ LEAST_OUTSIDE = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """A trajectory as it was recorded, in OpenAI's chat format."""
+    """A recorded trajectory, in OpenAI's chat format."""
 
     source: str
     kind: str
@@ -80,13 +80,13 @@ def half_of(source: str, group: str) -> Half:
 
 
 def lot(*parts: object) -> int:
-    """Return a number that depends on these parts only, to order things as if by lot."""
+    """Return a number that depends on these parts only, for a random but fixed order."""
     text = "|".join(map(str, parts))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
 
 
 def parsed_of(recorded: Recorded) -> Parsed | None:
-    """Return a trajectory as it was recorded, parsed; None if a provider would refuse it."""
+    """Return a recorded trajectory, parsed; None if a provider would refuse it."""
     request = Request(
         messages=list(recorded.messages),
         format="openai",

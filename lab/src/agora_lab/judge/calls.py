@@ -17,7 +17,7 @@ class ToolCall:
 def calls_of(message: Mapping[str, Any]) -> list[ToolCall]:
     """Return the calls of an assistant's message in OpenAI's chat format.
 
-    Arguments that are no JSON object, as models sometimes write them, are kept as one text.
+    Arguments that are not a JSON object, as models sometimes write them, are kept as one text.
 
     >>> calls_of({"tool_calls": [{"function": {"name": "get", "arguments": '{"id": 1}'}}]})
     [ToolCall(name='get', arguments={'id': 1})]

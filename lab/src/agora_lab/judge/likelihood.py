@@ -56,7 +56,7 @@ class Likelihood:
         remembered_tokens: int = REMEMBERED_TOKENS,
     ) -> None:
         self.model = model.eval()
-        """The language model itself, as it was loaded."""
+        """The language model itself."""
         self._chunk = chunk_tokens
         self._room = remembered_tokens
         self._memory: list[_Read] = []

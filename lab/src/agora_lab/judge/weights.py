@@ -30,8 +30,8 @@ def prepare(gguf: Path, folder: Path) -> Path:
     An existing folder is complete (it is renamed into place last) and left alone.
 
     Raises:
-        WeightsError: there is no such file, or transformers cannot read it.
-        MissingExtraError: torch or transformers is not installed.
+        WeightsError: There is no such file, or transformers cannot read it.
+        MissingExtraError: Torch or transformers is not installed.
     """
     if folder.exists():
         return folder

@@ -38,7 +38,7 @@ class Connection:
     timeout_s: float = 120.0
     max_retries: int = 4
     failures_in_a_row: int = 10
-    """After so many the backbone is taken to be gone."""
+    """The number of failures after which the backbone counts as gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Done:
     failures: list[str] = field(default_factory=list)
     """The reason of each question that got no answer."""
     stop: str = ""
-    """Why no shard can go on: the purse is empty, or the backbone is gone."""
+    """Why no shard can continue: the purse is empty, or the backbone is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def answers_file(folder: Path, shard: Shard) -> Path:
 
 
 def read_answers(file: Path) -> dict[str, Answered]:
-    """Return the answers in a file by key; a line that a kill cut short is no answer."""
+    """Return the answers in a file by key; a truncated line does not count."""
     answers: dict[str, Answered] = {}
     for values in read_lines(file):
         values["texts"] = tuple(values["texts"])
@@ -200,7 +200,7 @@ def _backbone(
     )
     kind = settings.backbone.partition(":")[0]
     if kind == "llama":
-        # As many slots as samples, so that one request brings them all and reads its prompt once.
+        # As many slots as samples: one request returns all of them and reads its prompt once.
         return backbone(settings.backbone, sampling=sampling, slots=settings.samples // 2)
     if kind != "openai":
         return backbone(settings.backbone, environment=world)

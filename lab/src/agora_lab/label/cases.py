@@ -96,7 +96,7 @@ def from_episode(episode: Episode, *, examples: str = "") -> Case | None:
         return None
     chat = episode.conversation(len(episode.moves))
     shown = with_examples(chat, examples)
-    # Examples are put in before the task, so the steps are the same number of messages at the end.
+    # Examples come before the task, so the steps are the same number of messages at the end.
     _, turns = split(chat)
     ends = list(accumulate(map(len, turns), initial=len(shown) - sum(map(len, turns))))
     return Case(

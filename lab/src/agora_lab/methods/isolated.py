@@ -78,8 +78,8 @@ class Isolated:
         a new one.
 
         Raises:
-            PeerError: the retry failed too, or the peer raised an error.
-            SkipMethod: the peer cannot run here.
+            PeerError: The retry failed too, or the peer raised an error.
+            SkipMethod: The peer cannot run here.
         """
         problem = ""
         for _ in range(_TRIES):
@@ -170,7 +170,7 @@ def build(peer: Peer) -> Path:
     """Return the Python of the peer's environment, created on first use.
 
     Raises:
-        SkipMethod: its packages could not be installed.
+        SkipMethod: Its packages could not be installed.
     """
     pins = peer.folder / f"{peer.worker}.txt"
     version = peer.python or sys.version

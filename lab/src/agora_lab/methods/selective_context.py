@@ -37,7 +37,7 @@ class SelectiveContext:
             settings: The `keep_ratio` is the share of words to keep.
             weights: The model's folder, or a GGUF file. The paper's model is GPT-2.
             window: How many tokens the model reads at once.
-            bfloat16: Whether it computes in 16 bits, which is faster with AMX.
+            bfloat16: True to compute in 16 bits, which is faster with AMX.
 
         Raises:
             SkipMethod: There are no weights, or torch is not installed.

@@ -1,4 +1,4 @@
-"""What the rows say: a table for a terminal, one HTML page, and the tables of the evidence page."""
+"""Shows the rows: a table for a terminal, one HTML page, and the tables of the evidence page."""
 
 import json
 import tomllib
@@ -31,7 +31,7 @@ _RESAMPLES = 4_000
 _PUBLISHED = Path(__file__).parent / "published.toml"
 _SAME = 0.001
 _WORTH = 0.01
-"""A smaller saving is none to speak of."""
+"""A smaller saving does not count."""
 _SHOWN = (
     "saved",
     "found",
@@ -87,7 +87,7 @@ class Board:
     title: str
     lines: list[Line]
     accuracy: float | None
-    """The simulated bill of sending everything, as a ratio to what was billed."""
+    """The simulated bill of sending everything, as a ratio to the real bill."""
     recordings: str = ""
     """How many recordings were left out by which rule."""
 
@@ -109,7 +109,7 @@ class Board:
 
 
 def publish(rows: Path, *, store: Path | None, page: Path | None, evidence: Path | None) -> None:
-    """Print the table of a file of rows, and write what is asked for.
+    """Print the table of a file of rows, and write the requested files.
 
     Raises:
         AgoraError: There are no rows.
@@ -345,7 +345,7 @@ def _json(boards: Sequence[Board], made: Json) -> Json:
 
 
 def _store(rows: Sequence[Json], made: Json, folder: Path) -> None:
-    """Store rows in a compressed table, and what the run left out beside it."""
+    """Store rows in a compressed table, and the run's omissions beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     rounded = [
         {

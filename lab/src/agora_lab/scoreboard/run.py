@@ -1,4 +1,4 @@
-"""Runs contenders on sessions: a task each, rows in a file, and what is missing next time."""
+"""Runs contenders on sessions: a task each, rows in a file, and only missing rows the next time."""
 
 import json
 import runpy
@@ -110,7 +110,7 @@ class Task:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What a row of the file is found by."""
+        """The key of a row in the file."""
         return self.contender.name, self.contender.setting, self.id
 
 
@@ -148,7 +148,7 @@ def _write_about(folder: Path, about: Mapping[str, Any]) -> None:
 
 
 def tasks(folder: Path, paths: Sequence[Path], chosen: Sequence[Contender]) -> list[Task]:
-    """Return what a run's file of rows still lacks.
+    """Return the rows that a run's file lacks.
 
     All contenders are played on a third of each data set, then on the next third. A run that is
     stopped leaves sessions that every contender was played on. Sending everything comes first.
@@ -257,7 +257,7 @@ def play(task: Task) -> Row:
 
 
 def prompts(contender: Contender, session: Session, model: str | None = None) -> Prompts:
-    """Yield what a contender sends at each call."""
+    """Yield a contender's prompt at each call."""
     sums = [0]
     for tokens in session.tokens:
         sums.append(sums[-1] + tokens)

@@ -32,7 +32,7 @@ LEAST_CALLS = {CLAUDE_CODE: 20, CODING: 10, TOOLS: 5}
 RECENT = 2
 """Turns whose results count as the newest."""
 LOST = 0.9
-"""A call that reads less than this share of what was cached has lost its cache."""
+"""A call that reads less than this share of the cached tokens has lost its cache."""
 _NAME = re.compile(r"[A-Za-z_][\w./-]{3,}[\w]")
 _TELLING = re.compile(r"[_./\d]|[a-z][A-Z]")
 _LINE_CHARACTERS = 30
@@ -41,7 +41,7 @@ _MOST_NAMES = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What the action after a call takes from earlier results."""
+    """The names and quotations that the action after a call takes from earlier results."""
 
     call: int
     names: list[str] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Session:
     calls: list[int]
     """How many of the messages each call sent."""
     tokens: list[int]
-    """The size of each message, what the log hides of its turn included."""
+    """The size of each message, including the part of its turn that the log hides."""
     before: int = 0
     """Tokens before the first message: the system text and tools that a log lacks."""
     scale: float = 1.0
@@ -247,10 +247,10 @@ def names_in(text: str) -> set[str]:
 
 
 def needs(messages: Sequence[Message], calls: Sequence[int]) -> list[Need]:
-    """Return what each action took from earlier results.
+    """Return the names and quotations of each action from earlier results.
 
     A name counts if an earlier result has it, and neither the user nor the system text does; a line
-    counts likewise, if it is long enough to be a quotation. What the newest turns show is apart.
+    counts likewise, if it is long enough to be a quotation. Names from the newest turns count apart.
     """
     texts = [text_of(message) for message in messages]
     actions = [at for at, message in enumerate(messages) if message.get("tool_calls")]

@@ -1,4 +1,4 @@
-"""What a contender's prompts cost, and what they no longer hold."""
+"""The cost of a contender's prompts, and the names that they lost."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ OWN = "own"
 BINDS = "claude-opus-5-5"
 OTHERS = ("gpt-5", BINDS)
 """Two further price sheets: reads at a tenth with free writes, and reads at a twentieth. The model
-of the second accepts thinking only behind the prompt that it was made under."""
+of the second accepts thinking only after the prompt that produced it."""
 _NEVER = 1e12
 _CUTS = 2
 
@@ -34,7 +34,7 @@ class Row:
     dollars: dict[str, float] = field(default_factory=dict)
     """The input bill, by price sheet."""
     billed: float = 0.0
-    """What the provider billed for the recorded prompts, input only; 0 if the log does not say."""
+    """The provider's bill for the recorded prompts, input only; 0 if the log does not have it."""
     highest: float = 0.0
     """The bill at its worst moment as a ratio to sending everything."""
     names: tuple[int, int, int, int] = (0, 0, 0, 0)
@@ -56,7 +56,7 @@ class Row:
     cpu_ms: float = 0.0
     """Of all calls together."""
     problem: str = ""
-    """Why there is no result."""
+    """The reason why there is no result."""
 
 
 def sheets_of(session: Session) -> dict[str, PriceSheet]:
@@ -67,7 +67,7 @@ def sheets_of(session: Session) -> dict[str, PriceSheet]:
 
 
 def billed_dollars(session: Session) -> float:
-    """Return what the provider billed for a session's input, by its usage."""
+    """Return the provider's bill for a session's input, by its usage."""
     usual = sheet_for(session.model)
     hour = usual.for_ttl("1h")
     total = 0.0
@@ -108,7 +108,7 @@ class Account:
         segments[-1] = Segment(newest.key, newest.tokens, breakpoint=True)
         call = len(self.dollars)
         if call in session.lost:
-            # What is cached now is not what the calls before have left there.
+            # The cache does not have the tokens of the calls before.
             self._cache = PrefixCache(self._sheet)
             held = held_prefix(segments, session.lost[call])
             if held:
@@ -119,7 +119,7 @@ class Account:
 
 
 class Checks:
-    """Looks into a session's prompts for what the next actions need, and for what is illegal."""
+    """Looks into a session's prompts for the needs of the next actions, and for broken rules."""
 
     def __init__(self, session: Session) -> None:
         """Begin with no calls."""
@@ -181,7 +181,7 @@ class Checks:
                 counts[3] += self.edited and found
 
     def _has_stale(self, prompt: Sequence[int], table: Sequence[Message]) -> bool:
-        """Return True if thinking stands behind another prompt than the one it was made under."""
+        """Return True if thinking follows another prompt than the one that produced it."""
         for message in table[len(self._origins) :]:
             self._origins.append(self._made_at.get(str(message.get("thinking"))))
         digest, stale = 0, False
@@ -193,7 +193,7 @@ class Checks:
         return stale
 
     def _holds(self, table: Sequence[Message], present: set[int], at: int) -> bool:
-        """Return True if a message's text stands in another one that is sent."""
+        """Return True if a sent message contains the text of a message."""
         text = str(table[at].get("content") or "").strip()
         return self._found(text, present, table) if text else True
 
@@ -209,7 +209,7 @@ class Checks:
 
 
 Prompts = Generator[tuple[Sent, Sequence[Message]], Any, None]
-"""What each call sends, with the table of messages so far; the bill of the call is sent back."""
+"""The prompt of each call, with the table of messages so far; the bill of the call is sent back."""
 
 
 def simulate(session: Session, prompts: Prompts, sheets: dict[str, PriceSheet]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ _FIELDS = ("role", "content", "tool_calls", "tool_call_id", "thinking")
 
 
 class Sent(NamedTuple):
-    """What a contender sends for a call."""
+    """A contender's prompt for a call."""
 
     prompt: list[int]
     """Numbers of messages in the table: first the session's own, then those the contender made."""
@@ -81,7 +81,7 @@ def turns(
     keeps: bool = False,
     pure: bool = False,
 ) -> Generator[Sent, Any, None]:
-    """Yield what each call sends.
+    """Yield the prompt of each call.
 
     A hook that changes the history itself (`keeps`) is shown its own last prompt and what came
     since; any other hook is shown the whole history. Whatever is sent into the generator reaches
@@ -107,7 +107,7 @@ def turns(
 def _spread(
     edit: Edit, table: Table, calls: Sequence[int], about: Mapping[str, Any]
 ) -> Iterator[Sent]:
-    """Yield what each call sends, asking a slow hook at every eighth call and at the last.
+    """Yield the prompt of each call, asking a slow hook at every eighth call and at the last.
 
     Where the prompt between two of them has only grown, message by message, the calls between have
     sent its beginnings. Where it has not, each of them is asked.

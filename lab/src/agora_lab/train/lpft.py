@@ -208,7 +208,7 @@ def _rate(step: int, total: int, warmup: float) -> float:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Draw batches and dropout from the seed, and leave the caller's generator as it was."""
+    """Draw batches and dropout from the seed, and restore the caller's generator."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

@@ -309,7 +309,7 @@ def _is_new(line: dict[str, object], answer_id: str, tally: Tally) -> bool:
 
 
 def _paired(messages: list[_Message]) -> list[_Message]:
-    """Return the messages with the results of each answer's calls right behind it, and no others.
+    """Return the messages with the results of each answer's calls right after it, and no others.
 
     A call without a result was interrupted: it gets the client's own result for that.
     Calls at the very end stay open.

@@ -110,7 +110,7 @@ class _Traces:
         self.size += call.size
 
     def give(self, *, down_to: int = -1) -> Iterator[Recording]:
-        """Yield the trajectories of traces until no more than so many bytes are held."""
+        """Yield the trajectories of traces until the held bytes are below a limit."""
         while self.calls and self.size > down_to:
             calls = self.calls.pop(next(iter(self.calls)))
             self.size -= sum(call.size for call, _ in calls)

@@ -74,7 +74,7 @@ _TREATED = {"clean": "clean", "hot": "heat", "heat": "heat", "cool": "cool", "co
 _UNLIKELY = 0.3
 """The weight of a kind of receptacle that no one would look in first."""
 _GUESSES = 3
-"""How many of a kind are tried where the prompt does not list what is in the room."""
+"""How many of a kind are tried if the prompt does not list the content of the room."""
 
 
 def _read_places() -> dict[str, dict[str, float]]:
@@ -169,10 +169,10 @@ class _Notes:
     at: str = ""
     holding: str = ""
     asked: bool = False
-    """True if what is held was told since hands last changed."""
+    """True if the inventory was listed since the hands last changed."""
     treated: dict[str, str] = field(default_factory=dict)
     failed: dict[str, None] = field(default_factory=dict)
-    """Actions that led to nothing since something last changed."""
+    """Actions that failed since the last change."""
     failures: dict[str, int] = field(default_factory=dict)
     clock: int = 0
 

@@ -63,7 +63,7 @@ class _Visit:
     newest: str = ""
     """The result of the newest call."""
     done: bool = False
-    """True if it was said to be done."""
+    """True if the agent reported it as done."""
 
     def taken(self, kind: str) -> tuple[int, str] | None:
         """Return the things of a kind that were picked up, and when."""
@@ -109,7 +109,7 @@ class _Prompt:
         ]
 
     def room(self, to: int, what: str) -> str:
-        """Return the room in which a thing was picked up, as far as the way there is known."""
+        """Return the room in which a thing was picked up, if the way there is known."""
         room = ""
         for at, visit in enumerate(self.visits[: to + 1]):
             for _, action in visit.actions:
@@ -122,7 +122,7 @@ class _Prompt:
         return ""
 
     def scene(self, blocks: int | None = None) -> Scene:
-        """Return the facts about the house after so many blocks."""
+        """Return the facts about the house after a number of blocks."""
         return read("\n\n".join(self.blocks[:blocks]))
 
 
@@ -162,7 +162,7 @@ class _Carrier(Agent):
         # The carried thing follows from the actions of this request; see `_held`.
         self._scene.gap = False
         self.lost = False
-        """True if the prompt does not say any more what is asked for."""
+        """True if the prompt has lost the text of the request."""
 
     def _wish(self) -> str:
         text = self._visit.text
@@ -258,7 +258,7 @@ class _Carrier(Agent):
         }
 
     def _one_of(self, kind: str, spot: _Spot) -> str:
-        """Bring one thing of a kind to a place: the one that was picked up, else the nearest."""
+        """Bring a thing of a kind to a place: the one picked up before, else the nearest."""
         taken = self._visit.taken(kind)
         if taken:
             return self._carry(taken[1], spot)

@@ -1,4 +1,4 @@
-"""Reads what a compressor leaves of steps: markers, the lines under them, notes for results.
+"""Reads the remains of steps after compression: markers, the lines under them, notes for results.
 
 A language model reads these untaught. Readers are programs, so the grammar of `core/forms` is
 written down here, a line for each call:
@@ -91,7 +91,7 @@ class Line:
     tool: str
     """Its first word."""
     arguments: Mapping[str, str]
-    """As far as they have names."""
+    """Their names, if they have any."""
     told: Told
 
 

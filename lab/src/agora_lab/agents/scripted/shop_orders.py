@@ -56,7 +56,7 @@ class _Visit:
 
     text: str
     blocks: list[tuple[str, str]] = field(default_factory=list)
-    """Actions and pages, with markers where they stood."""
+    """Actions and pages in order, with the markers between them."""
 
     @property
     def steps(self) -> int:

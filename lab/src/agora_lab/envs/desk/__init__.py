@@ -68,7 +68,7 @@ class Desk:
         self._database: sqlite3.Connection | None = None
         self.script = Script(wishes=(), expected={}, effects=(), owners={})
         self.request = 0
-        """The place of the request that is being dealt with."""
+        """The number of the current request."""
         self._state: State = {}
         self._start: State = {}
         self._touched: dict[Place, int] = {}
@@ -124,7 +124,7 @@ class Desk:
         return fulfilled(self.script, self._start, self._state, self._touched) & self._answered
 
     def _note(self) -> None:
-        """Note which fields were changed while this request was dealt with."""
+        """Note the fields that this request changed."""
         assert self._database is not None  # noqa: S101
         after = state_of(self._database)
         self._touched.update(dict.fromkeys(changes(self._state, after), self.request))
@@ -187,7 +187,7 @@ def extract(text: str) -> str:
 
 
 def canonical(action: str) -> str:
-    """Return the one form of an action: arguments in order; words in lower case.
+    """Return the canonical form of an action: arguments in order; words in lower case.
 
     >>> canonical('f {"b": 1,  "a": 2}')
     'f {"a": 2, "b": 1}'

@@ -125,7 +125,7 @@ def changes(before: State, after: State) -> Iterator[Place]:
 
 
 def value_at(state: State, place: Place) -> Any:
-    """Return the value of a field, or None where there is no such row."""
+    """Return the value of a field, or None if there is no such row."""
     row = state.get((place.table, place.key))
     return None if row is None else row[_FIELDS[place.table].index(place.field)]
 

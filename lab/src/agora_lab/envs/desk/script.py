@@ -29,7 +29,7 @@ ORDINALS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """A value that a request needs and does not say, and which an earlier request brought."""
+    """A value that a request needs and does not name, and which an earlier request showed."""
 
     value: str
     request: int
@@ -411,7 +411,7 @@ class _Drawing:
             return None
         word, past = found
         if past.used:
-            # It was moved, perhaps to another technician: nobody could say who is meant.
+            # It was moved, perhaps to another technician, so the request would be ambiguous.
             return None
         person = self._person()
         start = self.chance.randrange(len(DAYS) - 6)

@@ -31,7 +31,7 @@ def call(database: sqlite3.Connection, name: str, arguments: Arguments) -> Any:
     """Return the result of a tool.
 
     Raises:
-        RefusedError: it refuses; the database is as it was.
+        RefusedError: The tool refuses; the database is unchanged.
     """
     tool = TOOLS.get(name)
     if tool is None:
@@ -52,7 +52,7 @@ def one(database: sqlite3.Connection, query: str, *values: Any, what: str = "") 
     """Return the only row of a query.
 
     Raises:
-        RefusedError: there is none.
+        RefusedError: There is none.
     """
     row: sqlite3.Row | None = database.execute(query, values).fetchone()
     if row is None:

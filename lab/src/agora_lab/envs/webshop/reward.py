@@ -28,7 +28,7 @@ except ImportError as error:
 _ALIKE = 85
 """Texts whose ratio is above this are the same attribute or option, as published."""
 _SAME_BRANCHES = 2
-"""Categories that share so many levels are the same category, as published."""
+"""Categories with this many common levels are the same category, as published."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _JOINING = frozenset(
     "an and are as at be by for from if in into is it its not of on or our that the their this to"

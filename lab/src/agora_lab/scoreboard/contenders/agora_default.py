@@ -21,9 +21,9 @@ _FILLER_TOKENS = EstimatedTokens().count(_FILLER * 100) / 100
 
 
 def prepare(settings: dict[str, Any]) -> Callable[..., Any]:
-    """Return the hook: a session with the recording's clock, told of each call's usage.
+    """Return the hook: a session with the recording's clock and each call's usage.
 
-    A system text of the right size stands for the one that logs lack; marks are the client's.
+    A system text of the right size replaces the one that logs lack; marks are the client's.
     """
     clock: list[float] = [0.0]
     session = Session(Compressor(**settings), clock=lambda: clock[0])

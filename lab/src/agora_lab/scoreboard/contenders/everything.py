@@ -1,4 +1,4 @@
-"""The whole history at every call: what every other contender is measured against."""
+"""The whole history at every call: the baseline of every other contender."""
 
 from collections.abc import Callable
 from typing import Any

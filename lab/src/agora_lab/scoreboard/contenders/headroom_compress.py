@@ -15,9 +15,9 @@ KEEPS = True
 
 
 def prepare(settings: dict[str, Any]) -> Callable[..., Any]:
-    """Return the hook. What it changed is sent again as it was; its text model is not installed.
+    """Return the hook. A changed message stays changed; its text model is not installed.
 
-    `freeze` tells it how many messages the last request had, as the documentation asks.
+    `freeze` gives it the number of messages of the last request, as the documentation asks.
     """
     compress = importlib.import_module("headroom").compress
     options = {key: value for key, value in settings.items() if key != "freeze"}

@@ -26,7 +26,7 @@ def prepare(settings: dict[str, Any]) -> Callable[..., Any]:
             converted[id(message)] = one
         own = [converted[id(message)] for message in messages]
         edited = list(own)
-        # The system text is no part of what the middleware edits or counts.
+        # The middleware neither edits nor counts the system text.
         first = sum(message["role"] == "system" for message in messages)
         body = edited[first:]
         edit_of.apply(body, count_tokens=utils.count_tokens_approximately)

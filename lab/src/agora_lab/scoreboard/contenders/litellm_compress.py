@@ -15,7 +15,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def prepare(settings: dict[str, Any]) -> Callable[..., Any]:
-    """Return the hook. The tool that restores what was left out is not billed."""
+    """Return the hook. The tool that restores removed text is not billed."""
     compress = importlib.import_module("litellm.compression.compress").compress
 
     def edit(messages: list[dict[str, Any]], about: dict[str, Any]) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ _MOST_TOKENS = 200_000 - 32_000
 
 
 def prepare(settings: dict[str, Any]) -> Callable[..., Any]:
-    """Return the hook: the framework's messages live on, with what the strategy noted on them."""
+    """Return the hook: the framework's messages live on, with the strategy's notes on them."""
     framework = importlib.import_module("agent_framework")
     apply = importlib.import_module("agent_framework._compaction").apply_compaction
     content = framework.Content

@@ -21,7 +21,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def prepare(settings: dict[str, Any]) -> Callable[..., Any]:
-    """Return the hook: what it excluded once stays excluded."""
+    """Return the hook: a message that was excluded once stays excluded."""
     framework = importlib.import_module("agent_framework")
     apply = importlib.import_module("agent_framework._compaction").apply_compaction
     message_of, content = framework.Message, framework.Content

@@ -23,7 +23,7 @@ _COUNT = EstimatedTokens().count
 def prepare(settings: dict[str, int]) -> Callable[..., Any]:
     """Return the hook. Cleared results stay cleared until the trigger is passed again.
 
-    What the page leaves open is taken as what costs less; it counts the provider's own tokens.
+    Open questions of the page are read in the cheaper way; it counts the provider's own tokens.
     """
     cleared: set[str] = set()
     sizes: dict[str, int] = {}

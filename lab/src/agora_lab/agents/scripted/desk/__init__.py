@@ -18,7 +18,7 @@ DONE = "That is done. What else can I do for you?"
 LOOKED = "I have looked it up. What else can I do for you?"
 GIVEN_UP = "I am sorry, I cannot do that. What else can I do for you?"
 MOST_CALLS = 16
-"""After so many calls for one request it is given up; with everything sent none takes more."""
+"""The most calls for one request; with everything sent no request takes more."""
 
 
 class DeskReader:

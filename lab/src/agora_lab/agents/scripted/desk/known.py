@@ -305,7 +305,7 @@ class Known:
         return ""
 
     def paid_before(self, said: str) -> str:
-        """Return the id that stood for the same words in an earlier request, if it is there."""
+        """Return the id that an earlier request had for the same words, if it is there."""
         for at, wish in enumerate(self.notes.wishes[:-1]):
             alike = wish is not None and wish.said.get("pay") == said
             if alike and (paid := self.paid_then(at)):

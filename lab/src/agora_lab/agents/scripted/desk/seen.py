@@ -32,7 +32,7 @@ class Order:
     whole: bool = False
     """True if the items are all of them, with all of their fields."""
     requests: set[int] = field(default_factory=set)
-    """The requests for which it was dealt with."""
+    """The requests that it was read or changed for."""
 
     def names(self, product: str) -> bool:
         """Return True if the order is known to contain a product."""

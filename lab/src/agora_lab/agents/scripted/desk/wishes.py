@@ -93,7 +93,7 @@ class Wish:
 
 @lru_cache(maxsize=4_096)
 def read_wish(text: str) -> Wish | None:
-    """Return the request in a customer's sentence, or None if it is no such sentence."""
+    """Return the request in a customer's sentence, or None if there is none."""
     for kind, pattern in _KINDS.items():
         if found := pattern.fullmatch(text):
             return Wish(kind, {name: said for name, said in found.groupdict().items() if said})

@@ -79,7 +79,7 @@ class Scene:
     seen: dict[str, list[Thing]] = field(default_factory=dict)
     """The content of each room when the agent last looked around in it."""
     stale: set[str] = field(default_factory=set)
-    """Rooms in which something was opened or went on since they were looked at."""
+    """Rooms in which something was opened or happened since the agent looked around."""
     held: list[Thing] = field(default_factory=list)
     gap: bool = False
     """True if steps were left out since the inventory was last read."""
@@ -314,7 +314,7 @@ def _move(scene: Scene, what: str, into: str) -> None:
     else:
         outer = () if into == scene.room else (into,)
         left = rest + [replace(t, within=(*outer, *t.within)) for t in taken]
-    # A room that was never looked around in, as far as the prompt shows, stays to be looked at.
+    # By the prompt the agent never looked around in this room, so that is still to do.
     if scene.room in scene.seen:
         scene.seen[scene.room] = left
 

@@ -66,7 +66,7 @@ def _next_query(memory: Memory, wish: Wish) -> str:
     best = _best(memory, wish)
     if best is not None and best.query and _settled(memory, wish):
         return best.query
-    # A search that is in the prompt and led back here brought nothing: try fewer words.
+    # The search in the prompt that ended here found nothing: try fewer words.
     fewer = (" ".join(wish.kind[-2:]), " ".join(wish.kind[-1:]))
     tried = {search.lower() for search in memory.searches}
     untried = (words for words in (wish.query, *fewer) if words and words.lower() not in tried)
@@ -118,7 +118,7 @@ def _worth_reading(memory: Memory, wish: Wish) -> str:
     fit = _fit(here, wish)
     if not unread or fit.hoped <= max(fit.sure, _fit(rival, wish).sure if rival else 0.0):
         return ""
-    # It costs two steps, and after it the other one may turn out to be the one to buy.
+    # It costs two steps, and the other product may then be the one to buy.
     ways = [_way_to_buy(memory, wish, one) for one in (here, rival) if one is not None]
     return unread[0] if memory.most - memory.used - 2 >= max(ways) else ""
 

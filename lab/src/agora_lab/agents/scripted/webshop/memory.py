@@ -111,7 +111,7 @@ def read_memory(prompt: str) -> Memory:
 def _steps_must_be_missing(memory: Memory, action: str, page: Page) -> bool:
     """Return True if an action after the search field needs two steps in between.
 
-    A single missing step is no gap, since it can be guessed.
+    A single missing step is not a gap, since it can be guessed.
     """
     if memory.gap or memory.page.kind != "search" or page.kind == "search":
         return False
