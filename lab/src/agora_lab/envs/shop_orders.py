@@ -55,7 +55,7 @@ class Order:
 
     @property
     def counts(self) -> bool:
-        """True if something is to be bought."""
+        """True if the customer wants to buy something."""
         return not self.pair or self.looked is not None
 
 

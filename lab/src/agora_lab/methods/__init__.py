@@ -32,7 +32,7 @@ class _Row:
     budgeted: bool = False
     """True if it is set to the `keep_ratio`."""
     asks: bool = False
-    """True if it asks a language model itself."""
+    """True if it calls a language model itself."""
 
 
 _ROWS = {

@@ -30,7 +30,7 @@ class Order:
     items: list[Mapping[str, str]] = field(default_factory=list)
     """Name, product, id and state of each item, if they are known."""
     whole: bool = False
-    """True if the items are all of them, with all of their fields."""
+    """True if all items are there with all of their fields."""
     requests: set[int] = field(default_factory=set)
     """The requests that it was read or changed for."""
 
