@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-_MOST_SECONDS = 600
+_MOST_SECONDS = 3_600
 
 
 class Promise(NamedTuple):
