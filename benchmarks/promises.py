@@ -240,7 +240,7 @@ def copy_to(folder: Path) -> None:
 
 
 def failure(folder: Path, tests: set[str]) -> str:
-    """Return what pytest says of tests that fail with the source in a folder; empty if none does."""
+    """Return what pytest says if tests fail with the source in a folder, or an empty text."""
     command = (
         *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-n", "0"),
         *("--hypothesis-profile=mutation", "-m", "not long and not timing", *sorted(tests)),
