@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from agora.compressor import Compressor
+from agora import Compressor
 from harness.agents.analysis import Pair, Row, analyse, offline, pair
 from harness.agents.drivers import AGENTS
 from harness.agents.install import MissingInterpreterError, install, installed

@@ -26,11 +26,8 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
-from agora.compressor import Compressor
-from agora.core.budget import Budget
-from agora.core.prices import PriceSheet, sheet_for
+from agora import Budget, Compressor, EstimatedTokens, PriceSheet, sheet_for
 from agora.core.schedule import CLOCK_MARGIN_SECONDS, Policy
-from agora.core.tokens import EstimatedTokens
 from agora.formats import broken_rules
 from agora.logs import Recording, Tally, read_logs
 from agora.replay.clearing import cleared, clears

@@ -23,9 +23,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from agora import PriceSheet, sheet_for
 from agora.core.calls import Billed, Call
 from agora.core.prefix_cache import PrefixCache, Segment
-from agora.core.prices import PriceSheet, sheet_for
 from agora.core.schedule import Policy, advance
 
 SHEETS = (

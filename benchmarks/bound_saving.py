@@ -18,10 +18,7 @@ from unittest import mock
 
 from rich.progress import track
 
-from agora.compressor import Compressor
-from agora.core.compression import Compression
-from agora.core.prices import sheet_for
-from agora.core.tokens import EstimatedTokens
+from agora import Compression, Compressor, EstimatedTokens, sheet_for
 from agora.formats import message_format
 from agora.formats.steps import StepBuilder
 from harness.bound_sessions import MODELS, drawn

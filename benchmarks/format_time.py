@@ -11,7 +11,7 @@ import json
 import random
 from functools import partial
 
-from agora.core.tokens import EstimatedTokens
+from agora import EstimatedTokens
 from agora.formats import broken_rules, formats, make_request, parse
 from harness.times import MIB, in_turns, prose
 

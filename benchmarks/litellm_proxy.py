@@ -30,7 +30,7 @@ import aiohttp
 import openai
 import yaml
 
-from agora.compressor import Compressor
+from agora import Compressor
 from agora.rows import compress_rows
 from harness.gateway.cached_upstream import lifespan
 from harness.gateway.histories import chat

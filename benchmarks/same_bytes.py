@@ -21,7 +21,7 @@ from typing import Any
 
 from rich.progress import track
 
-from agora.compressor import Compressor
+from agora import Compressor
 from agora.service import Route, route_of
 from harness.bound_sessions import drawn as drawn_bound
 from harness.envoy import stack

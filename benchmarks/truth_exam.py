@@ -20,9 +20,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from agora import Step
+from agora.core import Call, Result
 from agora.core.actions import changes
 from agora.core.outcome import Outcome, outcome_of
-from agora.core.trajectory import Call, Result, Step
 
 _LISTS = Path(__file__).parent / "truth"
 _TUNED = Path(os.environ.get("AGORA_DATA", ".")).parent / "tools" / "truth"

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from agora import Compressor
+from agora import Compressor, EstimatedTokens
 from agora.core.forms import omitted
 from agora.core.markers import Markers
-from agora.core.tokens import EstimatedTokens
 from agora.formats import format_named, make_request
 from agora.paper import PaperCompressor
-from agora.scorers.recency import RecencyScorer
+from agora.scorers import RecencyScorer
 
 Message = dict[str, Any]
 

@@ -28,6 +28,7 @@ from agora.errors import (
     SettingError,
     UnknownFormatError,
 )
+from agora.formats import Rendered, format_named
 from agora.scorers import RecencyScorer
 from harness.histories import edit_after, sample
 
@@ -306,11 +307,9 @@ def test_what_would_break_a_rule_is_never_sent(monkeypatch: pytest.MonkeyPatch) 
     messages = history(6)
 
     def drop_last(parsed: Any, elided: Any, markers: Any) -> Any:
-        from agora.formats import Rendered
-
         return Rendered(parsed.messages[:-1], ())
 
-    monkeypatch.setattr("agora.formats.openai_chat.OpenAIChat.render", staticmethod(drop_last))
+    monkeypatch.setattr(type(format_named("openai")), "render", staticmethod(drop_last))
 
     compression = every_call(budget=Budget(limit=0)).compress(messages)
 

@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agora.compressor import Compressor
+from agora import Compressor, sheet_for
 from agora.core.prefix_cache import PrefixCache
-from agora.core.prices import sheet_for
 from agora.formats import validate
 from harness.agents.record import Request, header
 from harness.agents.rules import refusal

@@ -26,8 +26,8 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from agora import sheet_for
 from agora.core.prefix_cache import Bill, PrefixCache
-from agora.core.prices import sheet_for
 from harness.agents import speech
 from harness.agents.record import Request, header, write_request
 from harness.agents.repository import source_files

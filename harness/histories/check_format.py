@@ -4,11 +4,10 @@ import copy
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from agora import Step
+from agora.core import Characters, Request
 from agora.core.forms import Form, Place, omitted
 from agora.core.markers import Markers
-from agora.core.request import Request
-from agora.core.tokens import Characters
-from agora.core.trajectory import Step
 from agora.formats import Format, Parsed, validate
 from harness.histories.history import History
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from agora.core.request import Observations
+from agora.core import Observations
 from harness.histories.choices import Choices
 
 

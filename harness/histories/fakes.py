@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agora.core.schedule import Edit, State
-from agora.core.trajectory import Anchor, Step
+from agora import Anchor, State, Step
+from agora.core import Edit
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from agora.core.request import Observations
+from agora.core import Observations
 from agora.formats import known_format
 from harness.histories.choices import TAPE_BYTES, Choices
 from harness.histories.draft import Draft

@@ -17,9 +17,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import agora
-from agora import Budget, Compressor, PriceSheet, Session
-from agora.core.tokens import EstimatedTokens
-from agora.core.trajectory import Anchor, Step
+from agora import Anchor, Budget, Compressor, EstimatedTokens, PriceSheet, Session, Step
 from agora.formats.thinking import is_thinking, thinks, without_thinking
 from harness.histories import RandomScorer
 from harness.histories.choices import TAPE_BYTES

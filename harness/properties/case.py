@@ -6,12 +6,8 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import agora
-from agora.compressor import Compressor
-from agora.core.budget import Budget
-from agora.core.compression import Compression
-from agora.core.scorer import Scorer
-from agora.scorers.bm25 import BM25Scorer
-from agora.scorers.recency import RecencyScorer
+from agora import Budget, Compression, Compressor, Scorer
+from agora.scorers import BM25Scorer, RecencyScorer
 from agora.testing import FailingScorer, FixedScorer
 from harness.histories import History, RandomScorer, edit_after
 from harness.histories.choices import Choices

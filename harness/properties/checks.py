@@ -12,12 +12,9 @@ from types import MappingProxyType
 from typing import Any
 
 import agora
-from agora import PriceSheet, Session
-from agora.compressor import Compressor
-from agora.core.budget import Budget
-from agora.core.compression import Compression, Reason
+from agora import Budget, Compression, Compressor, PriceSheet, Reason, Session
+from agora.core import Characters
 from agora.core.schedule import call_of
-from agora.core.tokens import Characters
 from agora.formats.cache_ttl import without_marks
 from agora.testing import FixedScorer
 from harness import transcripts

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from agora.core.compression import Compression
+from agora import Compression
 from agora.core.forms import omitted
 from agora.core.markers import NOT_THE_USER, Markers
 from agora.core.recall import TOOL_NAME

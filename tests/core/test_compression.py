@@ -73,6 +73,16 @@ def test_a_recalled_step_comes_back_in_full() -> None:
     assert make_compression().recall(1) == "step 1\nlook\na key"
 
 
+def test_a_step_that_was_not_parsed_yet_is_parsed_to_be_recalled() -> None:
+    known = make_compression()
+    trajectory = known.trajectory
+    assert trajectory is not None
+
+    later = replace(known, trajectory=None, parse=lambda: trajectory)
+
+    assert later.recall(1) == known.recall(1)
+
+
 @pytest.mark.parametrize("number", [0, 3, -1, True])
 def test_a_step_that_is_not_there_cannot_be_recalled(number: int) -> None:
     with pytest.raises(RecallError, match="the steps are 1 to 2"):

@@ -425,6 +425,17 @@ def test_like_takes_over_all_but_the_note_and_no_other_lifetimes_than_those_of_i
     assert not sheets["d"].note
 
 
+def test_a_sheet_may_be_like_one_above_it_that_ships_nowhere() -> None:
+    sheets = load_sheets(
+        "[mine]\ninput = 3\nread = 0.2\nwrite = 1.25\noutput = 15.0\n"
+        '[other]\nlike = "mine"\nwrite = 1.5\n[claude]\nlike = "mine"\n[last]\nlike = "claude"'
+    )
+
+    assert (sheets["other"].read, sheets["other"].write) == (0.2, 1.5)
+    # One's own comes before the one that ships.
+    assert sheets["last"].read == 0.2 != sheet_for("claude").read
+
+
 def test_a_sheet_of_ones_own_needs_only_its_prices() -> None:
     sheets = load_sheets("[mine]\ninput = 3\nread = 0.1\nwrite = 1.25\noutput = 15.0\nwindow = 9")
 

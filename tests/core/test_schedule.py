@@ -431,9 +431,12 @@ def test_the_calls_of_a_trajectory_have_its_sizes() -> None:
 def test_it_is_told_how_long_an_edit_takes() -> None:
     calls = even(60)
     due, _ = edits(calls, policy())[0]
-    *_, state = follow(calls[: due - 3], policy())
 
-    assert why_not(state, calls[due - 4], policy()).startswith("an edit is due in about ")
+    told = [
+        why_not(follow(calls[: due - ahead], policy())[-1], calls[due - ahead - 1], policy())
+        for ahead in (0, 3)
+    ]
+    assert told == ["an edit is due in about 1 call", "an edit is due in about 4 calls"]
     assert why_not(State(), Call(1, 50, 0), policy()) == "no edit is due within 100 calls"
 
 
