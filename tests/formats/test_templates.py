@@ -91,6 +91,7 @@ PERSONS = {
     "a tool tag to code": (FENCE, "<tool_response>x</tool_response>"),
     "a shell that no prompt speaks of": (FENCE, f"look\n{SHELL}"),
     "nothing": (REACT, ""),
+    "the next task of smolagents": (CALLING, "Observation:\n3\nNew task:\nAnd the other?"),
 }
 
 

@@ -53,7 +53,7 @@ class TestToolCallingAgent(Conformance):
     example: ClassVar = "with_smolagents.py"
     ways: ClassVar[tuple[str, ...]] = ("openai/run", "openai/stream", "openai/stream_outputs")
     rich: ClassVar[tuple[str, ...]] = ("openai/run",)
-    picture: ClassVar = PNG[:40]
+    images: ClassVar = False
     last: ClassVar = Answer(calls=(Call("call_end", "final_answer", {"answer": ANSWER}),))
 
     def agent(self, case: Case) -> Any:
@@ -132,6 +132,18 @@ def test_a_later_task_of_the_same_agent_stays(tmp_path: Path) -> None:
     for request in server.received[len(answers) + 1 :]:
         assert TASK in json.dumps(request.messages)
         assert again in json.dumps(request.messages)
+
+
+def test_a_task_with_an_image_goes_out_as_it_is(tmp_path: Path) -> None:
+    """smolagents repeats the task's images in every observation; a program's text has none."""
+    write_notes(tmp_path)
+    suite = TestToolCallingAgent()
+    ran = suite._ran("openai/run", tmp_path, Compressor(), images=True)
+
+    assert ran.answer == ANSWER
+    assert all(PNG[:40] in json.dumps(request.messages) for request in ran.requests)
+    assert ran.savings is not None
+    assert ran.savings.shortened == 0
 
 
 def test_thinking_of_claude_never_goes_back_so_nothing_is_refused(tmp_path: Path) -> None:

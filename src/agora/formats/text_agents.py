@@ -174,6 +174,8 @@ _PREFIXED = re.compile(
 _PLAN = re.compile(r"^(?:Thought|THOUGHT)(?: \d{1,6})?:|^DISCUSSION$", re.MULTILINE)
 _ACTION = re.compile(r"^Action(?: \d{1,6})?:", re.MULTILINE)
 _INPUT = re.compile(r"^Action Input(?: \d{1,6})?:", re.MULTILINE)
+_NEXT_TASK = "\nNew task:\n"
+"""smolagents writes the user's next task behind the last observation, into the same message."""
 _FENCE = re.compile(r"^(?:```|<code>)", re.MULTILINE)
 _CALLING = re.compile(r"^Calling tools:\n\[", re.MULTILINE)
 _CALL_TAG = re.compile(
@@ -203,7 +205,11 @@ def _prefixed(name: str, prefix: str) -> ObservationTemplate:
     opening = re.compile(rf"\s*{prefix}")
     return ObservationTemplate(
         name,
-        lambda exchange: bool(opening.match(exchange.answer)) and _can_run(exchange.action),
+        lambda exchange: (
+            bool(opening.match(exchange.answer))
+            and _can_run(exchange.action)
+            and _NEXT_TASK not in exchange.answer
+        ),
         lambda exchange, system, task: _is_loop(exchange.action),  # noqa: ARG005
     )
 
