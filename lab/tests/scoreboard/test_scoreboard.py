@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agora import sheet_for
@@ -341,6 +341,7 @@ def test_billed_dollars_price_each_lifetime() -> None:
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(TEXTS, TEXTS, st.booleans()), min_size=1, max_size=6))
 def test_a_chat_survives_the_way_to_anthropic_and_back(turns: list[tuple[str, str, bool]]) -> None:
     chat: list[Message] = [{"role": "user", "content": "Go."}]
