@@ -249,8 +249,9 @@ def names_in(text: str) -> set[str]:
 def needs(messages: Sequence[Message], calls: Sequence[int]) -> list[Need]:
     """Return the names and quotations of each action from earlier results.
 
-    A name counts if an earlier result has it, and neither the user nor the system text does; a line
-    counts likewise, if it is long enough to be a quotation. Names from the newest turns count apart.
+    A name counts if an earlier result has it, and neither the user nor the system text does. A line
+    counts likewise, if it is long enough to be a quotation. Names from the newest turns count
+    apart.
     """
     texts = [text_of(message) for message in messages]
     actions = [at for at, message in enumerate(messages) if message.get("tool_calls")]
