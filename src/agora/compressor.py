@@ -206,7 +206,7 @@ class Compressor:
         """
         pinned = step_numbers(pins)
         if format:
-            # A misspelt name is the caller's mistake; messages may be anybody's.
+            # A misspelt name is the caller's mistake; messages may come from others.
             known_format(format)
         request: Request | None = None
         try:

@@ -156,7 +156,7 @@ def _sizes(usage: Usage, sent: Sent, last: Paid | None, now: float) -> Paid:
             last.grown + grown,
             last.grown_by_us + grown_by_us,
         )
-    # Text that steps bring has a scale of its own, other than that of system text and tools.
+    # Text of steps has another scale than system text and tools.
     scale = last.grown / last.grown_by_us if last.grown_by_us else scale
     whole = last.whole + max(0.0, sent.before - last.tokens) * scale
     whole = max(prompt, whole) if sent.edit else prompt

@@ -129,7 +129,7 @@ class SentCalls:
             branch = self._calls.get(self._edits.get(digests[at], b""))
             if branch is not None and self._left(branch, name, call):
                 known, note = (at + 1, None) if call is None else (call.messages, call.note)
-                # The provider's cache knows the prompt as far as that call.
+                # The provider's cache has the prompt up to that call.
                 return name, branch._replace(messages=known, since=None, note=note), True
         return name, call, False
 

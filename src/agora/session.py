@@ -181,7 +181,7 @@ class Session:
         request = compression.request
         with self._lock:
             call = self._calls.get(compression.digest)
-        # By the messages sent: of several calls at once, another may have been refused already.
+        # The messages identify the call: another one may have been refused meanwhile.
         was_edited = compression.reason is Reason.COMPRESSED
         if call is None or request is None or not (was_edited or about_thinking):
             return None

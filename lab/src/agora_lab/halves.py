@@ -1,7 +1,7 @@
-"""Which half of the recorded tasks one belongs to: choices are made on one, figures on the other.
+"""Splits recorded tasks into halves: choices are made on one, figures on the other.
 
-Whatever is chosen or trained on recordings looks at the validation half only. A half is a function
-of names alone, so every tool agrees on it.
+Choices and training use the validation half only. A half is a function of names alone, so every
+tool agrees on it.
 """
 
 import hashlib

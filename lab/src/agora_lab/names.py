@@ -111,8 +111,8 @@ _INVISIBLE = re.compile(
 # The kinds of pieces, one letter each. T L R X C: a capitalised word that is bare, has punctuation
 # on its left, right, both sides, a comma after it. n p r: the same for a number of one or two
 # digits, N P Q for one of three to five. w: a lower-case word. s: a common one. c: one with a
-# comma. k: a key. K: a key that is data. d: a word that defines the next one. b: nothing. i: what
-# stands alone.
+# comma. k: a key. K: a key that is data. d: a word that defines the next one. b: nothing. i: an
+# identifier by itself.
 _KEYS = frozenset("kK")
 _COUNTS = frozenset("nNrQ")
 _MID_SENTENCE = frozenset("wscC")
@@ -213,7 +213,7 @@ class _Pieces:
     def read(self, piece: str) -> None:
         """Read one piece more."""
         kind, listed = _read(piece)
-        # First, since whoever finds a kind takes the rest to be there.
+        # Set first: a thread that sees the kind assumes that the rest is set.
         if listed:
             self.inside[piece] = listed
         self.kinds[piece] = kind

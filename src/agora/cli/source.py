@@ -62,7 +62,7 @@ class Source:
         try:
             return text.encode()
         except UnicodeEncodeError:
-            # A lone surrogate can only be written as the escape it came in as.
+            # A lone surrogate can only be written as an escape.
             return (json.dumps(value, indent=indent) + "\n").encode()
 
 

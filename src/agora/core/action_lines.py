@@ -103,7 +103,7 @@ def _call_line(call: Call) -> str:
         return f"{tool} {CUT}" if arguments else tool
     words = [tool]
     for at, (key, value) in enumerate(arguments.items()):
-        # Switches are written however many arguments there are: they make another call of it.
+        # Switches are always written: a call with another switch is another call.
         if at < _MOST_ARGUMENTS or isinstance(value, bool):
             words.append(_argument(key, value, call.arguments))
     return " ".join([*words, CUT] if len(arguments) > len(words) - 1 else words)

@@ -56,7 +56,7 @@ _SHELL_READS = frozenset(
     free true false test [ jq rev tac paste join md5sum sha256sum type nproc Get-Content
     """.split()
 )
-# These read unless one of their words is of this form.
+# These read unless one of their words has this form.
 _READS_UNLESS = {
     "find": r"-(?:exec|ok|delete|fprint|fls).*",
     "sort": r"-[^-]*[oT].*|--[oct].*",

@@ -105,7 +105,7 @@ _CHANGED = frozenset({Reason.COMPRESSED, Reason.THINKING_REMOVED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compression:
-    """The messages to send, and how they came about."""
+    """The messages to send, with the decisions behind them."""
 
     messages: Any
     """The same shape as the input; the caller's own object when nothing was changed."""

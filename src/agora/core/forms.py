@@ -123,7 +123,7 @@ def options_of(
     if in_place:
         forms = [_note(step, level, counter) for level in levels]
     elif reads and not step.observation.strip() and all(line.endswith(CUT) for line in actions):
-        forms = []  # A thought that was noted by a tool: nothing to name, and no result.
+        forms = []  # A tool that notes a thought: nothing to name, and no result.
     else:
         forms = [_line(step, actions, level, counter) for level in levels]
         command = verbatim_command(step)

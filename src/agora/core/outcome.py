@@ -139,7 +139,7 @@ def _fails(key: str, value: Any, fields: Mapping[str, Any]) -> bool:
         return text == "true"
     if key not in ("status", "statuscode", "httpstatus", "code", "result", "outcome"):
         return False
-    # Beside other fields a status is that of the thing that was asked for.
+    # Beside other fields a status is that of the requested thing.
     alone = fields.keys() <= {*_REASON_KEYS, "status", "result", "outcome", "code"}
     code = _number(value)
     if code is not None and 400 <= code < 600:

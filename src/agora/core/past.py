@@ -30,7 +30,7 @@ class Past:
         utterances = trajectory.utterances if newest else trajectory.said_before(epoch)
         steps = trajectory.steps[:epoch]
         if trajectory.bound:
-            # An edit takes out all thinking before it, of the steps that it keeps too.
+            # An edit removes all earlier thinking, also that of the steps that it keeps.
             steps = tuple(step.without_thinking() for step in steps)
         return cls(
             preamble=trajectory.preamble,

@@ -84,6 +84,6 @@ def kept_by_tool(
 def _reads_instructions(step: Step, tools: Tools) -> bool:
     """Return True if an instruction file was read: it is named in the action, and not written."""
     action = step.action[:_READ_CHARACTERS]
-    # Every such file is called one or the other, and hardly an action names any.
+    # Every such file has one of these words in its name, and few actions have either.
     named = (".md" in action or "rules" in action) and _INSTRUCTIONS.search(action)
     return bool(named) and not changes(step, tools)

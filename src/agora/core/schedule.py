@@ -204,7 +204,7 @@ def advance(state: State | None, call: Call, policy: Policy) -> State:
     # The cost of the call with the edit in force, and without any.
     gone = changed or (idle is not None and idle > policy.silence)
     total = prompt + tail
-    before = total if steps and not calls else before  # It may have begun elsewhere.
+    before = total if steps and not calls else before  # Another process may have begun it.
     sent, held = total - removed, before - removed
     cached, kept = (0, 0) if gone else (held, opening)
     stay = policy.cost(scale, sent, cached)

@@ -39,11 +39,11 @@ class Characters:
 # The estimate: a token begins where the kind of character changes. Each class of bytes has a code
 # of eight bits. The lower seven count where they differ from the byte before, so the number of bits
 # in which two codes differ is the cost of going from one class to the other; the highest bit
-# counts for every byte that has it. Since the first is a distance and a byte always adds something
-# of its own, no text is estimated below a part of it, and no two texts together above their sum
-# (but for those that would count more than their bytes, as "0A0A" would, and are held to them).
-# Python's long integers do this for a whole block at once, where a loop over characters or a
-# regular expression would cost far more than reading the JSON did.
+# counts for every byte that has it. The first is a distance, and a byte always adds something of
+# its own. So no text is estimated below a part of it, and no two texts together above their sum.
+# (Exceptions are texts like "0A0A", which are capped at the number of their bytes.)
+# Python's long integers do this for a whole block at once. A loop over characters or a regular
+# expression would take far longer than reading the JSON.
 #
 # Codes and coefficients were fitted to o200k_base.
 

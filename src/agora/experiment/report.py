@@ -3,7 +3,7 @@
 A line has the experiment's name, the arm, the conversation's ID and the cost of the call. A
 conversation counts when it is over and comparable: it was in one arm from beginning to end, and
 its prompt became long enough to be shortened. A line with only a conversation and an outcome,
-from the user's own log, says how that conversation ended.
+from the user's own log, gives the end of that conversation.
 """
 
 import json

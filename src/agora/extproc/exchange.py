@@ -225,7 +225,7 @@ class Exchange:
         if body is None:
             return self._hand_on(kind, self._take(), ends=ends)
         self._take()
-        # Envoy itself takes `content-length` away.
+        # Envoy itself removes `content-length`.
         response.header_mutation.remove_headers.append("content-encoding")
         pieces = [body[at : at + _PIECE] for at in range(0, len(body), _PIECE)]
         return self._hand_on(kind, pieces or [b""], ends=ends)
@@ -273,7 +273,7 @@ class Exchange:
         key = self._service.affinity(route, self._headers, body) if header else ""
         if header and key:
             response.header_mutation.set_headers.append(_set(header, key))
-            # The route was chosen by a head without it.
+            # Envoy chose the route before the head had this key.
             response.clear_route_cache = True
 
     async def _on_answer(self, message: Any) -> Any:

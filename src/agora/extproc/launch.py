@@ -86,7 +86,7 @@ def _with_upstream(text: str, family: str, url: str) -> str:
         f"{provider}, port_value: 443", f"{host}, port_value: {parts.port or (443 if tls else 80)}"
     )
     if not tls:
-        # It is the last field of a cluster.
+        # TLS is the last field of a cluster.
         own = own.partition("\n      transport_socket:\n")[0] + ("" if mark else "\n")
     own = own.replace(f"sni: {provider}", f"sni: {host}")
     before = before.replace(

@@ -61,7 +61,7 @@ def marks_only_the_end(request: Request) -> bool:
     if _newest(request.system) is not None or _newest(_tools(request)) is not None:
         return False
     messages = as_list(request.messages)
-    # Whoever marks anything marks the newest messages; all of them are many to look at.
+    # Clients with marks mark the newest messages; a search of all messages would be slow.
     newest = _newest(messages[-_NEWEST:])
     opening = as_object(messages[0]) if messages else {}
     if opening.get("role") in ("system", "developer") and _newest([opening]) is not None:

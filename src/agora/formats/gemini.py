@@ -305,7 +305,7 @@ def _read_user(position: int, parts: list[Message], counter: TokenCounter) -> Pa
             text, cost = _read_response(response, counter)
             results.append((text, False))
             tokens += cost
-    # A call may have no id. It needs none: the turn after it answers all of its turn's calls.
+    # A call may have no id, since the next turn answers all calls of a turn.
     answers = tuple(_call_id(position - 1, m) for m in range(len(results)))
     return message_of_user(others, results, answers, tokens, user_tokens, counter)
 

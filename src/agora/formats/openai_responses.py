@@ -231,7 +231,7 @@ def _read_message(item: Message, counter: TokenCounter) -> ParsedMessage:
 def _read_output(item: Message, kind: str, counter: TokenCounter) -> ParsedMessage:
     text, tokens = _read_content(item.get("output"), counter)
     call_id = str(item.get("call_id", item.get("id")))
-    # The other outputs have a shape of their own; a marker would not fit. They go or stay whole.
+    # The other outputs have a shape of their own, without room for a marker. They go or stay whole.
     return ParsedMessage(
         MessageRole.RESULT,
         MESSAGE_TOKENS + tokens,

@@ -140,7 +140,7 @@ def move_cache_marks(
         mark = mark_of(parsed.messages[position]) if form and not form.in_place else None
         if mark is not None:
             at = bisect_left(rendered.positions, position) - 1
-            # The task, which precedes every step, takes one.
+            # The task, which precedes every step, takes a marker.
             while (marked := with_mark(messages[at], mark)) is None:
                 at -= 1
             messages[at] = marked

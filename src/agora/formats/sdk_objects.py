@@ -63,7 +63,7 @@ def to_sdk_objects(
 
 
 def _holds_object(value: Any, depth: int) -> bool:
-    # Level by level: every request comes by here, and hardly one has objects.
+    # Level by level: every request passes here, and few have objects.
     level = [value]
     while depth and level:
         below: list[Any] = []

@@ -128,7 +128,7 @@ class StepBuilder:
         self._thinking.append(message.thinking_tokens)
         role = message.role
         if message.signed and not self._bound:
-            # From here on, not from the start: an earlier prompt could not know of it.
+            # From here on, not from the start: earlier prompts had no signature.
             self.keep_messages = True
         if self._task is None:
             self._preamble_tokens += message.tokens

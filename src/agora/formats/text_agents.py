@@ -88,7 +88,7 @@ class TextActions:
         self, before: Sequence[ParsedMessage], message: ParsedMessage
     ) -> Sequence[ParsedMessage]:
         if not before:
-            # It answers only the agent's own words.
+            # An observation answers only the agent's own words.
             self.ended = not self._all_user and self._template is None
             return (message,)
         [agent] = before

@@ -78,7 +78,7 @@ class UsageStream:
             self._inflated += len(piece)
             self._lost = self._inflated > _MAX_INFLATED
         if not self.ended:
-            # Written out: this is done for every event of every answer.
+            # Inlined for speed: this runs for every event of every answer.
             self.ended = (
                 b"data: [DONE]" in piece
                 or b'"message_stop"' in piece

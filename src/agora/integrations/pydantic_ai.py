@@ -65,7 +65,7 @@ class Agora(AbstractCapability[Any]):
         settings = request.model_settings or {}
         if settings.get("openai_previous_response_id") or settings.get("openai_conversation_id"):
             return request, None  # The provider keeps part of the messages itself.
-        # As the model will send them: it may change schemas on the way.
+        # In the model's own version: a model may change the schemas of tools.
         _, asked = request.model.prepare_request(settings, request.model_request_parameters)
         tools = (*asked.function_tools, *asked.output_tools)
         messages, compression = shorten(

@@ -162,7 +162,7 @@ class Grouping:
             bool(last.whole_usage) or (not last.answer and _by_agent(messages[-1]))
         )
         if last.answer and not any(map(_acts, last.answer)):
-            # An answer that calls tools was never sent back with their results, so it is no step.
+            # An answer that calls tools was never sent back with their results: it is not a step.
             messages = [*messages, *last.answer]
         return Recording(
             id=f"{last.trace or self._name}:{one.number}",

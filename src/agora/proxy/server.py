@@ -103,7 +103,7 @@ class Proxy:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         if not _LOCAL.fullmatch(request.host):
-            # A web page that found this port by another name.
+            # A web page may reach this port under another host name.
             return _error(None, 403, "this proxy is for programs on this machine")
         if request.headers.get("expect", "").lower() == "100-continue" and request.transport:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -150,7 +150,7 @@ class Proxy:
                     answer = await self._send(request, url, edited, came, attempt)
             return await self._give(request, answer, refusal, edited, attempt)
         except asyncio.CancelledError:
-            # Who has read the last event is free to go.
+            # A client that has read the last event may leave.
             if not attempt.usage.ended:
                 attempt.error = "client_left"
             raise
@@ -159,7 +159,7 @@ class Proxy:
             return _error(call.route.family, 502, attempt.detail)
         finally:
             self.service.finish(call, edited, attempt.outcome())
-            # After each call: whoever is killed before the next has lost nothing.
+            # After each call, so that a kill before the next one loses nothing.
             self.save()
 
     async def _send(
@@ -223,7 +223,7 @@ class Proxy:
             if not attempt.usage.ended:
                 attempt.error = "client_left"
         finally:
-            # At its end the connection has gone back already; before it, this ends the request.
+            # Ends an unfinished request; after a whole answer the connection is free already.
             answer.close()
         return response
 

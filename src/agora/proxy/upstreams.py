@@ -75,7 +75,7 @@ def cause_of(error: Exception, url: str) -> str:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"no answer from {server}: its name has no address ({error.host})"
     if isinstance(error, aiohttp.ClientConnectorError):
-        # It may be a proxy on the way and not the provider.
+        # The address may be that of an HTTP proxy, not the provider's.
         server = f"{error.host}:{error.port}"
         cause = os.strerror(error.errno).lower() if error.errno else cause
     elif isinstance(error, OSError) and error.errno:

@@ -83,7 +83,7 @@ class Writer:
         """
         size = self._first + moment.steps + moment.said
         segments = self._whole[:size] if not elided else self._edited(size, elided, epoch)
-        # As agents do that cache at all: the end of the system text, and the newest message.
+        # Agents that cache mark the end of the system text, and the newest message.
         newest = segments[-1]
         segments[-1] = Segment(newest.key, newest.tokens, breakpoint=True)
         return segments

@@ -30,7 +30,7 @@ class BM25Scorer:
         documents = [(terms(step.action), terms(step.observation)) for step in steps]
         lengths = [action.total + seen.total for action, seen in documents]
         mean_length = sum(lengths) / len(steps) if steps else 0.0
-        # Sets are intersected without a look at each word of the query in each step.
+        # An intersection of sets does not visit each word of the query in each step.
         shared = [
             (action.counts.keys() & query) | (seen.counts.keys() & query)
             for action, seen in documents

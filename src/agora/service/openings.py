@@ -62,7 +62,7 @@ def _said_first(text: str) -> list[str]:
         try:
             message, end = _decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            # Cut off: its beginning is enough.
+            # The text is cut off: its beginning is enough.
             return [*said, text[at:]]
         role = message.get("role") if isinstance(message, dict) else "user"
         if role == "user":

@@ -257,7 +257,7 @@ class Service:
                 reason = error.reason
         made = self._session.late(place, Reason.LATE)
         if reason == "too_short" and not made.account.tokens_before:
-            # Too small to have been edited by anyone.
+            # The prompt is too small for an edit by any process.
             made = made._replace(account=replace(made.account, tokens_before=1, tokens_after=1))
         return made, reason
 

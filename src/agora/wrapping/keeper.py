@@ -136,7 +136,7 @@ class Keeper:
             process.stdin.write(self._line)
             process.stdin.flush()
         except OSError:
-            pass  # It has ended already; the watcher notices.
+            pass  # The proxy has ended already; the watcher restarts it.
         return process
 
     def _keep(self) -> None:

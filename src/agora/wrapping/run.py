@@ -44,7 +44,7 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
             _, status = os.waitpid(process.pid, os.WUNTRACED)
             if not os.WIFSTOPPED(status):
                 break
-            # If we were continued first, stopping now would be final.
+            # If a SIGCONT came first, a stop now would be final.
             time.sleep(_CONTINUED_SECONDS)
             changed, later = os.waitpid(process.pid, os.WNOHANG | os.WCONTINUED)
             if not changed:

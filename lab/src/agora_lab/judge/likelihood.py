@@ -69,7 +69,7 @@ class Likelihood:
         cache, shared = self._remembered(token_ids, len(prompt) - 1)
         first = len(prompt) - 1
         states = []
-        # The last token predicts nothing that is asked for, and need not be read.
+        # No needed token follows the last one, so it need not be read.
         for start in range(shared, len(token_ids) - 1, self._chunk):
             end = min(start + self._chunk, len(token_ids) - 1)
             ids = torch.tensor([token_ids[start:end]])

@@ -31,7 +31,7 @@ class Rendering:
 
         The mark that ends the message is left out.
         """
-        # After the same short prompt whatever the real one is: the target must not depend on it.
+        # Always after the same short prompt: the target must not depend on the real one.
         opening = [one for one in messages[:1] if one.get("role") == "system"]
         opening.append({"role": "user", "content": ""})
         before = self._written(opening, tools, generate=True)

@@ -87,7 +87,7 @@ def run_plan(
         if report is not None:
             report(summary.present + growing.lines(), summary.planned)
 
-    # Once a shard says stop no other begins. Those that run end by themselves: what they have in
+    # After one shard's stop no other begins. Running shards end by themselves: their requests in
     # flight is paid for.
     tasks = (
         Work(shard, plan.settings, folder, connection or Connection())

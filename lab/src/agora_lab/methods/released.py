@@ -95,7 +95,7 @@ class LiteLLMCompress(_Released):
         if not messages:
             return Shortened(messages=messages, detail="there are no messages")
         chat = read(messages)
-        # It counts a call's missing text as if it were one, and fails.
+        # The package counts a call's missing text as a text, and fails.
         plain: list[dict[str, Any]] = [{**m, "content": m.get("content") or ""} for m in messages]
         if not chat.calls:
             plain = [{"role": m.get("role", "user"), "content": text_of(m)} for m in messages]

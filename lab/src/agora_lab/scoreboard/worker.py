@@ -63,7 +63,7 @@ class Table:
             if answer is not None and not self._thinking and "thinking" in self.messages[answer]:
                 plain["thinking"] = self.messages[answer]["thinking"]
             self.messages.append(plain)
-        # Its id stays its own only as long as it is referred to.
+        # An object's id is unique only while a reference to the object exists.
         self._alive.append(message)
         self._objects[id(message)] = at
         return at

@@ -284,7 +284,7 @@ def _encoder(folder: Path) -> nn.Module:
 
 
 def _tokenizer(folder: Path, tokens: int) -> Tokenizer:
-    """Return the tokenizer as serving uses it; the parity check holds the two together."""
+    """Return the tokenizer as serving uses it; the parity check compares the two."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length=tokens, strategy="longest_first")

@@ -336,7 +336,7 @@ def _fail(notes: _Notes, action: str) -> None:
     notes.failures[action] = notes.failures.get(action, 0) + 1
     verb, _, place = _parts(action)
     if verb == "go":
-        # One cannot go where one is; two receptacles may be at one place.
+        # The agent cannot go to its own place; two receptacles may be at one place.
         notes.at = place
     elif verb == "examine" and notes.at == place:
         notes.at = ""
@@ -412,7 +412,7 @@ def _treat(notes: _Notes, goal: _Goal) -> str:
     for place in _of_kind(notes, _APPLIANCE[goal.treatment]):
         action = f"{goal.treatment} {notes.holding} with {place}"
         if notes.at == place and action not in notes.failed:
-            # None of them needs to be open for it.
+            # These receptacles need not be open.
             return action
         if notes.failures.get(action, 0) < 3 and (wanted := _attempt(notes, action, place)):
             return wanted

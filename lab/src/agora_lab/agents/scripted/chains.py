@@ -200,7 +200,7 @@ class _Carrier(Agent):
             elif (found := _TAKEN.fullmatch(action)) and found[1] == what:
                 known = True
             elif action == INVENTORY:
-                # Its result was read with the house.
+                # The result of looking was read with the house.
                 known = best(what, self._scene.held) is not None
         if known and self._visit.newest and "You move the" not in self._visit.newest:
             refused = self._visit.actions[-1][1] == f"pick up {what}"
@@ -249,7 +249,7 @@ class _Carrier(Agent):
                 to = int(back[1]) - 1
                 if self._thing_of(to) == what:
                     found = self._origin(to, what)
-        # It was looked for there, and is not there.
+        # The thing is not there.
         return None if found and found.room in self._arrivals() else found
 
     def _arrivals(self) -> set[str]:
@@ -322,7 +322,7 @@ class _Carrier(Agent):
         said = self._seen.mentioned(what, taken[0] if taken else visit.start)
         if spot := next((one for one in said if not room or one.room == room), None):
             return spot
-        # Of the room alone something may be left: then its floor is the best guess.
+        # If the prompt names only the room, its floor is the best guess.
         return _Spot(room) if room else None
 
 

@@ -114,7 +114,7 @@ def state_of(database: sqlite3.Connection) -> State:
 
 
 def changes(before: State, after: State) -> Iterator[Place]:
-    """Yield the fields that differ; of a row that came or went, all of them."""
+    """Yield the fields that differ: all fields of an added or deleted row."""
     rows = [row for row, values in after.items() if before.get(row) != values]
     rows += before.keys() - after.keys()
     for table, key in sorted(rows, key=str):

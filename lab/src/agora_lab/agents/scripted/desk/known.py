@@ -406,8 +406,8 @@ class Known:
                     return order, item["item_id"]
             if not order.whole:
                 named.append(order.key)
-        # First what a trace says to hold the product, then what was not read yet for this
-        # request, then what was read longest ago.
+        # First orders known to contain the product, then orders not read yet for this
+        # request, then the one read longest ago.
         read_now = self.orders_read(self.notes.now)
         known = {key for key, order in self.orders.items() if order.whole}
         looked_up = any(e.result["customer_id"] == customer for e in self.results("get_customer"))

@@ -223,7 +223,7 @@ class Agent:
         )
         threshold = _threshold(scene.task)
         known = melting_point(what)
-        if known < ROOM_DEGREES:  # It is liquid already.
+        if known < ROOM_DEGREES:  # The substance is liquid already.
             return aims or self._choose(known)
         aims = aims or self._reach(what, (room,))
         if aims:

@@ -149,7 +149,7 @@ def _lines(text: str) -> Iterator[str]:
 
 def _act(scene: Scene, line: str) -> None:
     if line.isdecimal():
-        return  # The answer to "which one?": it is still the action before that is done.
+        return  # This answers "which one?", so the action before it is the one that happens.
     scene.action = line
     if not scene.since or scene.since[-1] != scene.action:
         scene.since.append(scene.action)

@@ -135,7 +135,7 @@ def _settled(memory: Memory, wish: Wish) -> bool:
         return True
     if _next(memory, wish) is None and not _may_leaf(memory):
         return True
-    # To look at one more: back to the list, perhaps a page on, the product, and back again.
+    # The steps to another product: back to the list, perhaps the next page, the product, and back.
     away = 0 if memory.page.kind == "results" else 1
     return memory.most - memory.used < away + 4 + _way_to_buy(memory, wish, best, afresh=True)
 
