@@ -46,7 +46,7 @@ class Rewrite(NamedTuple):
         return [*new, *messages[self.until :]], places
 
     def for_later(self) -> "Rewrite":
-        """Return it as later calls repeat it: marks for a cache that this call had are stale."""
+        """Return the edit for later calls, without this call's cache marks."""
         pieces = tuple((at, None if new is None else without_marks(new)) for at, new in self.pieces)
         return self._replace(pieces=pieces)
 

@@ -26,7 +26,7 @@ _TASK = {"role": "user", "content": "-"}
 
 @dataclass(frozen=True, slots=True)
 class CompressedRows:
-    """As many rows as were sent, and their account."""
+    """The rows, as many as were sent, and their account."""
 
     rows: list[Any]
     compression: Compression
@@ -56,7 +56,7 @@ def compress_rows(
     """Return the rows with the results of elided steps replaced, each in its place.
 
     Args:
-        compressor: decides.
+        compressor: Decides on each step.
         rows: chat completions messages. Assistant messages may be missing: each result whose call
             is not there is taken for a step of its own. On a model that binds thinking to the
             prefix nothing is replaced then, since missing messages may think: it would be refused

@@ -60,7 +60,7 @@ class SentCall(NamedTuple):
     """Later calls have larger numbers."""
 
     def row(self) -> list[Any]:
-        """Return it as JSON, without any text."""
+        """Return the call as JSON, without any text."""
         state = self.state.row() if self.state else None
         keys = [self.key.hex(), self.sent_key.hex()]
         note = list(self.note) if self.note is not None else None

@@ -219,7 +219,7 @@ class Session:
 
     @property
     def used_bytes(self) -> int:
-        """About how much memory it takes."""
+        """About the memory that the session takes, in bytes."""
         return self._calls.bytes
 
     # The parts of a call, for a caller that decides in another process.
@@ -381,7 +381,7 @@ class Session:
         yield made
 
     def _call(self, place: Place, made: Made, *, whole: bool = False) -> SentCall:
-        """Return how a call is sent."""
+        """Return the record of a sent call."""
         rewrite, state = made.rewrite, made.account.state
         habit, repeats = _repeated(place, made)
         account = replace(made.account, repeats=repeats)

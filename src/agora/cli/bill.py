@@ -87,7 +87,7 @@ def verdict(report: dict[str, Any], key: str) -> Iterator[str]:
 
 
 def amount(value: float, unit: Unit) -> str:
-    """Return a cost with its unit, as many digits as say something.
+    """Return a cost with its unit, in its significant digits.
 
     >>> amount(1234.5, "dollars"), amount(0.01234, "dollars"), amount(90, "seconds")
     ('$1,234.50', '$0.0123', '90.0 s')

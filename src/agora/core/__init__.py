@@ -1,6 +1,6 @@
 """The pure core: values in, values out, standard library only.
 
-Its values, for who writes a format or a scorer. Those of most users are names of `agora`.
+These values are for authors of formats and scorers. The names of `agora` suffice for most users.
 """
 
 from agora.core.prices import Lifetime, Tier, load_sheets, shipped_sheets

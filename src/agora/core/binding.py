@@ -97,7 +97,7 @@ def shipped_bindings() -> Mapping[str, Binding]:
 
 
 def _version(name: str) -> tuple[int, int] | None:
-    """Return major and minor of a model's name, whichever way round it is written.
+    """Return the major and minor version in a model's name, in either spelling.
 
     >>> _version("claude-opus-4-5-20251101"), _version("claude-3-7-sonnet"), _version("claude-opus")
     ((4, 5), (3, 7), None)

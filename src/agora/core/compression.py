@@ -152,7 +152,7 @@ class Compression:
         return self.reason in _CHANGED
 
     def __repr__(self) -> str:
-        """Return the summary: a whole prompt is nothing for a screen or a log."""
+        """Return the summary: a whole prompt is too long for a screen or a log."""
         return f"<Compression {self.reason}: {self.summary()}>"
 
     def summary(self) -> str:

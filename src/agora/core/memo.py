@@ -37,7 +37,7 @@ class Memo(Generic[Value]):
             return entry[0]
 
     def put(self, key: Hashable, value: Value, weight: int = 1) -> None:
-        """Keep a value. One heavier than all that fits is not kept."""
+        """Keep a value, unless it is larger than the whole memory."""
         if weight > self._most:
             return
         with self._lock:

@@ -38,7 +38,7 @@ class Repeats(NamedTuple):
 
     @property
     def extra(self) -> float:
-        """How many came on top."""
+        """The repeats above the expected number."""
         return self.again - self.expected
 
     def plus(self, other: "Repeats") -> "Repeats":

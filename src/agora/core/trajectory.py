@@ -8,7 +8,7 @@ from agora.errors import RecallError
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One tool call of an action: which tool, and its arguments as the wire carried them."""
+    """A tool call of an action: the tool's name, and its arguments as sent."""
 
     name: str
     arguments: str
@@ -72,7 +72,7 @@ class Step(NamedTuple):
         return 0 if self.removable else self.action_tokens
 
     def without_thinking(self) -> "Step":
-        """Return the step as it costs once its thinking is taken out."""
+        """Return the step with its size without thinking."""
         if not self.thinking_tokens:
             return self
         return self._replace(

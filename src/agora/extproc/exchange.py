@@ -63,7 +63,7 @@ class Shared:
 
     @classmethod
     def of(cls, service: Service) -> "Shared":
-        """Return it for a service."""
+        """Return the state for a service."""
         return cls(service, Kept(service.settings.limits.memory_mb << 20))
 
 

@@ -1,7 +1,7 @@
 """Bedrock Converse: Anthropic's blocks under names of their own.
 
-A message is read and checked as the Anthropic message it stands for. A cache point, which Converse
-has as a block, is a mark on the block before it there.
+A message is read and checked as the Anthropic message with the same content. A cache point, which
+is a block in Converse, is a mark on the block before it there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

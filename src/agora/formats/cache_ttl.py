@@ -24,9 +24,9 @@ _WHOLE = ("cache_control", "prompt_cache_options")
 def asked_ttl(request: Request) -> str | None:
     """Return the time to live that a request asks for, as it spells it; None without a mark.
 
-    The newest mark counts: new steps are written for that long, and so is whatever an edit makes
-    the provider write again. That is the body's own mark, then the last one in the messages, in
-    the system text and among the tools.
+    The newest mark counts: new steps are written for that long, and so is the part that an edit
+    changes. The body's own mark comes first, then the last one in the messages, in the system text
+    and among the tools.
 
     >>> mark = {"type": "ephemeral", "ttl": "1h"}
     >>> block = {"type": "text", "text": "Hello.", "cache_control": mark}

@@ -20,7 +20,7 @@ _MOST_WAITING = 1_024
 class Shortener:
     """Shortens the calls of one client or integration, and keeps their sums.
 
-    No error gets out of it: a call that cannot be shortened goes out as it is.
+    It raises no error: a call that cannot be shortened is sent unchanged.
     """
 
     def __init__(self, compressor: Compressor | None = None) -> None:

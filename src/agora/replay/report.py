@@ -152,7 +152,7 @@ class Billed:
 
 @dataclass(slots=True)
 class Comparison:
-    """On how many trajectories AGORA costs less, the same and more, and the worst ratio."""
+    """The numbers of trajectories where AGORA costs less, the same and more; the worst ratio."""
 
     cheaper: int = 0
     same: int = 0

@@ -90,7 +90,7 @@ class PolicyBill:
 
     @property
     def edits(self) -> int:
-        """How many calls were not the call before with something added."""
+        """The number of calls that do not extend the previous call."""
         return sum(call.edited for call in self.calls)
 
     @property
@@ -100,12 +100,12 @@ class PolicyBill:
 
     @property
     def met(self) -> int:
-        """How many of them had every name that they need in their prompt."""
+        """The number of those actions with every needed name in the prompt."""
         return sum(call.has_names is True for call in self.calls)
 
     @property
     def extra_calls(self) -> int:
-        """How many more calls to expect: each action that misses a name asks for it again."""
+        """The expected extra calls: each action that misses a name asks for it again."""
         return self.needing - self.met
 
 

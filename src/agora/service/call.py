@@ -71,7 +71,7 @@ class Edited:
         return self.compression.repeats
 
     def without_bodies(self) -> "Edited":
-        """Return it without any message: an answer can take minutes."""
+        """Return the value without any message: an answer can take minutes."""
         compression = self.compression
         if compression is not None:
             compression = replace(compression, messages=None, request=None, parse=None)

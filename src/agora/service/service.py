@@ -115,7 +115,7 @@ class Service:
             self._save(self._states)
 
     def receive(self, route: Route, headers: Mapping[str, str], body: bytes) -> Call:
-        """Return the call that a request is. `headers` have names in lower case."""
+        """Return a request as a `Call`. `headers` have names in lower case."""
         owner = owner_of(headers, self.settings.owners.header, self._secret)
         conversation = conversation_of(owner, body, route.fields.messages)
         model = route.model or model_in(body)

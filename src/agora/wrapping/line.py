@@ -68,7 +68,7 @@ def saved_words(account: Account) -> str:
 
 
 def shadow_calls(account: Account) -> int:
-    """Return how many calls would have been shortened, had they not been left alone on purpose."""
+    """Return the number of calls that shadow mode left unshortened."""
     return account.unchanged.get("shadow", 0)
 
 

@@ -1,4 +1,4 @@
-"""The `agora demo` command: a recorded session to look at before one has logs of one's own."""
+"""The `agora demo` command: a recorded session for users without logs."""
 
 from importlib.resources import files
 from pathlib import Path
