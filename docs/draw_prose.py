@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("src", "lab/src")
-_MARKS = ("noqa", "type:", "pragma:")
+_MARKS = ("noqa", "type:", "pragma:", "fmt:")
 
 
 def docstrings(path: Path) -> Iterator[str]:

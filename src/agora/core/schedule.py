@@ -127,7 +127,7 @@ class State(NamedTuple):
 
 
 _VERSION = 1
-_SURVIVED = 0.9  # A call that reads less of what the cache should hold has lost it.
+_SURVIVED = 0.9  # A call that reads less than this share of the cached tokens has lost the cache.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -319,7 +319,7 @@ def list_of_messages(value: object, where: str) -> list[Any]:
     """Return `value` if it is a list with something in it.
 
     Raises:
-        ShapeError: It is not.
+        ShapeError: The value is not such a list.
     """
     if isinstance(value, list) and value:
         return value
@@ -330,7 +330,7 @@ def blocks_at(value: object, position: int, where: str) -> list[Message]:
     """Return `value` if it is a list of objects.
 
     Raises:
-        ShapeError: It is not.
+        ShapeError: The value is not such a list.
     """
     if isinstance(value, list):
         for block in value:
@@ -344,7 +344,7 @@ def text_at(value: object, position: int, where: str) -> str:
     """Return `value` if it is a string.
 
     Raises:
-        ShapeError: It is not.
+        ShapeError: The value is not a string.
     """
     if isinstance(value, str):
         return value
@@ -355,7 +355,7 @@ def object_at(value: object, position: int, where: str) -> Message:
     """Return `value` if it is an object.
 
     Raises:
-        ShapeError: It is not.
+        ShapeError: The value is not an object.
     """
     if isinstance(value, dict):
         return value

@@ -1,4 +1,4 @@
-"""Points in recorded trajectories at which the next action needs something old."""
+"""Points in recorded trajectories at which the next action needs an old step."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence

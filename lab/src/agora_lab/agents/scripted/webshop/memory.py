@@ -154,7 +154,7 @@ def _follow(memory: Memory, action: str, page: Page) -> None:
         memory.open, memory.detail, memory.chosen = None, "", set()
     elif page.kind == "item":
         _open(memory, said, page)
-        # Only from one of its details does this lead to a product.
+        # This click leads to a product only from one of the product's details.
         if memory.open is not None and said == "< Prev" and before.kind != "detail":
             memory.open.lost += 1
     elif page.kind == "detail":
