@@ -1,7 +1,7 @@
 """The settings of proxy and filter: one TOML file, every name and bound in this module.
 
 mode = "edit"                    # or "shadow", "experiment", "off"
-states = "states.json"           # of `agora filter`: what it remembers, without any text
+states = "states.json"           # of `agora filter`: the conversations it knows, without any text
 
 [compression]                    # as in agora.Compressor
 scorer = "recency"
@@ -14,7 +14,7 @@ edits = "by_price"               # or "free", "every_call"
 tools = {}                       # by name: "keep", "changes" or "reads"
 
 [limits]
-body_mb = 32                     # longer bodies go out as they came
+body_mb = 32                     # longer bodies pass unchanged
 deadline_ms = 2000               # how long a request waits for its edit
 workers = 2                      # processes; 0: a thread of this process
 queue = 64                       # requests that may wait for a worker
