@@ -137,6 +137,25 @@ def test_a_known_call_needs_no_worker() -> None:
     assert sent[1] == sent[0] + bodies[1]["messages"][-2:]
 
 
+def test_what_an_agent_asks_for_again_is_counted_where_its_call_succeeds() -> None:
+    async def work(service: Service) -> tuple[int, float, bytes]:
+        body, later = chat(40), chat(42)
+        # The agent's newest call is one that was shortened long ago.
+        later["messages"][-2]["tool_calls"][0]["function"] = body["messages"][6]["tool_calls"][0][
+            "function"
+        ]
+        await send(service, body)
+        await send(service, later, status=500)
+        await send(service, later)
+        await send(service, later)
+        return service.account.asked_again, service.account.expected_again, service.metrics()
+
+    again, expected, metrics = run(work, compression={"forgetting": 0.0})
+
+    assert (again, expected) == (1, 0.0)
+    assert b"agora_asked_again_total 1.0" in metrics
+
+
 def test_a_late_call_that_nobody_knows_goes_out_whole() -> None:
     async def work(service: Service) -> Edited:
         service._workers.waiting = 10**6

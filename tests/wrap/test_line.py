@@ -64,8 +64,10 @@ def test_a_provider_that_never_answered_is_named_and_nothing_else() -> None:
 
 def test_troubles_are_in_the_line() -> None:
     account = Account(**BILLED, saved=0.5, errors={"truncated": 1}, thinking_blocks=2)
+    account.asked_again, account.expected_again = 3, 0.8
 
     line = closing_line(account, 2)
 
     assert "2 thinking blocks no longer sent" in line
+    assert "3 calls asked again for something shortened (2 more than usual)" in line
     assert line.endswith("1 cut short · the proxy was restarted 2 times")
