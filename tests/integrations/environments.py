@@ -1,6 +1,6 @@
 """Build an environment per framework, run its suite there, and write which releases passed.
 
-    python -m tests.integrations.environments                  # the first ones, newest and oldest
+    python -m tests.integrations.environments                  # newest and oldest
     python -m tests.integrations.environments --check          # the same, and write nothing
     python -m tests.integrations.environments --check --brief  # fewer tests of the oldest releases
     python -m tests.integrations.environments --only langchain --end newest
@@ -178,7 +178,6 @@ def main() -> int:
     """Build, run and write, as asked."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", action="append", choices=[f.name for f in FRAMEWORKS])
-    parser.add_argument("--all", action="store_true", help="not only the first frameworks")
     parser.add_argument("--end", choices=ENDS, help="both if not given")
     default = Path(tempfile.gettempdir()) / "agora-integrations"
     parser.add_argument("--folder", type=Path, default=default, help="of the environments")
@@ -193,7 +192,7 @@ def main() -> int:
     results: list[dict[str, Any] | None] = []
     if not options.table:
         options.folder.mkdir(parents=True, exist_ok=True)
-        names = options.only or [f.name for f in FRAMEWORKS if f.first or options.all]
+        names = options.only or [f.name for f in FRAMEWORKS]
         ends = [options.end] if options.end else ENDS
         wanted = [(f, end) for f in FRAMEWORKS if f.name in names for end in ends]
         with ThreadPoolExecutor(options.jobs) as pool:

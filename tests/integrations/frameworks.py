@@ -21,8 +21,6 @@ class Framework:
     oldest: tuple[str, ...]
     packages: tuple[str, ...]
     """Those whose versions the table shows; the first is the framework itself."""
-    first: bool = True
-    """False for a framework that is tested only with `--all`."""
 
     @property
     def test(self) -> str:
@@ -90,7 +88,6 @@ FRAMEWORKS = (
         ("strands-agents[openai,anthropic]",),
         ("strands-agents[openai,anthropic]==1.10.0", "openai<3"),
         ("strands-agents", "openai"),
-        first=False,
     ),
     Framework(
         "google_adk",
@@ -98,6 +95,5 @@ FRAMEWORKS = (
         ("google-adk", "anthropic"),
         ("google-adk==2.0.0", "anthropic"),
         ("google-adk", "google-genai"),
-        first=False,
     ),
 )

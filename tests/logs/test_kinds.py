@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from agora.formats import validate
 
 # Private: any value as a count, a time or a text.
+from agora.formats.usage import as_count
 from agora.logs import Recording, Tally, calls, read_logs
 from agora.logs.kinds import otel
-from agora.logs.values import as_count, as_json, as_seconds, as_text
+from agora.logs.values import as_json, as_seconds, as_text
 
 FIXTURES = Path(__file__).parent / "fixtures"
 Message = dict[str, Any]

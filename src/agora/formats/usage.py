@@ -74,7 +74,7 @@ def read_usage(value: Any) -> Usage | None:
     details = (usage.get("completion_tokens_details"), usage.get("output_tokens_details"))
     reasoning = max(_most(as_object(detail), _REASONING) for detail in details)
     # Gemini counts reasoning apart from the answer.
-    thoughts = _count(usage.get("thoughtsTokenCount")) or 0
+    thoughts = as_count(usage.get("thoughtsTokenCount")) or 0
     return Usage(
         uncached,
         read,
@@ -88,23 +88,23 @@ def read_usage(value: Any) -> Usage | None:
 
 def _of_total(usage: Mapping[str, Any]) -> tuple[int, int, int] | None:
     """Read an API whose total includes the cached and written tokens: OpenAI's two, Gemini."""
-    total, details = _count(usage.get("prompt_tokens")), "prompt_tokens_details"
+    total, details = as_count(usage.get("prompt_tokens")), "prompt_tokens_details"
     if total is None and "cache_read_input_tokens" not in usage:
-        total, details = _count(usage.get("input_tokens")), "input_tokens_details"
+        total, details = as_count(usage.get("input_tokens")), "input_tokens_details"
     if total is not None:
         # Some logs put the cached tokens beside the total instead of below it.
         fields = {**usage, **as_object(usage.get("input_token_details"))}
         fields |= as_object(usage.get(details))
         return _split(total, _most(fields, _CACHED), _most(fields, _WRITTEN))
-    total = _count(usage.get("promptTokenCount"))
+    total = as_count(usage.get("promptTokenCount"))
     if total is not None:
-        return _split(total, _count(usage.get("cachedContentTokenCount")) or 0, 0)
+        return _split(total, as_count(usage.get("cachedContentTokenCount")) or 0, 0)
     return None
 
 
 def _apart(usage: Mapping[str, Any]) -> tuple[int, int, int] | None:
     for names in _APART:
-        uncached, read, written = (_count(usage.get(name)) for name in names)
+        uncached, read, written = (as_count(usage.get(name)) for name in names)
         if uncached is not None:
             return uncached, read or 0, written or 0
     return None
@@ -119,21 +119,21 @@ def _split(total: int, read: int, written: int) -> tuple[int, int, int]:
 
 def _written_1h(usage: Mapping[str, Any]) -> int | None:
     """Return the tokens written for an hour: Messages and Converse say so."""
-    hour = _count(as_object(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))
+    hour = as_count(as_object(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))
     if hour is not None:
         return hour
     details = [as_object(detail) for detail in as_list(usage.get("cacheDetails"))]
     if not details:
         return None
-    return sum(_count(one.get("inputTokens")) or 0 for one in details if one.get("ttl") == "1h")
+    return sum(as_count(one.get("inputTokens")) or 0 for one in details if one.get("ttl") == "1h")
 
 
 def _most(fields: Mapping[str, Any], names: tuple[str, ...]) -> int:
     """Return the largest count under any of the names; several may occur together."""
-    return max((_count(fields.get(name)) or 0 for name in names), default=0)
+    return max((as_count(fields.get(name)) or 0 for name in names), default=0)
 
 
-def _count(value: object) -> int | None:
+def as_count(value: object) -> int | None:
     """Return a count, from a number or its digits."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 24:
         value = int(value)

@@ -1,4 +1,4 @@
-"""Times, counts and texts out of JSON that may hold anything."""
+"""Times and texts out of JSON that may hold anything."""
 
 import json
 from datetime import UTC, datetime
@@ -18,15 +18,6 @@ def as_text(value: Any) -> str:
         return "" if value is None else json.dumps(value, ensure_ascii=False)
     except RecursionError:
         return _TOO_DEEP
-
-
-def as_count(value: Any) -> int | None:
-    """Return a count, from a number or its digits, if `value` can be one."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 24:
-        return int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1e24:
-        return None
-    return value
 
 
 def as_seconds(value: Any) -> float | None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agora.formats.base import as_list, as_object
-from agora.formats.usage import read_usage
+from agora.formats.usage import as_count, read_usage
 from agora.logs.recording import CallInfo, Recording, Tally, complete, rising
 from agora.logs.source import Record
-from agora.logs.values import as_count, as_seconds, as_text
+from agora.logs.values import as_seconds, as_text
 
 _LINES = frozenset(
     {"session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"}

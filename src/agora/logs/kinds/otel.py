@@ -13,12 +13,12 @@ from typing import Any
 
 from agora.core.request import Observations
 from agora.formats.base import as_list, as_object
-from agora.formats.usage import Usage
+from agora.formats.usage import Usage, as_count, read_usage
 from agora.logs.calls import Grouping, LoggedCall
 from agora.logs.chat import as_chat
 from agora.logs.recording import Recording, Tally
 from agora.logs.source import Record
-from agora.logs.values import as_count, as_json, as_seconds, as_text
+from agora.logs.values import as_json, as_seconds, as_text
 
 _SPAN_IDS = ("span_id", "spanId", "context", "traceId", "trace_id")
 _NO_CALLS = (
@@ -29,28 +29,31 @@ _NO_CALLS = (
     "invoke_workflow",
     "retrieval",
 )
-_OUTPUT_TOKENS = (
-    "gen_ai.usage.output_tokens",
-    "gen_ai.usage.completion_tokens",
-    "llm.usage.completion_tokens",
-    "llm.token_count.completion",
-)
-_INPUT_TOKENS = (
-    "gen_ai.usage.input_tokens",
-    "gen_ai.usage.prompt_tokens",
-    "llm.usage.prompt_tokens",
-    "llm.token_count.prompt",
-)
-_READ_TOKENS = (
-    "gen_ai.usage.cache_read.input_tokens",
-    "gen_ai.usage.cache_read_input_tokens",
-    "llm.token_count.prompt_details.cache_read",
-)
-_WRITTEN_TOKENS = (
-    "gen_ai.usage.cache_creation.input_tokens",
-    "gen_ai.usage.cache_creation_input_tokens",
-    "llm.token_count.prompt_details.cache_write",
-)
+_USAGE = {
+    "prompt_tokens": (
+        "gen_ai.usage.input_tokens",
+        "gen_ai.usage.prompt_tokens",
+        "llm.usage.prompt_tokens",
+        "llm.token_count.prompt",
+    ),
+    "cached_tokens": (
+        "gen_ai.usage.cache_read.input_tokens",
+        "gen_ai.usage.cache_read_input_tokens",
+        "llm.token_count.prompt_details.cache_read",
+    ),
+    "cache_write_tokens": (
+        "gen_ai.usage.cache_creation.input_tokens",
+        "gen_ai.usage.cache_creation_input_tokens",
+        "llm.token_count.prompt_details.cache_write",
+    ),
+    "completion_tokens": (
+        "gen_ai.usage.output_tokens",
+        "gen_ai.usage.completion_tokens",
+        "llm.usage.completion_tokens",
+        "llm.token_count.completion",
+    ),
+}
+"""The attributes of each field of a provider's usage. The prompt's total includes the cached."""
 _MODELS = (
     "gen_ai.request.model",
     "gen_ai.response.model",
@@ -204,19 +207,12 @@ def _call(span: dict[str, object], resource: Attributes, record: Record) -> Logg
     )
 
 
-def _count(attributes: Attributes, keys: Sequence[str]) -> int | None:
-    return next((as_count(attributes[key]) for key in keys if key in attributes), None)
-
-
 def _usage(attributes: Attributes) -> Usage | None:
-    """Return the usage. By the conventions the total includes cached reads and writes."""
-    prompt = _count(attributes, _INPUT_TOKENS)
-    if not prompt:
-        return None
-    read = min(_count(attributes, _READ_TOKENS) or 0, prompt)
-    written = min(_count(attributes, _WRITTEN_TOKENS) or 0, prompt - read)
-    output = _count(attributes, _OUTPUT_TOKENS) or 0
-    return Usage(prompt - read - written, read, written, output)
+    fields = {
+        name: next((attributes[key] for key in keys if key in attributes), None)
+        for name, keys in _USAGE.items()
+    }
+    return read_usage(fields) if as_count(fields["prompt_tokens"]) else None
 
 
 def _start(span: dict[str, object]) -> float | None:
