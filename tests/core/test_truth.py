@@ -82,6 +82,7 @@ shell_results = st.sampled_from(
         "Exit code: 127\nWall time: 0.1 seconds\nOutput:\nbash: frob: command not found",
         "a.txt\nb.txt\n[exit code: 0]",
         "[('Singer_ID', 'int'), ('Citizenship', 'text')]",
+        "In the box is: a go, a red cup (with a lid, open). On it you see: nothing, a go",
         "",
         " \n",
         "[]",
@@ -409,6 +410,13 @@ def test_a_sentence_and_its_negation_are_never_told_alike(
     ]
 
     assert not (said & denied) - {""}
+
+
+def test_a_listed_thing_that_the_user_named_comes_with_the_words_before_its_colon() -> None:
+    text = "In the box is: a pen, a red cup (containing nothing), a lid. Not in the bag: a key."
+    said = said_of(Result(text), task="Bring me the cup and the key")
+
+    assert said[-1] == ('"In the box is"="a red cup"',)
 
 
 @pytest.mark.parametrize(

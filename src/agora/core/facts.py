@@ -60,9 +60,14 @@ _PLAIN = re.compile(r"(?=.*[^\W_])[\w#$@~./+'’°·:%€£¥-][\w#$@~./+'’°�
 _CALL_ID = re.compile(
     r"(?:call|toolu|srvtoolu|tooluse|chatcmpl|fc|rs|msg|resp|req|run)_[A-Za-z0-9-]{8,}"
 )
-_TOPIC = re.compile(r"[a-z]{4,}|[a-z]{0,8}[0-9][a-z0-9]{1,30}")
+_TOPIC = re.compile(r"[a-z]{3,}|[a-z]{0,8}[0-9][a-z0-9]{1,30}")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n")
 _LETTERS = re.compile(r"[^\W\d_]+")
+_LIST = re.compile(
+    r"(?:^|[.!?])[ \t]*([^\W\d][^\n.:,;!?()\[\]{}\"=]{2,40}): ([^\n.:;\"=]{2,400})", re.MULTILINE
+)
+_LISTED = re.compile(r"[^\W\d_]+(?:[ '-][^\W\d_]+){0,3}")
+_ASIDE = re.compile(r" ?\([^()\n]{0,200}\)")
 _UNSPACED = re.compile(r"[\u0900-\u0dff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _ORDERS = frozenset(
     """
@@ -82,7 +87,7 @@ _DENIALS = """
     不 没 沒 無 无 未 非 ない ません なし 없 않 못 아니
     """.split()
 _DENIAL_WORDS = frozenset(word for word in _DENIALS if not _UNSPACED.match(word))
-_DENIAL_SIGNS = ("n't", "n’t", *(word for word in _DENIALS if _UNSPACED.match(word)))
+_DENIAL_SIGNS = ("n’t", *(word for word in _DENIALS if _UNSPACED.match(word)))
 
 
 class Fact(NamedTuple):
@@ -96,6 +101,8 @@ class Fact(NamedTuple):
     record: int
     identifies: bool = False
     """True if it says which record this is."""
+    listed: bool = False
+    """True if it is worth a place only where the user's words have its last word."""
 
 
 class _Number(str):
@@ -136,8 +143,21 @@ def _read(text: str) -> tuple[Fact, ...]:
             return tuple(records.facts)
     if len(text) > 2 * READ_CHARACTERS:
         text = f"{text[:READ_CHARACTERS]}\n{text[-READ_CHARACTERS:]}"
-    weights = _names_of_code(text) if _CODE_LINE.search(text) else _names_of_prose(text)
-    return tuple(Fact(name, name, weight, 0) for name, weight in weights.items())
+    if _CODE_LINE.search(text):
+        return tuple(Fact(name, name, weight, 0) for name, weight in _names_of_code(text).items())
+    names = tuple(Fact(name, name, 0.9, 0) for name in _names_of_prose(text))
+    return names + tuple(islice(_listed(text), _MOST_FACTS))
+
+
+def _listed(text: str) -> Iterator[Fact]:
+    """Yield the things of each list with the words before its colon: `In the box is: a pen`."""
+    for at, (heading, items) in enumerate(_LIST.findall(_ASIDE.sub("", text)), start=1):
+        for item in map(str.strip, items.split(",")):
+            plain = (
+                _LISTED.fullmatch(item) and not _orders_in(item) and not reads_as_orders(heading)
+            )
+            if plain and not _denies(f"{heading} {item}"):
+                yield Fact(f'"{heading}"="{item}"', f"{heading}: {item}", 0.5, at, listed=True)
 
 
 def _values_in(text: str) -> list[Any]:
@@ -163,6 +183,7 @@ def _values_in(text: str) -> list[Any]:
 
 
 _NESTED = (dict, list, tuple)
+_NUMBERS = (_Number, int, float)
 
 
 class _Records:
@@ -186,7 +207,7 @@ class _Records:
             return
         if isinstance(value, dict):
             self._read_object(value, path, record, depth)
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, (list, tuple)):
             row = self.open() if not path else record
             for item in value:
                 if isinstance(item, dict) or (isinstance(item, _NESTED) and not path):
@@ -233,7 +254,7 @@ class _Records:
         keys = [*map(_written_key, path)]
         if value is None or not all(keys) or len(keys) > 4 or len(self.facts) >= _MOST_FACTS:
             return
-        text, number = str(value), isinstance(value, _Number | int | float)
+        text, number = str(value), isinstance(value, _NUMBERS)
         if isinstance(value, bool):
             text, weight = text if text in self._source else text.lower(), 0.1
         else:
@@ -342,12 +363,17 @@ def _names_of_code(text: str) -> dict[str, float]:
     return weights
 
 
-def _names_of_prose(text: str) -> dict[str, float]:
+def _names_of_prose(text: str) -> list[str]:
     """Return the first paths and ids outside of sentences that deny."""
     if _denies(text):
         text = "\n".join(part for part in _SENTENCE_END.split(text) if not _denies(part))
-    names = filter(_is_path_or_id, _names(text))
-    return dict.fromkeys(islice(dict.fromkeys(names), _MOST_NAMES_OF_TEXT), 0.9)
+    names: dict[str, None] = {}
+    for match in _WORDS_AND_SIGNS.finditer(text):
+        if _is_path_or_id(match[0]) and is_name(match[0]):
+            names[match[0]] = None
+            if len(names) == _MOST_NAMES_OF_TEXT:
+                break
+    return list(names)
 
 
 def _is_path_or_id(name: str) -> bool:
@@ -361,8 +387,9 @@ def _is_path_or_id(name: str) -> bool:
 
 def _denies(text: str) -> bool:
     text = text.lower()
-    words = _LETTERS.findall(text)
-    return not _DENIAL_WORDS.isdisjoint(words) or any(sign in text for sign in _DENIAL_SIGNS)
+    if not _DENIAL_WORDS.isdisjoint(_LETTERS.findall(text)) or "n't" in text:
+        return True
+    return not text.isascii() and any(sign in text for sign in _DENIAL_SIGNS)
 
 
 def _names(text: str) -> Iterator[str]:
@@ -403,13 +430,15 @@ def chosen_facts(
     new: dict[str, int] = {}
     identities: dict[int, int] = {}
     for at, fact in enumerate(facts):
+        if fact.listed and fact.name.rpartition(" ")[2].lower() not in topics:
+            continue
         if fact.name not in known and fact.name not in said:
             new.setdefault(fact.name, at)
         if fact.identifies:
             identities.setdefault(fact.record, at)
     order = sorted(new.values(), key=lambda at: -facts[at].weight)
     if not topics.isdisjoint(words_in("\n".join(fact.text for fact in facts))):
-        mentioned = {fact.record for fact in facts if topics & _topics_of(fact.text)}
+        mentioned = {fact.record for fact in facts if _mentions(fact.text, topics)}
         leads = {facts[at].record: at for at in reversed(order) if facts[at].record in mentioned}
         order.sort(key=lambda at: -facts[at].weight * (1 + (leads.get(facts[at].record) == at)))
     texts = []
@@ -428,9 +457,10 @@ def chosen_facts(
     return texts
 
 
-def _topics_of(text: str) -> frozenset[str]:
-    """Return the words of a fact's value, and of a key that is data itself."""
-    return words_in(text if text[:1] == '"' else text.rpartition("=")[2])
+def _mentions(text: str, topics: frozenset[str]) -> bool:
+    """Return True if a fact's value, or a key that is data itself, has a word in `topics`."""
+    text = text if text[:1] == '"' else text.rpartition("=")[2]
+    return not topics.isdisjoint(_TOPIC.findall(text.lower()))
 
 
 def _joined(facts: Sequence[Fact]) -> str:
