@@ -10,7 +10,7 @@ import pytest
 
 import agora
 from agora import (
-    Anchor,
+    Query,
     Budget,
     Compressor,
     FallbackLevel,
@@ -60,7 +60,7 @@ class Scores:
     error: Exception | None = None
     seen: list[int] = field(default_factory=list)
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
         self.seen.append(len(steps))
         if self.error:
             raise self.error

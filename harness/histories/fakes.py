@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agora.core.schedule import Edit, State
-from agora.core.trajectory import Anchor, Step
+from agora.core.trajectory import Query, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class RandomScorer:
 
     seed: int = 0
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
         """Return one score per step, equal for equal steps of one number."""
         return [self._drawn(step) for step in steps]
 

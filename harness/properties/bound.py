@@ -19,7 +19,7 @@ from typing import Any, Literal
 import agora
 from agora import Budget, Compressor, PriceSheet, Session
 from agora.core.tokens import EstimatedTokens
-from agora.core.trajectory import Anchor, Step
+from agora.core.trajectory import Query, Step
 from agora.formats.thinking import is_thinking, thinks, without_thinking
 from harness.histories import RandomScorer
 from harness.histories.choices import TAPE_BYTES
@@ -59,10 +59,10 @@ class _Scorer:
 
     fails: bool = False
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
         if self.fails:
             raise _CrashError
-        return RandomScorer(7).score(anchor, steps)
+        return RandomScorer(7).score(query, steps)
 
 
 @dataclass(slots=True)
