@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from agora.core.actions import NO_TOOLS, Tools, command_of, only_command, reads_only
-from agora.core.facts import is_name, reads_as_orders
+from agora.core.facts import Number, is_name, reads_as_orders
 from agora.core.trajectory import Call, Step
 
 CUT = "…"
@@ -96,7 +96,7 @@ def _call_line(call: Call) -> str:
     if not call.name.isascii() and tool == "tool":
         tool = f"tool {CUT}"
     try:
-        arguments = json.loads(call.arguments or "{}", parse_int=_Number, parse_float=_Number)
+        arguments = json.loads(call.arguments or "{}", parse_int=Number, parse_float=Number)
     except (ValueError, RecursionError):
         return f"{tool} {CUT}"
     if not isinstance(arguments, dict):
@@ -109,19 +109,15 @@ def _call_line(call: Call) -> str:
     return " ".join([*words, CUT] if len(arguments) > len(words) - 1 else words)
 
 
-class _Number(str):
-    __slots__ = ()
-
-
 def _argument(key: str, value: object, source: str) -> str:
-    if key in _COMMAND_KEYS and isinstance(value, str) and not isinstance(value, _Number):
+    if key in _COMMAND_KEYS and isinstance(value, str) and not isinstance(value, Number):
         return _command_line(value)
     name = key if _TOOL.fullmatch(key) else CUT
     return f"{name}={_value(value, source)}"
 
 
 def _value(value: object, source: str) -> str:
-    if isinstance(value, _Number):
+    if isinstance(value, Number):
         return value
     if isinstance(value, str):
         return _text(value)

@@ -26,14 +26,13 @@ _MOST_NAMES_OF_TEXT = 6
 _KEY = re.compile(r"[^\W\d][\w-]{0,39}")
 _PHRASE = re.compile(r"[A-Z0-9][\w'-]{0,30}(?: [A-Z0-9][\w'-]{0,30}){1,3}")
 _IDENTIFYING_KEY = re.compile(
-    r"(?:.*[_-])?(?:ids?|uuid|number|code|key|sku|slug|ref|path|file|filename|name|title|email|url)",
+    r"(?:.*[_-])?(?:ids?|uuid|number|code|key|sku|slug|ref|path|file|filename|name|title|url)",
     re.IGNORECASE,
 )
 _PAIR = re.compile(
     r"""([{}])|["']([A-Za-z_]\w{0,39})["']:\s{0,4}(?:["']([^"'\\\n]{1,60})["']"""
     r"""|(-?[0-9][0-9.]{0,18})(?=[\s,}\]]))"""
 )
-_ONE_NUMBER = re.compile(r"\s{0,9}([$€£]?-?[0-9][0-9.,]{0,18}%?)\s{0,9}")
 _WORDS_AND_SIGNS = re.compile(r"[^\W_]\w*(?:[.\-/:@+#%$~\\_]+\w+)*|[/~.#$@][\w./\-@+~$]*\w")
 _CODE = re.compile(
     r"^(?:(?:FAILED|ERROR) (?P<test>[\w./-]{1,120}::[\w:\[\]-]{1,80})"
@@ -54,6 +53,9 @@ _CODE_LINE = re.compile(
 )
 _TIME_OR_NUMBER = re.compile(r"[0-9][0-9:.,+\-/TZ]*")
 _MEASURE = re.compile(r"-?[$€£¥]?[0-9]+(?:[.,][0-9]+)*[°%€£µΩ]?[A-Za-z]{0,3}")
+_TIME_OR_UUID = re.compile(
+    r"\d{4}-\d\d-\d\d[T\d:.+Z-]*|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+)
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _SUBWORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _PLAIN = re.compile(r"(?=.*[^\W_])[\w#$@~./+'’°·:%€£¥-][\w#$@~./+'’°·:%€£¥\\-]*")
@@ -105,13 +107,13 @@ class Fact(NamedTuple):
     """True if it is worth a place only where the user's words have its last word."""
 
 
-class _Number(str):
+class Number(str):
     """A number of JSON as it was written."""
 
     __slots__ = ()
 
 
-_DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number)
+_DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number)
 _remembered: Memo[tuple[Fact, ...]] = Memo(8_000_000)
 """The next edit of a conversation asks for the same results again."""
 
@@ -130,9 +132,6 @@ def facts_in(text: str) -> tuple[Fact, ...]:
 
 
 def _read(text: str) -> tuple[Fact, ...]:
-    number = _ONE_NUMBER.fullmatch(text) if len(text) <= _VALUE_CHARACTERS else None
-    if number:
-        return (Fact(number[1], f"result {number[1]}", 0.4, 0),)
     if text.lstrip()[:1] in ("{", "[", "("):
         records = _Records(text)
         for value in _values_in(text):
@@ -183,7 +182,7 @@ def _values_in(text: str) -> list[Any]:
 
 
 _NESTED = (dict, list, tuple)
-_NUMBERS = (_Number, int, float)
+_NUMBERS = (Number, int, float)
 
 
 class _Records:
@@ -224,7 +223,7 @@ class _Records:
             if bracket:
                 record = self.open()
             else:
-                self._read_leaf(word or _Number(number), (key,), record)
+                self._read_leaf(word or Number(number), (key,), record)
 
     def _read_object(
         self, value: Mapping[Any, Any], path: tuple[str, ...], record: int, depth: int
@@ -378,10 +377,11 @@ def _names_of_prose(text: str) -> list[str]:
 
 def _is_path_or_id(name: str) -> bool:
     if "/" in name:
-        rooted = "." in name or name[0] in "/~" or name.count("/") > 1
+        rooted = "." in name or name[0] == "~" or name.count("/") > 1
         return rooted and bool(name.strip("0123456789/.-"))
     letters, digits = any(map(str.isalpha, name)), any(map(str.isdigit, name))
-    coded = letters and digits and not _MEASURE.fullmatch(name)
+    plain = _MEASURE.fullmatch(name) or _TIME_OR_UUID.fullmatch(name)
+    coded = letters and digits and not plain
     return coded or ("_" in name.strip("_") and name.isidentifier())
 
 
