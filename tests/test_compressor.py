@@ -10,11 +10,11 @@ import pytest
 
 import agora
 from agora import (
-    Query,
     Budget,
     Compressor,
     FallbackLevel,
     PriceSheet,
+    Query,
     Reason,
     Step,
     Trajectory,

@@ -12,7 +12,7 @@ from itertools import product
 
 import pytest
 
-from agora import Query, Budget, Compression, Compressor, Reason, Scorer, Step
+from agora import Budget, Compression, Compressor, Query, Reason, Scorer, Step
 from agora.formats import make_request, parse
 from agora.scorers import RecencyScorer
 from harness import shortened

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import agora
-from agora import Query, Budget, Compressor, FallbackLevel, Step
+from agora import Budget, Compressor, FallbackLevel, Query, Step
 from agora.errors import SettingError
 from harness.histories import edit_after
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import agora
-from agora import Query, Compressor, Reason, Scorer, Step
+from agora import Compressor, Query, Reason, Scorer, Step
 from agora.paper import Atom, PaperCompressor
 from agora.scorers import write_bundle
 from tests import command

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from agora import Query, Budget, Compression, Compressor, FallbackLevel, Reason, Step
+from agora import Budget, Compression, Compressor, FallbackLevel, Query, Reason, Step
 from agora.cli.picture import in_short, show
 from agora.core import Call
 from tests.cli.conftest import EVERY_CALL, Run, Write, chat

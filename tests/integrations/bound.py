@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from agora import Query, Budget, Compressor, PriceSheet, Step
+from agora import Budget, Compressor, PriceSheet, Query, Step
 from agora.formats import validate
 from harness.shortened import is_edited
 from harness.signing import Signer

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("onnxruntime", reason="serving needs the extra `onnx`")
 
-from agora import Query, Compressor, FallbackLevel, Step, load_scorer
+from agora import Compressor, FallbackLevel, Query, Step, load_scorer
 from agora.scorers import encoder, write_bundle
 from agora.scorers.atoms import pair_texts
 from agora.scorers.bundle import MANIFEST, Bundle, sealed
