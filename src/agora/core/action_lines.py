@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Sequence
 
 from agora.core.actions import NO_TOOLS, Tools, command_of, only_command, reads_only
 from agora.core.facts import Number, is_name, reads_as_orders
@@ -15,7 +14,6 @@ _VERBATIM_CHARACTERS = 3_000
 _QUOTED_CHARACTERS = 48
 _NAMED_CHARACTERS = 60
 _MOST_ARGUMENTS = 6
-_MOST_ITEMS = 3
 _MOST_CALLS = 8
 _COMMAND_KEYS = frozenset("command cmd commands script code shell_command cmdline".split())
 _TOOL = re.compile(r"[^\W\d][\w.:-]{0,63}")
@@ -121,30 +119,13 @@ def _value(value: object, source: str) -> str:
         return value
     if isinstance(value, str):
         return _text(value)
-    if isinstance(value, list) and value and all(type(item) is str for item in value):
-        items: Sequence[str] = [_text(item) for item in value[:_MOST_ITEMS]]
-        items = [
-            json.dumps(item, ensure_ascii=False) if "," in item and item[0] != '"' else item
-            for item in items
-        ]
-        return f"[{','.join([*items, CUT] if len(value) > _MOST_ITEMS else items)}]"
     if isinstance(value, list | dict) and value:
         # As the call wrote it, or not at all.
-        ways = (
-            json.dumps(value, ensure_ascii=False),
-            json.dumps(value, ensure_ascii=False, separators=(",", ":")),
-        )
-        return next(
-            (
-                w
-                for w in ways
-                if len(w) <= 2 * _LINE_CHARACTERS
-                and w in source
-                and w.isprintable()
-                and not reads_as_orders(w)
-            ),
-            CUT,
-        )
+        for separators in ((", ", ": "), (",", ":")):
+            text = json.dumps(value, ensure_ascii=False, separators=separators)
+            if text in source and len(text) <= 2 * _LINE_CHARACTERS and text.isprintable():
+                return CUT if reads_as_orders(text) else text
+        return CUT
     return json.dumps(value)
 
 

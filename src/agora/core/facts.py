@@ -230,14 +230,9 @@ class _Records:
     ) -> None:
         named = {str(key): inner for key, inner in value.items()}
         nested = {key: inner for key, inner in named.items() if isinstance(inner, _NESTED)}
-        leaves = sorted(
-            (key for key in named if key not in nested),
-            key=lambda key: not _identifies(key),
-        )
-        # A table from names to values, such as products to their ids, has a record per entry.
-        by_name = any(" " in key for key in leaves)
-        for key in leaves:
-            self._read_leaf(named[key], (*path, key), self.open() if by_name else record)
+        for key, inner in named.items():
+            if key not in nested:
+                self._read_leaf(inner, (*path, key), record)
         identity = self._identity
         for key, inner in nested.items():
             self._identity = identity
@@ -258,15 +253,10 @@ class _Records:
             text, weight = text if text in self._source else text.lower(), 0.1
         else:
             weight = 0.4 if number else value_weight(text)
-        if not keys and (number or (text.isdigit() and len(text) < 4)):
-            return
         # With an escape the string differs from its source text.
         if not weight or ("\\" in self._source and text not in self._source):
             return
         identifies = len(keys) == 1 and not isinstance(value, bool) and _identifies(path[0])
-        # The id of a table's entry was written with its key.
-        if not number and text in self._identity and (text == self._identity or not identifies):
-            return
         if identifies and not number and not self._identity:
             self._identity = text
         written = ".".join(keys)
