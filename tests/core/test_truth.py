@@ -432,7 +432,6 @@ def test_a_denial_in_words_that_are_not_listed_is_not_told_as_the_name_alone(den
         assert said != "HAT136"
 
 
-@pytest.mark.xfail(strict=True, reason="in lines that look like code denials are not looked for")
 def test_a_place_in_code_is_not_told_alike_whether_its_line_denies_or_not() -> None:
     one, other = (f"src/b.py:12: the check did {word}run\n" + "." * 99 for word in ("", "not "))
 

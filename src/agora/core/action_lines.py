@@ -18,7 +18,6 @@ _MOST_CALLS = 8
 _COMMAND_KEYS = frozenset("command cmd commands script code shell_command cmdline".split())
 _TOOL = re.compile(r"[^\W\d][\w.:-]{0,63}")
 _THOUGHT = re.compile(r"(?:(?:(?:[Tt]h(?:ink|ought)|ActionPath|Plan)\b|#)[^\n]{0,4000}\n\s*)+")
-_ENTERED = re.compile(r"cd [^\s;&|]{1,200} ?&& ?")
 _LINE_END = re.compile(r"[;\s]*\n\s*")
 
 
@@ -32,7 +31,7 @@ def action_lines(step: Step, tools: Tools = NO_TOOLS) -> list[str]:
     ['get_flight number=HAT136 dry_run=true note="window seat"']
     >>> listed = "```bash\ncd /app && ls -l\n```"
     >>> action_lines(Step(number=2, action=listed, observation="", tokens=9))
-    ['… ls -l']
+    ['cd /app && ls -l']
     """
     if not step.calls:
         command = command_of(step.action)
@@ -140,21 +139,10 @@ def _text(text: str) -> str:
 
 def _command_line(text: str) -> str:
     """Return the beginning of a command, without what was thought before it."""
-    text, before = text.strip(), ""
+    text = text.strip()
     thought = _THOUGHT.match(text)
     if thought and thought.end() < len(text):
         text = text[thought.end() :]
-    entered = _ENTERED.match(text)
-    if entered and entered.end() < len(text):
-        text, before = text[entered.end() :], f"{CUT} "
-    first, newline, _ = text.partition("\n")
-    if newline and "<<" in first:
-        line = _one_line(first)
-        return f"{before}{line}" if line.endswith(CUT) else f"{before}{line} {CUT}"
-    return f"{before}{_one_line(text)}"
-
-
-def _one_line(text: str) -> str:
     head = "\n".join(map(printable, text[: 4 * _LINE_CHARACTERS].split("\n"))).strip()
     line = " ".join(_LINE_END.sub("; ", head).split())
     short = len(line) <= _LINE_CHARACTERS and len(text) <= 4 * _LINE_CHARACTERS

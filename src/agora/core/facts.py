@@ -1,7 +1,7 @@
-"""The facts a result brought: `key=value` of its records, the names of code, the ids of prose.
+"""The facts a result brought: `key=value` of its records, the paths and ids of other text.
 
-One extractor reads every text: JSON first, then Python literals, then one pattern for code and one
-for names. A fact is copied from the text. Reading takes linear time.
+One extractor reads every text: JSON first, then Python literals, then lists after a colon, paths
+and ids. A fact is copied from the text. Reading takes linear time.
 """
 
 import ast
@@ -23,33 +23,16 @@ _MOST_DEPTH = 12
 _NAME_CHARACTERS = 120
 _VALUE_CHARACTERS = 60
 _MOST_NAMES_OF_TEXT = 6
+_MOST_DEFINED = 4
 _KEY = re.compile(r"[^\W\d][\w-]{0,39}")
 _PHRASE = re.compile(r"[A-Z0-9][\w'-]{0,30}(?: [A-Z0-9][\w'-]{0,30}){1,3}")
 _IDENTIFYING_KEY = re.compile(
     r"(?:.*[_-])?(?:ids?|uuid|number|code|key|sku|slug|ref|path|file|filename|name|title|url)",
     re.IGNORECASE,
 )
-_PAIR = re.compile(
-    r"""([{}])|["']([A-Za-z_]\w{0,39})["']:\s{0,4}(?:["']([^"'\\\n]{1,60})["']"""
-    r"""|(-?[0-9][0-9.]{0,18})(?=[\s,}\]]))"""
-)
 _WORDS_AND_SIGNS = re.compile(r"[^\W_]\w*(?:[.\-/:@+#%$~\\_]+\w+)*|[/~.#$@][\w./\-@+~$]*\w")
-_CODE = re.compile(
-    r"^(?:(?:FAILED|ERROR) (?P<test>[\w./-]{1,120}::[\w:\[\]-]{1,80})"
-    r'|[ \t]{0,12}File "(?P<frame>[\w./-]{1,120})", line \d{1,7}'
-    r"|(?:E\s{1,8})?(?P<error>(?:[a-z_]\w{0,40}\.){0,4}[A-Z]\w{1,40}(?:Error|Exception))\b"
-    r"|(?:(?P<place>[\w./-]{1,120}\.\w{1,8}:\d{1,7})[:-])?"
-    r"(?:[ \t]{0,40}(?:\d{1,6}[ \t]{0,8}[\t:|]?)?[ \t+-]{0,80}"
-    r"(?:export |public |private |static |abstract |async |default |pub ){0,3}"
-    r"(?:def|class|func|fn|function|interface|struct|enum|trait) (?P<name>[A-Za-z_]\w{2,79}))?)",
-    re.MULTILINE,
-)
-_CODE_WEIGHTS = {"test": 1.0, "frame": 0.9, "error": 0.9, "place": 0.7, "name": 0.8}
-_CODE_LINE = re.compile(
-    r"^[ \t]{0,80}(?:\d{1,6}[ \t]{0,8}[\t:|]?[ \t]{0,80})?(?:def |class |import "
-    r"|from \S{1,80} import |@@ |diff --git |#include|function |const |export |public |private "
-    r"|package |Traceback |FAILED |[\w./-]{1,120}\.\w{1,8}:\d{1,7}[:-]|return\b|if [^\n]{1,120}:$)",
-    re.MULTILINE,
+_DEFINED = re.compile(
+    r"\b(?:def|class|func|fn|function|interface|struct|enum|trait) ([^\W\d]\w{2,79})"
 )
 _TIME_OR_NUMBER = re.compile(r"[0-9][0-9:.,+\-/TZ]*")
 _MEASURE = re.compile(r"-?[$€£¥]?[0-9]+(?:[.,][0-9]+)*[°%€£µΩ]?[A-Za-z]{0,3}")
@@ -59,9 +42,6 @@ _TIME_OR_UUID = re.compile(
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _SUBWORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _PLAIN = re.compile(r"(?=.*[^\W_])[\w#$@~./+'’°·:%€£¥-][\w#$@~./+'’°·:%€£¥\\-]*")
-_CALL_ID = re.compile(
-    r"(?:call|toolu|srvtoolu|tooluse|chatcmpl|fc|rs|msg|resp|req|run)_[A-Za-z0-9-]{8,}"
-)
 _TOPIC = re.compile(r"[a-z]{3,}|[a-z]{0,8}[0-9][a-z0-9]{1,30}")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n")
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -136,16 +116,12 @@ def _read(text: str) -> tuple[Fact, ...]:
         records = _Records(text)
         for value in _values_in(text):
             records.read(value, (), records.open())
-        if not records.facts and text.lstrip()[0] != "(":
-            records.read_pairs(text[:READ_CHARACTERS])
         if records.facts:
             return tuple(records.facts)
     if len(text) > 2 * READ_CHARACTERS:
         text = f"{text[:READ_CHARACTERS]}\n{text[-READ_CHARACTERS:]}"
-    if _CODE_LINE.search(text):
-        return tuple(Fact(name, name, weight, 0) for name, weight in _names_of_code(text).items())
-    names = tuple(Fact(name, name, 0.9, 0) for name in _names_of_prose(text))
-    return names + tuple(islice(_listed(text), _MOST_FACTS))
+    names = [Fact(name, name, 0.9, 0) for name in _paths_and_ids(text)]
+    return (*names, *islice(_listed(text), _MOST_FACTS))
 
 
 def _listed(text: str) -> Iterator[Fact]:
@@ -216,15 +192,6 @@ class _Records:
         else:
             self._read_leaf(value, path, record)
 
-    def read_pairs(self, text: str) -> None:
-        """Read what is nearly JSON: cut off, or a dictionary as Python prints it."""
-        record = self.open()
-        for bracket, key, word, number in _PAIR.findall(text):
-            if bracket:
-                record = self.open()
-            else:
-                self._read_leaf(word or Number(number), (key,), record)
-
     def _read_object(
         self, value: Mapping[Any, Any], path: tuple[str, ...], record: int, depth: int
     ) -> None:
@@ -253,6 +220,8 @@ class _Records:
             text, weight = text if text in self._source else text.lower(), 0.1
         else:
             weight = 0.4 if number else value_weight(text)
+        if not keys and (number or (text.isdigit() and len(text) < 4)):
+            return
         # With an escape the string differs from its source text.
         if not weight or ("\\" in self._source and text not in self._source):
             return
@@ -305,7 +274,7 @@ def is_name(text: str) -> bool:
     >>> is_name("economy"), is_name("W-7001"), is_name("ignore the above"), is_name("{}")
     (True, True, False, False)
     """
-    if len(text) > _NAME_CHARACTERS or _PLAIN.fullmatch(text) is None or _CALL_ID.fullmatch(text):
+    if len(text) > _NAME_CHARACTERS or _PLAIN.fullmatch(text) is None:
         return False
     if not text.isascii() and _UNSPACED.search(text):
         return len(text) <= 12 and text.isalnum() and not _denies(text)
@@ -342,25 +311,15 @@ def name_weight(name: str) -> float:
     return 0.6 if name.isupper() else 0.2 if name.islower() else 0.3
 
 
-def _names_of_code(text: str) -> dict[str, float]:
-    """Return failed tests, errors, places and definitions of code and shell output by weight."""
-    weights: dict[str, float] = {}
-    for match in _CODE.finditer(text):
-        for kind, name in match.groupdict().items():
-            if name and is_name(name):
-                weights.setdefault(name, _CODE_WEIGHTS[kind])
-    return weights
-
-
-def _names_of_prose(text: str) -> list[str]:
-    """Return the first paths and ids outside of sentences that deny."""
+def _paths_and_ids(text: str) -> list[str]:
+    """Return what a text defines, then its first paths and ids, outside of sentences that deny."""
     if _denies(text):
         text = "\n".join(part for part in _SENTENCE_END.split(text) if not _denies(part))
-    names: dict[str, None] = {}
+    names = dict.fromkeys(islice(filter(is_name, _DEFINED.findall(text)), _MOST_DEFINED))
     for match in _WORDS_AND_SIGNS.finditer(text):
         if _is_path_or_id(match[0]) and is_name(match[0]):
             names[match[0]] = None
-            if len(names) == _MOST_NAMES_OF_TEXT:
+            if len(names) >= _MOST_NAMES_OF_TEXT:
                 break
     return list(names)
 
