@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import agora
-from agora.core.trajectory import Anchor, Step
+from agora.core.trajectory import Query, Step
 from agora.testing import check_scorer
 
 CHANGING = ("edit", "write", "create", "delete", "run")
@@ -14,7 +14,7 @@ CHANGING = ("edit", "write", "create", "delete", "run")
 class ChangesFirst:
     """Scores a step by whether its action changes something."""
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
         """Return a high score for actions that change something, a low one for the others."""
         return [0.9 if step.action.startswith(CHANGING) else 0.1 for step in steps]
 

@@ -10,11 +10,11 @@ import pytest
 
 import agora
 from agora import (
-    Anchor,
     Budget,
     Compressor,
     FallbackLevel,
     PriceSheet,
+    Query,
     Reason,
     Step,
     Trajectory,
@@ -61,7 +61,7 @@ class Scores:
     error: Exception | None = None
     seen: list[int] = field(default_factory=list)
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
         self.seen.append(len(steps))
         if self.error:
             raise self.error

@@ -12,7 +12,7 @@ from itertools import product
 
 import pytest
 
-from agora import Anchor, Budget, Compression, Compressor, Reason, Scorer, Step
+from agora import Budget, Compression, Compressor, Query, Reason, Scorer, Step
 from agora.formats import make_request, parse
 from agora.scorers import RecencyScorer
 from harness import shortened
@@ -29,7 +29,7 @@ _K_RECENT = (0, 1, 2)
 class OldestFirst:
     """Scores the oldest step highest, so that runs of elided steps lie at the end as well."""
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
         return [1 / (place + 1) for place in range(len(steps))]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import agora
-from agora import Anchor, Budget, Compressor, FallbackLevel, Step
+from agora import Budget, Compressor, FallbackLevel, Query, Step
 from agora.errors import SettingError
 from harness.histories import edit_after
 
@@ -52,7 +52,7 @@ def compressor(**changed: Any) -> Compressor:
 class Broken:
     """Fails when it is asked."""
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
         raise RuntimeError("no weights")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import agora
-from agora import Anchor, Compressor, Reason, Scorer, Step
+from agora import Compressor, Query, Reason, Scorer, Step
 from agora.paper import Atom, PaperCompressor
 from agora.scorers import write_bundle
 from tests import command
@@ -83,7 +83,7 @@ def observation_score(step: str) -> float:
 class ByObservation:
     """The same score from a step as the scorer protocol gives it."""
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
         return [observation_score(step.observation) for step in steps]
 
 
@@ -159,7 +159,7 @@ def test_a_pending_block_spends_budget() -> None:
         return f"[USER] find\n{steps}[ASSISTANT] {'x' * pending}\n"
 
     class Even:
-        def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+        def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
             return [0.5] * len(steps)
 
     compressor = PaperCompressor(Even(), rho=0.5)
@@ -171,8 +171,8 @@ def test_an_atom_is_what_the_scorer_reads_and_the_prompt_keeps_the_step_itself()
     seen: list[str] = []
 
     class Seeing:
-        def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
-            seen.append(anchor.observation)
+        def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
+            seen.append(query.observation)
             seen.extend(f"{step.action}|{step.observation}" for step in steps)
             return [1.0] + [0.0] * (len(steps) - 1)
 
@@ -238,7 +238,7 @@ def test_in_a_chat_with_tool_calls_what_the_user_says_stays() -> None:
     messages = chat(calls=True)
 
     class Zero:
-        def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+        def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
             return [0.0] * len(steps)
 
     out = PaperCompressor(Zero(), rho=0).compress(messages).messages

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from agora import Anchor, Step
+from agora import Query, Step
 from agora.errors import ScoreError
 from agora.scorers import BM25Scorer, RecencyScorer
 from agora.testing import FailingScorer, FixedScorer, check_scorer
@@ -22,7 +22,7 @@ class Moody:
 
     asked: int = 0
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
         self.asked += 1
         return [1 / (1 + self.asked)] * len(steps)
 
@@ -30,7 +30,7 @@ class Moody:
 class Greedy:
     """Empties the list it was given."""
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
         scores = [0.5] * len(steps)
         assert isinstance(steps, list)
         steps.clear()
@@ -40,7 +40,7 @@ class Greedy:
 class Short:
     """Forgets the last step."""
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
         return [0.5] * (len(steps) - 1)
 
 

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agora import Anchor, State, Step
+from agora import Query, State, Step
 from agora.core import Edit
 
 
@@ -14,7 +14,7 @@ class RandomScorer:
 
     seed: int = 0
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
         """Return one score per step, equal for equal steps of one number."""
         return [self._drawn(step) for step in steps]
 

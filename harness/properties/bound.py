@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import agora
-from agora import Anchor, Budget, Compressor, EstimatedTokens, PriceSheet, Session, Step
+from agora import Budget, Compressor, EstimatedTokens, PriceSheet, Query, Session, Step
 from agora.formats.thinking import is_thinking, thinks, without_thinking
 from harness.histories import RandomScorer
 from harness.histories.choices import TAPE_BYTES
@@ -57,10 +57,10 @@ class _Scorer:
 
     fails: bool = False
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
         if self.fails:
             raise _CrashError
-        return RandomScorer(7).score(anchor, steps)
+        return RandomScorer(7).score(query, steps)
 
 
 @dataclass(slots=True)

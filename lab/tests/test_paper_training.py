@@ -13,7 +13,7 @@ import torch
 from click.testing import CliRunner
 from lab.tests.tiny_encoder import THINGS, make_encoder, make_labels
 
-from agora import Anchor, Compressor, Step, load_scorer
+from agora import Compressor, Query, Step, load_scorer
 from agora.paper import pair_texts
 from agora_lab.cli.train import train as command
 from agora_lab.envs.atoms import atoms_of
@@ -100,15 +100,15 @@ def test_a_score_does_not_depend_on_the_task_or_on_other_steps(result: Result) -
         for n, thing in enumerate(THINGS, start=1)
     ]
 
-    scores = list(scorer.score(Anchor("find key 2", "key 2 needed"), steps))
+    scores = list(scorer.score(Query("find key 2", "key 2 needed"), steps))
 
-    assert scores == [scorer.score(Anchor("", "key 2 needed"), [step])[0] for step in steps]
+    assert scores == [scorer.score(Query("", "key 2 needed"), [step])[0] for step in steps]
 
 
 def test_a_pair_is_the_observation_and_the_atom_cut_at_1500_characters() -> None:
     step = Step(number=1, action="a" * 4_000, observation="b" * 4_000, tokens=1)
 
-    [(now, text)] = pair_texts(Anchor("t" * 4_000, "o" * 4_000), [step])
+    [(now, text)] = pair_texts(Query("t" * 4_000, "o" * 4_000), [step])
 
     assert now == "o" * 1_500
     assert text.startswith("ACTION aaa")
@@ -162,4 +162,4 @@ def test_the_command_trains_from_a_file_of_labels(encoder: Path, tmp_path: Path)
     for part in ("AUC on held-out trajectories", "bm25", "180", "Backbone: encoder"):
         assert part in done.output
     assert json.loads((out / "metrics.json").read_text())["recipe"]["full_epochs"] == 4
-    assert load_scorer(out).score(Anchor("", "key"), []) == []
+    assert load_scorer(out).score(Query("", "key"), []) == []

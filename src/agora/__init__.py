@@ -13,7 +13,7 @@ from agora.core.request import Observations
 from agora.core.schedule import State
 from agora.core.scorer import Scorer
 from agora.core.tokens import EstimatedTokens, TokenCounter
-from agora.core.trajectory import Anchor, Step, Trajectory
+from agora.core.trajectory import Query, Step, Trajectory
 from agora.errors import AgoraError, MissingExtraError
 from agora.formats import RuleViolation, make_request, recall_tool, validate
 from agora.formats.sdk_objects import to_dicts
@@ -126,7 +126,6 @@ def wrap(client: _Client, compressor: Compressor | None = None, **settings: Any)
 
 __all__ = [
     "AgoraError",
-    "Anchor",
     "Budget",
     "Compression",
     "Compressor",
@@ -135,6 +134,7 @@ __all__ = [
     "FallbackLevel",
     "MissingExtraError",
     "PriceSheet",
+    "Query",
     "Reason",
     "RuleViolation",
     "Savings",

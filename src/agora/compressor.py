@@ -402,7 +402,7 @@ class Compressor:
             scores,
             protected=protected,
             tools=self._tools(past),
-            markers=self.markers(tag=tag_of(past.anchor.task, past.steps[0])),
+            markers=self.markers(tag=tag_of(past.query.task, past.steps[0])),
             counter=self.counting,
         )
         if all(decision.outcome != "elided" for decision in choices.decide(budget)):
@@ -412,13 +412,13 @@ class Compressor:
     def _scores(self, past: Past) -> tuple[Sequence[float], str]:
         """Return a score for each step, by recency if the scorer fails, and why it failed."""
         try:
-            return scores_of(self.scorer, past.anchor, past.steps), ""
+            return scores_of(self.scorer, past.query, past.steps), ""
         except Exception as error:
             if self.strict:
                 raise
             detail = sentence(error)
         _log.warning("newest steps first instead: %s", detail)
-        return RecencyScorer().score(past.anchor, past.steps), detail
+        return RecencyScorer().score(past.query, past.steps), detail
 
     def kept(self, seen: Trajectory | Past, *, plans: bool = True) -> Mapping[int, str]:
         """Return the steps that stay whole because of their tool, each with the reason."""

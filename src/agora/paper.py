@@ -59,7 +59,7 @@ class PaperCompressor:
     observation and counts among the `k_recent`. Eq. 2 to the letter would keep one step more.
 
     >>> class Newest:
-    ...     def score(self, anchor, steps):
+    ...     def score(self, query, steps):
     ...         return [step.number / 100 for step in steps]
     >>> steps = "".join(f"[ASSISTANT] open box {n}\n[USER] empty\n" for n in range(1, 7))
     >>> print(PaperCompressor(Newest()).compress("[USER] find it\n" + steps).messages)
@@ -198,8 +198,8 @@ class PaperCompressor:
     def _scores(self, trajectory: Trajectory, steps: Sequence[Step]) -> Sequence[float]:
         if not steps:
             return []
-        anchor = trajectory.anchor(len(trajectory.steps), newest=True)
-        return scores_of(self.scorer, anchor, [self._scored(step) for step in steps])
+        query = trajectory.query(len(trajectory.steps), newest=True)
+        return scores_of(self.scorer, query, [self._scored(step) for step in steps])
 
     def _scored(self, step: Step) -> Step:
         if self.atom is None:

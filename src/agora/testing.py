@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from agora.core.scorer import Scorer
-from agora.core.trajectory import Anchor, Step
+from agora.core.trajectory import Query, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class FixedScorer:
     """Gives each step the score of its number, and reads no text.
 
     >>> step = Step(number=2, action="look", observation="ok", tokens=2)
-    >>> FixedScorer((0.1, 0.9)).score(Anchor("find it", "ok"), [step])
+    >>> FixedScorer((0.1, 0.9)).score(Query("find it", "ok"), [step])
     [0.9]
     """
 
@@ -21,7 +21,7 @@ class FixedScorer:
     otherwise: float = 0.5
     """The score of a step beyond them."""
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
         """Return the scores of the steps by their numbers."""
         return [
             self.scores[step.number - 1] if step.number <= len(self.scores) else self.otherwise
@@ -35,7 +35,7 @@ class FailingScorer:
 
     error: Exception
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
         """Raise the error."""
         raise self.error
 
@@ -49,10 +49,10 @@ def check_scorer(scorer: Scorer) -> None:
     Raises:
         AssertionError: The scores are wrong, or the scorer changed its arguments.
     """
-    for anchor, steps in _questions():
+    for query, steps in _questions():
         given = list(steps)
-        scores = list(scorer.score(anchor, given))
-        case = f"for {len(steps)} steps and the task {anchor.task[:60]!r}"
+        scores = list(scorer.score(query, given))
+        case = f"for {len(steps)} steps and the task {query.task[:60]!r}"
         assert given == steps, f"the scorer changed the steps it got, {case}"  # noqa: S101
         assert len(scores) == len(steps), f"there are {len(scores)} scores {case}"  # noqa: S101
         for step, score in zip(steps, scores, strict=True):
@@ -64,7 +64,7 @@ def check_scorer(scorer: Scorer) -> None:
             )
             shown = f"step {step.number}, {step.observation[:60]!r}"
             assert fits, f"{score!r} is not a score in [0, 1] {case}: {shown}"  # noqa: S101
-        again = list(scorer.score(anchor, list(steps)))
+        again = list(scorer.score(query, list(steps)))
         assert scores == again, f"the same steps got other scores {case}"  # noqa: S101
 
 
@@ -85,14 +85,14 @@ _TEXTS = (
 """Texts in several scripts, and some that look like markers, roles and special tokens."""
 
 
-def _questions() -> Iterator[tuple[Anchor, list[Step]]]:
+def _questions() -> Iterator[tuple[Query, list[Step]]]:
     texts = ("", " ", *_TEXTS, "long " * 2_000, "x" * 5_000)
     steps = [
         Step(number=n, action=texts[-n], observation=text, tokens=len(text))
         for n, text in enumerate(texts, start=1)
     ]
-    for anchor in (Anchor("", ""), Anchor("find it", texts[4]), Anchor(texts[-1], texts[6])):
-        yield anchor, []
-        yield anchor, steps
+    for query in (Query("", ""), Query("find it", texts[4]), Query(texts[-1], texts[6])):
+        yield query, []
+        yield query, steps
         for size in (1, 2):
-            yield from ((anchor, steps[at : at + size]) for at in range(0, len(steps), 3))
+            yield from ((query, steps[at : at + size]) for at in range(0, len(steps), 3))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from agora import Anchor, Budget, Compression, Compressor, FallbackLevel, Reason, Step
+from agora import Budget, Compression, Compressor, FallbackLevel, Query, Reason, Step
 
 # Private: any width and any text: a property of the printer, not of one command.
 from agora.cli.picture import in_short, show
@@ -171,7 +171,7 @@ def test_server_side_history_has_a_head_and_a_reason(run: Run) -> None:
 
 def test_a_scorer_that_fails_is_named_in_the_foot() -> None:
     class Broken:
-        def score(self, anchor: Anchor, steps: Any) -> list[float]:
+        def score(self, query: Query, steps: Any) -> list[float]:
             return []
 
     lines = picture(chat(12), every_call(scorer=Broken()))

@@ -1,6 +1,6 @@
 import pytest
 
-from agora import Anchor, Step, Trajectory
+from agora import Query, Step, Trajectory
 from agora.core import Utterance
 
 # Private: what an edit counts, before anything is chosen.
@@ -34,19 +34,19 @@ def test_the_whole_prompt_is_what_is_fixed_and_every_step() -> None:
 
 def test_steps_are_scored_against_the_observation_of_the_last_of_them() -> None:
     for newest in (True, False):
-        assert make_trajectory().anchor(2, newest=newest) == Anchor("the task", "saw 2")
-        assert make_trajectory().anchor(1, newest=newest) == Anchor("the task", "saw 1")
-        assert make_trajectory().anchor(0, newest=newest) == Anchor("the task", "the task")
+        assert make_trajectory().query(2, newest=newest) == Query("the task", "saw 2")
+        assert make_trajectory().query(1, newest=newest) == Query("the task", "saw 1")
+        assert make_trajectory().query(0, newest=newest) == Query("the task", "the task")
 
 
 def test_the_newest_thing_to_act_on_is_what_the_user_said_last() -> None:
     spoken = make_trajectory(said(1, "hurry"), said(2, "well", by_user=False), said(2, "now?"))
 
-    assert spoken.anchor(2, newest=True).observation == "now?"
-    assert spoken.anchor(1, newest=True).observation == "hurry"
-    assert spoken.anchor(2, newest=False).observation == "saw 2"
+    assert spoken.query(2, newest=True).observation == "now?"
+    assert spoken.query(1, newest=True).observation == "hurry"
+    assert spoken.query(2, newest=False).observation == "saw 2"
     answered = make_trajectory(said(2, "well", by_user=False))
-    assert answered.anchor(2, newest=True).observation == "saw 2"
+    assert answered.query(2, newest=True).observation == "saw 2"
 
 
 def test_what_was_said_before_a_step_is_known_by_its_number() -> None:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from agora import Anchor, Budget, Compressor, PriceSheet, Step
+from agora import Budget, Compressor, PriceSheet, Query, Step
 from agora.formats import validate
 from harness.shortened import is_edited
 from harness.signing import Signer
@@ -145,7 +145,7 @@ class FailsNowAndThen:
 
     asked: int = 0
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
         """Return scores, or raise."""
         self.asked += 1
         if self.asked % 3 == 0:

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora import Anchor, Step
+from agora import Query, Step
 from agora.core import Call
 
 # Private: the paper's atoms, text by text.
@@ -47,7 +47,7 @@ def test_json_that_is_broken_or_deep_is_text() -> None:
 
 
 def test_a_pair_is_the_current_observation_without_the_task_and_the_atom() -> None:
-    pairs = pair_texts(Anchor("find it", "a key 7"), [make_step("look", "a box")])
+    pairs = pair_texts(Query("find it", "a key 7"), [make_step("look", "a box")])
 
     assert pairs == [("a key 7", "ACTION look\nOBS a box")]
 

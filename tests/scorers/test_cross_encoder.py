@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("onnxruntime", reason="serving needs the extra `onnx`")
 
-from agora import Anchor, Compressor, FallbackLevel, Step, load_scorer
+from agora import Compressor, FallbackLevel, Query, Step, load_scorer
 
 # Private: an encoder made by hand, without weights.
 from agora.scorers import encoder, write_bundle
@@ -28,7 +28,7 @@ STEPS = [
     Step(number=n, action=f"look box {n}", observation=f"box {n} holds key {7 * n}", tokens=9)
     for n in range(1, 6)
 ]
-ANCHOR = Anchor("find the key", "key 7")
+ANCHOR = Query("find the key", "key 7")
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +90,9 @@ def test_scores_are_the_same_in_another_process(made: Bundle) -> None:
 import sys
 from pathlib import Path
 from agora.scorers import load_scorer
-from agora.core.trajectory import Anchor, Step
+from agora.core.trajectory import Query, Step
 steps = [Step(number=n, action=f"look {n}", observation=f"key {n}", tokens=9) for n in range(9)]
-print(list(load_scorer(Path(sys.argv[1])).score(Anchor("find key 7", "key 3"), steps)))
+print(list(load_scorer(Path(sys.argv[1])).score(Query("find key 7", "key 3"), steps)))
 """
     said = {
         subprocess.run(
@@ -144,11 +144,11 @@ def test_without_the_extra_the_error_names_it(made: Bundle, module: str) -> None
 import sys
 sys.modules[{module!r}] = None
 from pathlib import Path
-from agora.core.trajectory import Anchor
+from agora.core.trajectory import Query
 from agora.errors import MissingExtraError
 from agora.scorers import load_scorer
 try:
-    load_scorer(Path(sys.argv[1])).score(Anchor("", ""), [])
+    load_scorer(Path(sys.argv[1])).score(Query("", ""), [])
 except MissingExtraError as error:
     print(error)
 """

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora import Anchor, Step
+from agora import Query, Step
 from agora.scorers import BM25Scorer, RecencyScorer
 
 
@@ -14,7 +14,7 @@ def make_steps(*observations: str) -> list[Step]:
 
 @given(st.lists(st.text()))
 def test_newer_steps_score_higher_by_recency(texts: list[str]) -> None:
-    scores = list(RecencyScorer().score(Anchor("", ""), make_steps(*texts)))
+    scores = list(RecencyScorer().score(Query("", ""), make_steps(*texts)))
 
     assert scores == sorted(set(scores))
     assert all(0 < score < 1 for score in scores)
@@ -22,7 +22,7 @@ def test_newer_steps_score_higher_by_recency(texts: list[str]) -> None:
 
 @given(st.lists(st.text()), st.text(), st.text())
 def test_bm25_scores_lie_between_0_and_1(texts: list[str], task: str, now: str) -> None:
-    scores = BM25Scorer().score(Anchor(task, now), make_steps(*texts))
+    scores = BM25Scorer().score(Query(task, now), make_steps(*texts))
 
     assert len(scores) == len(texts)
     assert all(0 <= score <= 1 for score in scores)
@@ -31,10 +31,10 @@ def test_bm25_scores_lie_between_0_and_1(texts: list[str], task: str, now: str) 
 def test_the_step_that_shares_a_rare_word_with_the_anchor_scores_highest() -> None:
     steps = make_steps("the red door", "the blue door", "the green window")
 
-    scores = BM25Scorer().score(Anchor("open it", "a blue door is here"), steps)
+    scores = BM25Scorer().score(Query("open it", "a blue door is here"), steps)
 
     assert scores[1] == max(scores) == 1.0
 
 
 def test_steps_that_share_nothing_score_nothing() -> None:
-    assert BM25Scorer().score(Anchor("x", "y"), make_steps("a", "b")) == [0.0, 0.0]
+    assert BM25Scorer().score(Query("x", "y"), make_steps("a", "b")) == [0.0, 0.0]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lab.harness.bookings import CODE, by_calls, by_text
 from lab.tests.methods.chats import chats, contents, garbled
 
-from agora import Anchor, Step, parse
+from agora import Query, Step, parse
 from agora_lab.chats import read, text_of, tokens_of
 from agora_lab.methods import (
     ASKING,
@@ -44,7 +44,7 @@ EVERY = pytest.mark.parametrize("name", HERE)
 class Newest:
     """A scorer that prefers newer steps."""
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
         return [step.number / 1_000 for step in steps]
 
 
@@ -224,10 +224,10 @@ def test_what_a_user_says_between_tool_calls_is_never_omitted(name: str) -> None
 
 def test_random_scores_are_spread_evenly_and_stay_the_same() -> None:
     steps = [Step(number=n, action="look", observation=str(n), tokens=1) for n in range(1, 2_001)]
-    scores = RandomScorer(1).score(Anchor("task", "now"), steps)
+    scores = RandomScorer(1).score(Query("task", "now"), steps)
 
-    assert scores == RandomScorer(1).score(Anchor("other task", "later"), steps)
-    assert scores != RandomScorer(2).score(Anchor("task", "now"), steps)
+    assert scores == RandomScorer(1).score(Query("other task", "later"), steps)
+    assert scores != RandomScorer(2).score(Query("task", "now"), steps)
     assert 0 <= min(scores) <= max(scores) < 0.9
     assert sum(scores) / len(scores) == pytest.approx(0.45, abs=0.03)
 
@@ -266,7 +266,7 @@ def test_an_atom_is_what_the_scorer_reads() -> None:
     seen: list[str] = []
 
     class Spy:
-        def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+        def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
             seen.extend(step.observation for step in steps)
             return [0.5] * len(steps)
 

@@ -2,10 +2,9 @@
 
 import json
 import re
-from collections.abc import Sequence
 
 from agora.core.actions import NO_TOOLS, Tools, command_of, only_command, reads_only
-from agora.core.facts import is_name, reads_as_orders
+from agora.core.facts import Number, is_name, reads_as_orders
 from agora.core.trajectory import Call, Step
 
 CUT = "…"
@@ -15,12 +14,10 @@ _VERBATIM_CHARACTERS = 3_000
 _QUOTED_CHARACTERS = 48
 _NAMED_CHARACTERS = 60
 _MOST_ARGUMENTS = 6
-_MOST_ITEMS = 3
 _MOST_CALLS = 8
 _COMMAND_KEYS = frozenset("command cmd commands script code shell_command cmdline".split())
 _TOOL = re.compile(r"[^\W\d][\w.:-]{0,63}")
 _THOUGHT = re.compile(r"(?:(?:(?:[Tt]h(?:ink|ought)|ActionPath|Plan)\b|#)[^\n]{0,4000}\n\s*)+")
-_ENTERED = re.compile(r"cd [^\s;&|]{1,200} ?&& ?")
 _LINE_END = re.compile(r"[;\s]*\n\s*")
 
 
@@ -34,7 +31,7 @@ def action_lines(step: Step, tools: Tools = NO_TOOLS) -> list[str]:
     ['get_flight number=HAT136 dry_run=true note="window seat"']
     >>> listed = "```bash\ncd /app && ls -l\n```"
     >>> action_lines(Step(number=2, action=listed, observation="", tokens=9))
-    ['… ls -l']
+    ['cd /app && ls -l']
     """
     if not step.calls:
         command = command_of(step.action)
@@ -96,7 +93,7 @@ def _call_line(call: Call) -> str:
     if not call.name.isascii() and tool == "tool":
         tool = f"tool {CUT}"
     try:
-        arguments = json.loads(call.arguments or "{}", parse_int=_Number, parse_float=_Number)
+        arguments = json.loads(call.arguments or "{}", parse_int=Number, parse_float=Number)
     except (ValueError, RecursionError):
         return f"{tool} {CUT}"
     if not isinstance(arguments, dict):
@@ -109,46 +106,25 @@ def _call_line(call: Call) -> str:
     return " ".join([*words, CUT] if len(arguments) > len(words) - 1 else words)
 
 
-class _Number(str):
-    __slots__ = ()
-
-
 def _argument(key: str, value: object, source: str) -> str:
-    if key in _COMMAND_KEYS and isinstance(value, str) and not isinstance(value, _Number):
+    if key in _COMMAND_KEYS and isinstance(value, str) and not isinstance(value, Number):
         return _command_line(value)
     name = key if _TOOL.fullmatch(key) else CUT
     return f"{name}={_value(value, source)}"
 
 
 def _value(value: object, source: str) -> str:
-    if isinstance(value, _Number):
+    if isinstance(value, Number):
         return value
     if isinstance(value, str):
         return _text(value)
-    if isinstance(value, list) and value and all(type(item) is str for item in value):
-        items: Sequence[str] = [_text(item) for item in value[:_MOST_ITEMS]]
-        items = [
-            json.dumps(item, ensure_ascii=False) if "," in item and item[0] != '"' else item
-            for item in items
-        ]
-        return f"[{','.join([*items, CUT] if len(value) > _MOST_ITEMS else items)}]"
     if isinstance(value, list | dict) and value:
         # Only a spelling that the call itself contains is copied.
-        ways = (
-            json.dumps(value, ensure_ascii=False),
-            json.dumps(value, ensure_ascii=False, separators=(",", ":")),
-        )
-        return next(
-            (
-                w
-                for w in ways
-                if len(w) <= 2 * _LINE_CHARACTERS
-                and w in source
-                and w.isprintable()
-                and not reads_as_orders(w)
-            ),
-            CUT,
-        )
+        for separators in ((", ", ": "), (",", ":")):
+            text = json.dumps(value, ensure_ascii=False, separators=separators)
+            if text in source and len(text) <= 2 * _LINE_CHARACTERS and text.isprintable():
+                return CUT if reads_as_orders(text) else text
+        return CUT
     return json.dumps(value)
 
 
@@ -163,21 +139,10 @@ def _text(text: str) -> str:
 
 def _command_line(text: str) -> str:
     """Return the beginning of a command, without the thought before it."""
-    text, before = text.strip(), ""
+    text = text.strip()
     thought = _THOUGHT.match(text)
     if thought and thought.end() < len(text):
         text = text[thought.end() :]
-    entered = _ENTERED.match(text)
-    if entered and entered.end() < len(text):
-        text, before = text[entered.end() :], f"{CUT} "
-    first, newline, _ = text.partition("\n")
-    if newline and "<<" in first:
-        line = _one_line(first)
-        return f"{before}{line}" if line.endswith(CUT) else f"{before}{line} {CUT}"
-    return f"{before}{_one_line(text)}"
-
-
-def _one_line(text: str) -> str:
     head = "\n".join(map(printable, text[: 4 * _LINE_CHARACTERS].split("\n"))).strip()
     line = " ".join(_LINE_END.sub("; ", head).split())
     short = len(line) <= _LINE_CHARACTERS and len(text) <= 4 * _LINE_CHARACTERS

@@ -38,6 +38,7 @@ _UNSPACED_READ = re.compile(
     r"(?:查询|查找|搜索|获取|读取|検索|取得|검색|조회)(?!.*[删改写建发消除作変更送予約并삭변생수예])"
 )
 _NOT_A_LIST = re.compile(r"list_(?!all|my|dir)[^_]*[^s_](?:_|\Z)")
+_REQUESTS = frozenset("http https request rest api web url curl call send make".split())
 # A tool with such a name alone runs its command.
 _RUNNERS = frozenset("bash shell terminal console command cmd run exec execute local".split())
 _PROGRAM = re.compile(r"[(;={]|\A\s*[A-Z]+\s+(?:INTO|FROM|TABLE)\b")
@@ -63,6 +64,8 @@ _READS_UNLESS = {
     "uniq": r"[^-].*",
     "rg": r"--(?:pre|hostname).*",
     "git": r"-O.*|--(?:ou|op|ext).*",
+    "awk": r"-[^Fv].*|.*(?:[>|@]|system|getline|close).*",
+    "curl": r"-(?!(?:[sSLfkIiH]+|-silent|-location|-fail|-head|-header)\Z).*",
 }
 _GIT_READS = frozenset(
     "status log show diff blame grep ls-files ls-tree rev-parse rev-list describe shortlog".split()
@@ -76,7 +79,7 @@ _TOKEN = re.compile(
 _QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
 
 
-_QUERY = re.compile(r"\s*(?:SELECT|SHOW|DESC|DESCRIBE|PRAGMA)\b[^;#$\\]*;?\s*", re.IGNORECASE)
+_QUERY = re.compile(r"\s*(?:SELECT|WITH|SHOW|DESC|DESCRIBE|PRAGMA)\b[^;#$\\]*;?\s*", re.IGNORECASE)
 _QUERY_CHANGES = re.compile(
     r"--|/\*|['\"`]\s*\(|\A\s*PRAGMA[^=]*=|\b(?:INTO|INSERT|UPDATE|DELETE|CALL|EXEC|LOCK)\b",
     re.IGNORECASE,
@@ -184,7 +187,7 @@ def _call_reads(name: str, arguments: str) -> bool:
     commands += [str(values[key]) for key in _QUERY_KEYS if _QUERY.match(str(values.get(key)))]
     if commands or _RUNNERS.issuperset(words):
         return bool(commands) and all(map(_command_reads, commands))
-    if _UNSPACED_READ.match(tool):
+    if _UNSPACED_READ.match(tool) or ("method" in values and _REQUESTS.issuperset(words)):
         return True
     plain = not _CHANGE_WORDS.intersection(words) and not _NOT_A_LIST.match("_".join(words))
     # A server's name may come first: `github_get_issue`.

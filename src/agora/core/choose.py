@@ -159,7 +159,7 @@ def choices_of(
             texts += action_lines(step, tools)
     known = known.union(*map(names_in, texts))
     topics = frozenset[str]().union(
-        words_in(past.anchor.task), *(words_in(utterance.text) for utterance in past.utterances)
+        words_in(past.query.task), *(words_in(utterance.text) for utterance in past.utterances)
     )
     in_place = _steps_kept_in_place(past, tools)
     options: list[Options] = []

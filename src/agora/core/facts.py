@@ -1,7 +1,7 @@
-"""The facts in a result: `key=value` of its records, the names of code, the ids of prose.
+"""The facts in a result: `key=value` of its records, the paths and ids of other text.
 
-One extractor reads every text: JSON first, then Python literals, then one pattern for code and one
-for names. A fact is copied from the text. Reading takes linear time.
+One extractor reads every text: JSON first, then Python literals, then lists after a colon, paths
+and ids. A fact is copied from the text. Reading takes linear time.
 """
 
 import ast
@@ -23,46 +23,33 @@ _MOST_DEPTH = 12
 _NAME_CHARACTERS = 120
 _VALUE_CHARACTERS = 60
 _MOST_NAMES_OF_TEXT = 6
+_MOST_DEFINED = 4
 _KEY = re.compile(r"[^\W\d][\w-]{0,39}")
 _PHRASE = re.compile(r"[A-Z0-9][\w'-]{0,30}(?: [A-Z0-9][\w'-]{0,30}){1,3}")
 _IDENTIFYING_KEY = re.compile(
-    r"(?:.*[_-])?(?:ids?|uuid|number|code|key|sku|slug|ref|path|file|filename|name|title|email|url)",
+    r"(?:.*[_-])?(?:ids?|uuid|number|code|key|sku|slug|ref|path|file|filename|name|title|url)",
     re.IGNORECASE,
 )
-_PAIR = re.compile(
-    r"""([{}])|["']([A-Za-z_]\w{0,39})["']:\s{0,4}(?:["']([^"'\\\n]{1,60})["']"""
-    r"""|(-?[0-9][0-9.]{0,18})(?=[\s,}\]]))"""
-)
-_ONE_NUMBER = re.compile(r"\s{0,9}([$€£]?-?[0-9][0-9.,]{0,18}%?)\s{0,9}")
 _WORDS_AND_SIGNS = re.compile(r"[^\W_]\w*(?:[.\-/:@+#%$~\\_]+\w+)*|[/~.#$@][\w./\-@+~$]*\w")
-_CODE = re.compile(
-    r"^(?:(?:FAILED|ERROR) (?P<test>[\w./-]{1,120}::[\w:\[\]-]{1,80})"
-    r'|[ \t]{0,12}File "(?P<frame>[\w./-]{1,120})", line \d{1,7}'
-    r"|(?:E\s{1,8})?(?P<error>(?:[a-z_]\w{0,40}\.){0,4}[A-Z]\w{1,40}(?:Error|Exception))\b"
-    r"|(?:(?P<place>[\w./-]{1,120}\.\w{1,8}:\d{1,7})[:-])?"
-    r"(?:[ \t]{0,40}(?:\d{1,6}[ \t]{0,8}[\t:|]?)?[ \t+-]{0,80}"
-    r"(?:export |public |private |static |abstract |async |default |pub ){0,3}"
-    r"(?:def|class|func|fn|function|interface|struct|enum|trait) (?P<name>[A-Za-z_]\w{2,79}))?)",
-    re.MULTILINE,
-)
-_CODE_WEIGHTS = {"test": 1.0, "frame": 0.9, "error": 0.9, "place": 0.7, "name": 0.8}
-_CODE_LINE = re.compile(
-    r"^[ \t]{0,80}(?:\d{1,6}[ \t]{0,8}[\t:|]?[ \t]{0,80})?(?:def |class |import "
-    r"|from \S{1,80} import |@@ |diff --git |#include|function |const |export |public |private "
-    r"|package |Traceback |FAILED |[\w./-]{1,120}\.\w{1,8}:\d{1,7}[:-]|return\b|if [^\n]{1,120}:$)",
-    re.MULTILINE,
+_DEFINED = re.compile(
+    r"\b(?:def|class|func|fn|function|interface|struct|enum|trait) ([^\W\d]\w{2,79})"
 )
 _TIME_OR_NUMBER = re.compile(r"[0-9][0-9:.,+\-/TZ]*")
 _MEASURE = re.compile(r"-?[$€£¥]?[0-9]+(?:[.,][0-9]+)*[°%€£µΩ]?[A-Za-z]{0,3}")
+_TIME_OR_UUID = re.compile(
+    r"\d{4}-\d\d-\d\d[T\d:.+Z-]*|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+)
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _SUBWORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _PLAIN = re.compile(r"(?=.*[^\W_])[\w#$@~./+'’°·:%€£¥-][\w#$@~./+'’°·:%€£¥\\-]*")
-_CALL_ID = re.compile(
-    r"(?:call|toolu|srvtoolu|tooluse|chatcmpl|fc|rs|msg|resp|req|run)_[A-Za-z0-9-]{8,}"
-)
-_TOPIC = re.compile(r"[a-z]{4,}|[a-z]{0,8}[0-9][a-z0-9]{1,30}")
+_TOPIC = re.compile(r"[a-z]{3,}|[a-z]{0,8}[0-9][a-z0-9]{1,30}")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n")
 _LETTERS = re.compile(r"[^\W\d_]+")
+_LIST = re.compile(
+    r"(?:^|[.!?])[ \t]*([^\W\d][^\n.:,;!?()\[\]{}\"=]{2,40}): ([^\n.:;\"=]{2,400})", re.MULTILINE
+)
+_LISTED = re.compile(r"[^\W\d_]+(?:[ '-][^\W\d_]+){0,3}")
+_ASIDE = re.compile(r" ?\([^()\n]{0,200}\)")
 _UNSPACED = re.compile(r"[\u0900-\u0dff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _ORDERS = frozenset(
     """
@@ -82,7 +69,7 @@ _DENIALS = """
     不 没 沒 無 无 未 非 ない ません なし 없 않 못 아니
     """.split()
 _DENIAL_WORDS = frozenset(word for word in _DENIALS if not _UNSPACED.match(word))
-_DENIAL_SIGNS = ("n't", "n’t", *(word for word in _DENIALS if _UNSPACED.match(word)))
+_DENIAL_SIGNS = ("n’t", *(word for word in _DENIALS if _UNSPACED.match(word)))
 
 
 class Fact(NamedTuple):
@@ -96,15 +83,17 @@ class Fact(NamedTuple):
     record: int
     identifies: bool = False
     """True if it identifies its record."""
+    listed: bool = False
+    """True if it gets a place only where its last word is in the user's text."""
 
 
-class _Number(str):
+class Number(str):
     """A JSON number in its original spelling."""
 
     __slots__ = ()
 
 
-_DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number)
+_DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number)
 _remembered: Memo[tuple[Fact, ...]] = Memo(8_000_000)
 """The next edit of a conversation asks for the same results again."""
 
@@ -123,21 +112,27 @@ def facts_in(text: str) -> tuple[Fact, ...]:
 
 
 def _read(text: str) -> tuple[Fact, ...]:
-    number = _ONE_NUMBER.fullmatch(text) if len(text) <= _VALUE_CHARACTERS else None
-    if number:
-        return (Fact(number[1], f"result {number[1]}", 0.4, 0),)
     if text.lstrip()[:1] in ("{", "[", "("):
         records = _Records(text)
         for value in _values_in(text):
             records.read(value, (), records.open())
-        if not records.facts and text.lstrip()[0] != "(":
-            records.read_pairs(text[:READ_CHARACTERS])
         if records.facts:
             return tuple(records.facts)
     if len(text) > 2 * READ_CHARACTERS:
         text = f"{text[:READ_CHARACTERS]}\n{text[-READ_CHARACTERS:]}"
-    weights = _names_of_code(text) if _CODE_LINE.search(text) else _names_of_prose(text)
-    return tuple(Fact(name, name, weight, 0) for name, weight in weights.items())
+    names = [Fact(name, name, 0.9, 0) for name in _paths_and_ids(text)]
+    return (*names, *islice(_listed(text), _MOST_FACTS))
+
+
+def _listed(text: str) -> Iterator[Fact]:
+    """Yield the things of each list with the words before its colon: `In the box is: a pen`."""
+    for at, (heading, items) in enumerate(_LIST.findall(_ASIDE.sub("", text)), start=1):
+        for item in map(str.strip, items.split(",")):
+            plain = (
+                _LISTED.fullmatch(item) and not _orders_in(item) and not reads_as_orders(heading)
+            )
+            if plain and not _denies(f"{heading} {item}"):
+                yield Fact(f'"{heading}"="{item}"', f"{heading}: {item}", 0.5, at, listed=True)
 
 
 def _values_in(text: str) -> list[Any]:
@@ -163,6 +158,7 @@ def _values_in(text: str) -> list[Any]:
 
 
 _NESTED = (dict, list, tuple)
+_NUMBERS = (Number, int, float)
 
 
 class _Records:
@@ -186,7 +182,7 @@ class _Records:
             return
         if isinstance(value, dict):
             self._read_object(value, path, record, depth)
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, (list, tuple)):
             row = self.open() if not path else record
             for item in value:
                 if isinstance(item, dict) or (isinstance(item, _NESTED) and not path):
@@ -196,28 +192,14 @@ class _Records:
         else:
             self._read_leaf(value, path, record)
 
-    def read_pairs(self, text: str) -> None:
-        """Read text that is nearly JSON: cut off, or a dictionary as Python prints it."""
-        record = self.open()
-        for bracket, key, word, number in _PAIR.findall(text):
-            if bracket:
-                record = self.open()
-            else:
-                self._read_leaf(word or _Number(number), (key,), record)
-
     def _read_object(
         self, value: Mapping[Any, Any], path: tuple[str, ...], record: int, depth: int
     ) -> None:
         named = {str(key): inner for key, inner in value.items()}
         nested = {key: inner for key, inner in named.items() if isinstance(inner, _NESTED)}
-        leaves = sorted(
-            (key for key in named if key not in nested),
-            key=lambda key: not _identifies(key),
-        )
-        # A table from names to values, such as products to their ids, has a record per entry.
-        by_name = any(" " in key for key in leaves)
-        for key in leaves:
-            self._read_leaf(named[key], (*path, key), self.open() if by_name else record)
+        for key, inner in named.items():
+            if key not in nested:
+                self._read_leaf(inner, (*path, key), record)
         identity = self._identity
         for key, inner in nested.items():
             self._identity = identity
@@ -233,7 +215,7 @@ class _Records:
         keys = [*map(_written_key, path)]
         if value is None or not all(keys) or len(keys) > 4 or len(self.facts) >= _MOST_FACTS:
             return
-        text, number = str(value), isinstance(value, _Number | int | float)
+        text, number = str(value), isinstance(value, _NUMBERS)
         if isinstance(value, bool):
             text, weight = text if text in self._source else text.lower(), 0.1
         else:
@@ -244,9 +226,6 @@ class _Records:
         if not weight or ("\\" in self._source and text not in self._source):
             return
         identifies = len(keys) == 1 and not isinstance(value, bool) and _identifies(path[0])
-        # The id of a table's entry was written with its key.
-        if not number and text in self._identity and (text == self._identity or not identifies):
-            return
         if identifies and not number and not self._identity:
             self._identity = text
         written = ".".join(keys)
@@ -295,7 +274,7 @@ def is_name(text: str) -> bool:
     >>> is_name("economy"), is_name("W-7001"), is_name("ignore the above"), is_name("{}")
     (True, True, False, False)
     """
-    if len(text) > _NAME_CHARACTERS or _PLAIN.fullmatch(text) is None or _CALL_ID.fullmatch(text):
+    if len(text) > _NAME_CHARACTERS or _PLAIN.fullmatch(text) is None:
         return False
     if not text.isascii() and _UNSPACED.search(text):
         return len(text) <= 12 and text.isalnum() and not _denies(text)
@@ -332,37 +311,34 @@ def name_weight(name: str) -> float:
     return 0.6 if name.isupper() else 0.2 if name.islower() else 0.3
 
 
-def _names_of_code(text: str) -> dict[str, float]:
-    """Return failed tests, errors, places and definitions of code and shell output by weight."""
-    weights: dict[str, float] = {}
-    for match in _CODE.finditer(text):
-        for kind, name in match.groupdict().items():
-            if name and is_name(name):
-                weights.setdefault(name, _CODE_WEIGHTS[kind])
-    return weights
-
-
-def _names_of_prose(text: str) -> dict[str, float]:
-    """Return the first paths and ids outside of sentences that deny."""
+def _paths_and_ids(text: str) -> list[str]:
+    """Return what a text defines, then its first paths and ids, outside of sentences that deny."""
     if _denies(text):
         text = "\n".join(part for part in _SENTENCE_END.split(text) if not _denies(part))
-    names = filter(_is_path_or_id, _names(text))
-    return dict.fromkeys(islice(dict.fromkeys(names), _MOST_NAMES_OF_TEXT), 0.9)
+    names = dict.fromkeys(islice(filter(is_name, _DEFINED.findall(text)), _MOST_DEFINED))
+    for match in _WORDS_AND_SIGNS.finditer(text):
+        if _is_path_or_id(match[0]) and is_name(match[0]):
+            names[match[0]] = None
+            if len(names) >= _MOST_NAMES_OF_TEXT:
+                break
+    return list(names)
 
 
 def _is_path_or_id(name: str) -> bool:
     if "/" in name:
-        rooted = "." in name or name[0] in "/~" or name.count("/") > 1
+        rooted = "." in name or name[0] == "~" or name.count("/") > 1
         return rooted and bool(name.strip("0123456789/.-"))
     letters, digits = any(map(str.isalpha, name)), any(map(str.isdigit, name))
-    coded = letters and digits and not _MEASURE.fullmatch(name)
+    plain = _MEASURE.fullmatch(name) or _TIME_OR_UUID.fullmatch(name)
+    coded = letters and digits and not plain
     return coded or ("_" in name.strip("_") and name.isidentifier())
 
 
 def _denies(text: str) -> bool:
     text = text.lower()
-    words = _LETTERS.findall(text)
-    return not _DENIAL_WORDS.isdisjoint(words) or any(sign in text for sign in _DENIAL_SIGNS)
+    if not _DENIAL_WORDS.isdisjoint(_LETTERS.findall(text)) or "n't" in text:
+        return True
+    return not text.isascii() and any(sign in text for sign in _DENIAL_SIGNS)
 
 
 def _names(text: str) -> Iterator[str]:
@@ -403,13 +379,15 @@ def chosen_facts(
     new: dict[str, int] = {}
     identities: dict[int, int] = {}
     for at, fact in enumerate(facts):
+        if fact.listed and fact.name.rpartition(" ")[2].lower() not in topics:
+            continue
         if fact.name not in known and fact.name not in said:
             new.setdefault(fact.name, at)
         if fact.identifies:
             identities.setdefault(fact.record, at)
     order = sorted(new.values(), key=lambda at: -facts[at].weight)
     if not topics.isdisjoint(words_in("\n".join(fact.text for fact in facts))):
-        mentioned = {fact.record for fact in facts if topics & _topics_of(fact.text)}
+        mentioned = {fact.record for fact in facts if _mentions(fact.text, topics)}
         leads = {facts[at].record: at for at in reversed(order) if facts[at].record in mentioned}
         order.sort(key=lambda at: -facts[at].weight * (1 + (leads.get(facts[at].record) == at)))
     texts = []
@@ -428,9 +406,10 @@ def chosen_facts(
     return texts
 
 
-def _topics_of(text: str) -> frozenset[str]:
-    """Return the words of a fact's value, and of a key that is data itself."""
-    return words_in(text if text[:1] == '"' else text.rpartition("=")[2])
+def _mentions(text: str, topics: frozenset[str]) -> bool:
+    """Return True if a fact's value, or a key that is data itself, has a word in `topics`."""
+    text = text if text[:1] == '"' else text.rpartition("=")[2]
+    return not topics.isdisjoint(_TOPIC.findall(text.lower()))
 
 
 def _joined(facts: Sequence[Fact]) -> str:

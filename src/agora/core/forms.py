@@ -12,7 +12,7 @@ from agora.core.outcome import body_of, outcome_of
 from agora.core.tokens import TokenCounter
 from agora.core.trajectory import Result, Step
 
-FACT_COUNTS = (0, 1, 2, 4, 8, 12)
+FACT_COUNTS = (0, 2, 4, 8, 16)
 """How many facts a line or note gives of each result, from the shortest to the longest."""
 _ARROW = " -> "
 _SHORT_CHARACTERS = 60

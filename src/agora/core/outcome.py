@@ -15,6 +15,7 @@ from agora.core.trajectory import Result
 _ENDS = 2_000
 """Characters at each end of a text that are searched for an exit code and an error's line."""
 _REASON_CHARACTERS = 160
+_FRAMED_CHARACTERS = 800
 _CODE = r"(-?\d{1,9})\b"
 _ENDED = r"(?:the )?(?:command|process) (?:failed|exited|finished|completed) with (?:exit )?code:?"
 _FIRST_EXIT = re.compile(
@@ -83,7 +84,7 @@ def body_of(text: str) -> str:
     >>> body_of("<returncode>0</returncode>\n<output>\n273:    def load(self):\n</output>")
     '273:    def load(self):'
     """
-    if len(text) > _ENDS:
+    if len(text) > _FRAMED_CHARACTERS:
         return text
     lines = (line for line in text.splitlines() if not _FRAME.match(line.strip()))
     return "\n".join(lines).strip()

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from agora.core.trajectory import Anchor, Step, Trajectory, Utterance
+from agora.core.trajectory import Query, Step, Trajectory, Utterance
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,22 +13,22 @@ class Past:
     preamble: str
     steps: tuple[Step, ...]
     utterances: tuple[Utterance, ...]
-    anchor: Anchor
+    query: Query
     fixed_tokens: int
     reading_tools: tuple[str, ...] = ()
     """Tools that only read, and tools that change something, by their own annotations."""
     changing_tools: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, trajectory: Trajectory, epoch: int, *, newest: bool) -> "Past":
-        """Return the past of the edit after `epoch` steps.
+    def of(cls, trajectory: Trajectory, last: int, *, newest: bool) -> "Past":
+        """Return the past of the edit after `last` steps.
 
         Utterances after the last of these steps are left out, so that the edit stays
         the same while the conversation grows. With `newest` they count, which is
         right if every call is an edit of its own.
         """
-        utterances = trajectory.utterances if newest else trajectory.said_before(epoch)
-        steps = trajectory.steps[:epoch]
+        utterances = trajectory.utterances if newest else trajectory.said_before(last)
+        steps = trajectory.steps[:last]
         if trajectory.bound:
             # An edit removes all earlier thinking, also that of the steps that it keeps.
             steps = tuple(step.without_thinking() for step in steps)
@@ -36,7 +36,7 @@ class Past:
             preamble=trajectory.preamble,
             steps=steps,
             utterances=utterances,
-            anchor=trajectory.anchor(epoch, newest=newest),
+            query=trajectory.query(last, newest=newest),
             fixed_tokens=trajectory.preamble_tokens + sum(u.tokens for u in utterances),
             reading_tools=trajectory.reading_tools,
             changing_tools=trajectory.changing_tools,

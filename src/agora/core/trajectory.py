@@ -1,4 +1,4 @@
-"""The nouns of the core: a step, the trajectory it belongs to, the anchor it is scored against."""
+"""The nouns of the core: a step, the trajectory it belongs to, the query it is scored against."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -94,7 +94,7 @@ class Utterance:
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class Query:
     """The query of a scorer: the task, and the newest text that the agent has to act on."""
 
     task: str
@@ -153,15 +153,15 @@ class Trajectory:
         """Return the texts before the step of that number."""
         return tuple(u for u in self.utterances if u.after < step)
 
-    def anchor(self, epoch: int, *, newest: bool) -> Anchor:
-        """Return the anchor of an edit after `epoch` steps: the observation of the last of them.
+    def query(self, last: int, *, newest: bool) -> Query:
+        """Return the query of an edit after `last` steps: the observation of the last of them.
 
         With `newest` it is the user's text after that, if there is any. An edit
         that must stay the same while the conversation grows must not use it.
         """
-        observation = self.steps[epoch - 1].observation if epoch else self.task
+        observation = self.steps[last - 1].observation if last else self.task
         if newest:
             for utterance in self.utterances:
-                if utterance.after == epoch and utterance.by_user:
+                if utterance.after == last and utterance.by_user:
                     observation = utterance.text
-        return Anchor(self.task, observation)
+        return Query(self.task, observation)

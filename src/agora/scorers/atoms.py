@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from agora.core.trajectory import Anchor, Step
+from agora.core.trajectory import Query, Step
 
 SIDE_CHARACTERS = 1_500
 """Characters read of each side of a pair, as in the paper."""
@@ -54,15 +54,15 @@ def atom(step: Step, *, characters: int = SIDE_CHARACTERS) -> Atom:
 
 
 def pair_texts(
-    anchor: Anchor, steps: Sequence[Step], *, characters: int = SIDE_CHARACTERS
+    query: Query, steps: Sequence[Step], *, characters: int = SIDE_CHARACTERS
 ) -> list[tuple[str, str]]:
     r"""Return the two texts of a cross-encoder for each step: current observation and atom.
 
     >>> step = Step(number=1, action="open box 1", observation="key 7", tokens=5)
-    >>> pair_texts(Anchor("find key 7", "box 1 is open"), [step])
+    >>> pair_texts(Query("find key 7", "box 1 is open"), [step])
     [('box 1 is open', 'ACTION open box 1\nOBS key 7')]
     """
-    now = anchor.observation[:characters]
+    now = query.observation[:characters]
     return [(now, atom(step, characters=characters).text[:characters]) for step in steps]
 
 

@@ -1,4 +1,4 @@
-"""BM25 of each step against the anchor."""
+"""BM25 of each step against the query."""
 
 import math
 import re
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agora.core.memo import ENTRY_WEIGHT, Memo
-from agora.core.trajectory import Anchor, Step
+from agora.core.trajectory import Query, Step
 
 _WORD = re.compile(r"\w+")
 
@@ -24,15 +24,15 @@ class BM25Scorer:
     k1: float = 1.2
     b: float = 0.75
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
         """Return one score per step; 0 for a step without shared words."""
-        query = {*terms(anchor.task).counts, *terms(anchor.observation).counts}
+        wanted = {*terms(query.task).counts, *terms(query.observation).counts}
         documents = [(terms(step.action), terms(step.observation)) for step in steps]
         lengths = [action.total + seen.total for action, seen in documents]
         mean_length = sum(lengths) / len(steps) if steps else 0.0
         # An intersection of sets does not visit each word of the query in each step.
         shared = [
-            (action.counts.keys() & query) | (seen.counts.keys() & query)
+            (action.counts.keys() & wanted) | (seen.counts.keys() & wanted)
             for action, seen in documents
         ]
         having: Counter[str] = Counter()

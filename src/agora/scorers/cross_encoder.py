@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agora.core.trajectory import Anchor, Step
+from agora.core.trajectory import Query, Step
 from agora.errors import BundleError
 from agora.scorers.atoms import SIDE_CHARACTERS, pair_texts
 from agora.scorers.bundle import CROSS_ENCODER, Bundle
@@ -22,7 +22,7 @@ class CrossEncoderScorer:
     bundle: Bundle
     threads: int = 1
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
         """Return one probability per step.
 
         Raises:
@@ -36,7 +36,7 @@ class CrossEncoderScorer:
         if not steps:
             return []
         characters = encoder.settings.get("characters", SIDE_CHARACTERS)
-        logits = encoder.encode(pair_texts(anchor, steps, characters=characters))
+        logits = encoder.encode(pair_texts(query, steps, characters=characters))
         if logits.shape[1] != 2:
             raise BundleError(folder, f"gives {logits.shape[1]} numbers a pair instead of 2")
         # The softmax of two classes, by tanh, since exp overflows for logits that are far apart.

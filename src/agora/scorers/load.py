@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from agora.core.scorer import NAMES, Scorer
-from agora.core.trajectory import Anchor, Step
+from agora.core.trajectory import Query, Step
 from agora.errors import BundleError, nearest
 from agora.scorers.bm25 import BM25Scorer
 from agora.scorers.bundle import MANIFEST, read_bundle
@@ -67,7 +67,7 @@ class Unusable:
 
     error: BundleError
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
         """Raise the error of the bundle."""
         raise self.error
 

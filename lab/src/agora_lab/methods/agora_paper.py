@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from agora import Anchor, Scorer, Step
+from agora import Query, Scorer, Step
 from agora.paper import Atom, PaperCompressor
 from agora_lab.methods.agora import loaded
 from agora_lab.methods.base import Messages, MethodSettings, Shortened, SkipMethod
@@ -26,7 +26,7 @@ class RandomScorer:
 
     seed: int = 0
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:  # noqa: ARG002
         """Return numbers spread evenly over [0, 0.9)."""
         return [_THETA_HI * self._drawn(step) for step in steps]
 

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import AutoModel
 
-from agora import Anchor, Step, load_scorer
+from agora import Query, Step, load_scorer
 from agora.paper import SIDE_CHARACTERS, TOKENS, pair_texts, write_cross_encoder
 from agora_lab.envs.atoms import atoms_of
 from agora_lab.labels import Label, LabelsError
@@ -195,7 +195,7 @@ def _task(label: Label) -> str:
 @dataclass(frozen=True, slots=True)
 class _Pair:
     label: Label
-    anchor: Anchor
+    query: Query
     step: Step
     """The past step as the atom of its environment."""
 
@@ -206,11 +206,11 @@ class _Pair:
         )
         read = atoms_of(label.source)(step)
         step = step._replace(action=read.action, observation=read.observation)
-        return cls(label, Anchor("", label.current), step)
+        return cls(label, Query("", label.current), step)
 
     @property
     def texts(self) -> tuple[str, str]:
-        return pair_texts(self.anchor, [self.step])[0]
+        return pair_texts(self.query, [self.step])[0]
 
 
 def _measured(pairs: Sequence[_Pair], scores: Sequence[float]) -> dict[str, dict[str, Interval]]:
@@ -246,7 +246,7 @@ def _bm25(pairs: Sequence[_Pair]) -> list[float]:
     scorer = load_scorer("bm25")
     scores = [0.0] * len(pairs)
     for some in groups.values():
-        values = scorer.score(pairs[some[0]].anchor, [pairs[at].step for at in some])
+        values = scorer.score(pairs[some[0]].query, [pairs[at].step for at in some])
         for at, value in zip(some, values, strict=True):
             scores[at] = float(value)
     return scores
@@ -254,7 +254,7 @@ def _bm25(pairs: Sequence[_Pair]) -> list[float]:
 
 def _served(folder: Path, pairs: Sequence[_Pair]) -> list[float]:
     scorer = load_scorer(folder)
-    return [scorer.score(pair.anchor, [pair.step])[0] for pair in pairs]
+    return [scorer.score(pair.query, [pair.step])[0] for pair in pairs]
 
 
 def _counts(pairs: Sequence[_Pair]) -> dict[str, dict[str, int]]:

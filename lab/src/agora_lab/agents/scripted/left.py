@@ -7,8 +7,9 @@ written down here, a line for each call:
     3 get_card id=card_6276 -> balance=113; id=card_7480,card_7481; +2
 
 Of 0.1's skeletons, which have no keys, the names are bare; so are those of lists and of rows as a
-database gives them, `car_makers,car_names` and `Id|int,Model|text`. A thing that a plain text shows
-follows its container and a bar, `cupboard|"metal pot"`. Text in any other form is not read.
+database gives them, `car_makers,car_names` and `Id|int,Model|text`. Things that a plain text lists
+have the words before its colon as their key, `"In the cupboard is"="a metal pot"`. Text in any
+other form is not read.
 """
 
 import re
@@ -33,6 +34,7 @@ _WORD = re.compile(
     r'(?:"(?P<quoted>[^"\n]{0,400})"|(?P<plain>[^\s";]{1,400}))|(?P<bare>(?:[^\s;"]|"[^"\n]{0,200}"|"){1,400})'
 )
 
+_PLACED = re.compile(r'"[IO]n the ([a-z ]{1,40}?)(?: is| are| you see)?"=((?:"[^"\n]{1,60}",?)+)')
 _LISTED = re.compile(r"[,|](?![0-9]{3}(?:[,.]|$))")
 """Parts the names of a list, and those of a row in it; the comma of `1,299` does not."""
 
@@ -62,8 +64,8 @@ class Told:
     def places(self) -> tuple[tuple[str, str], ...]:
         """The things that a text showed, each after the thing that it is in or on.
 
-        >>> read_told('ok lighter cupboard|"metal pot"; +2').places
-        (('', 'lighter'), ('cupboard', 'metal pot'))
+        >>> read_told('"In the cupboard is"="a metal pot","a tin cup"').places
+        (('cupboard', 'metal pot'), ('cupboard', 'tin cup'))
         """
         return _placed(self.text)
 
@@ -233,9 +235,11 @@ def read_told(text: str) -> Told:
 
 @lru_cache(maxsize=8_192)
 def _placed(text: str) -> tuple[tuple[str, str], ...]:
-    words = [found["bare"] for found in _WORD.finditer(text) if found["bare"]]
-    parted = [word.replace('"', "").rpartition("|") for word in words if "," not in word]
-    return tuple((under, name) for under, _, name in parted if not name.startswith("+"))
+    return tuple(
+        (found[1], name)
+        for found in _PLACED.finditer(text)
+        for name in re.findall(r'"(?:an? |the )?([^"\n]+)"', found[2])
+    )
 
 
 def _parted(values: str) -> tuple[str, ...]:
