@@ -47,13 +47,13 @@ class TrainedScorer:
     scorer: Scorer
     known: dict[tuple[str, str, str], float] = field(default_factory=dict)
 
-    def score(self, anchor: Anchor, steps: Sequence[Step]) -> Sequence[float]:
+    def score(self, query: Query, steps: Sequence[Step]) -> Sequence[float]:
         """Return one probability per step."""
-        pairs = [(anchor.observation, step.action, step.observation) for step in steps]
+        pairs = [(query.observation, step.action, step.observation) for step in steps]
         new = {
             pair: step for pair, step in zip(pairs, steps, strict=True) if pair not in self.known
         }
-        scores = self.scorer.score(anchor, list(new.values()))
+        scores = self.scorer.score(query, list(new.values()))
         self.known.update(zip(new, scores, strict=True))
         return [self.known[pair] for pair in pairs]
 
