@@ -58,7 +58,8 @@ PROMISES = (
         "core/schedule.py",
         "    if price > slack:\n",
         "    if False:\n",
-        "tests/core/test_schedule.py::test_wherever_a_session_ends_its_bill_is_within_the_ceiling",
+        "tests/core/test_schedule.py"
+        "::test_where_edits_would_cost_more_than_the_ceiling_they_wait_or_remove_more",
     ),
     Promise(
         "bound",

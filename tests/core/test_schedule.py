@@ -149,11 +149,9 @@ def is_gone(call: Call, before: Call | None, of: PriceSheet) -> bool:
     return idle or call.beginning != before.beginning
 
 
-@given(calls=any_calls(), by=policies)
-def test_wherever_a_session_ends_its_bill_is_within_the_ceiling(
-    calls: list[Call], by: Policy
-) -> None:
-    paid = whole = 0.0
+def worst_ratio(calls: Sequence[Call], by: Policy) -> float:
+    """Return the highest bill at any call, as a ratio to never editing."""
+    paid = whole = worst = 0.0
     before, removed = None, 0
     for call, state in zip(calls, follow(calls, by), strict=True):
         total = call.prompt + call.tail
@@ -164,8 +162,28 @@ def test_wherever_a_session_ends_its_bill_is_within_the_ceiling(
         paid += price(by.sheet, total - state.removed, sent if cached else 0)
         whole += price(by.sheet, total, cached)
         before, removed = call, state.removed
+        worst = max(worst, paid / whole if whole else 0.0)
+    return worst
 
-        assert paid <= by.max_cost_ratio * whole * (1 + 1e-9)
+
+@given(calls=any_calls(), by=policies)
+def test_wherever_a_session_ends_its_bill_is_within_the_ceiling(
+    calls: list[Call], by: Policy
+) -> None:
+    assert worst_ratio(calls, by) <= by.max_cost_ratio * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("most", [1.0, 1.01, 1.02, 1.05])
+def test_where_edits_would_cost_more_than_the_ceiling_they_wait_or_remove_more(
+    most: float,
+) -> None:
+    calls = even(60)
+    assert worst_ratio(calls, policy(forgetting=0.0, max_cost_ratio=math.inf)) > 1.06
+
+    by = policy(forgetting=0.0, max_cost_ratio=most)
+
+    assert worst_ratio(calls, by) <= most
+    assert bool(edits(calls, by)) == (most > 1.0)
 
 
 @given(calls=any_calls(), by=policies)
