@@ -4,9 +4,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from agora.core import Characters, Request
-from agora.core.forms import Form, Place, omitted
-from agora.core.markers import Markers
+from agora.core import Characters, Form, Markers, Place, Request, omitted
 from agora.formats import Parsed, Rendered, format_named
 from agora.formats.anthropic import REMOVED
 

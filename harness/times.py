@@ -13,8 +13,7 @@ from functools import partial
 from typing import Any
 
 from agora import Compressor, EstimatedTokens
-from agora.core.forms import omitted
-from agora.core.markers import Markers
+from agora.core import Markers, omitted
 from agora.formats import format_named, make_request
 from agora.paper import PaperCompressor
 from agora.scorers import RecencyScorer

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from agora import Compressor, Session
-from agora.core.prices import sheet_for
+from agora import Compressor, Session, sheet_for
 from agora.formats.usage import Usage
 from agora.savings import Ledger
 

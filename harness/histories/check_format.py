@@ -5,9 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from agora import Step
-from agora.core import Characters, Request
-from agora.core.forms import Form, Place, omitted
-from agora.core.markers import Markers
+from agora.core import Characters, Form, Markers, Place, Request, omitted
 from agora.formats import Format, Parsed, validate
 from harness.histories.history import History
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from agora import Compression
-from agora.core.forms import omitted
-from agora.core.markers import NOT_THE_USER, Markers
+from agora.core import Markers, omitted
+from agora.core.markers import NOT_THE_USER
 from agora.core.recall import TOOL_NAME
 from harness.histories import History
 from harness.shortened import ORIGIN

@@ -2,8 +2,9 @@
 
 import random
 
+from agora import Step
 from agora.core.repeats import NO_REPEATS, Habit, Repeats, asked_by, count_repeats
-from agora.core.trajectory import Call, Step
+from agora.core.trajectory import Call
 
 STEPS, EDIT_EVERY, RUNS = 300, 40, 20
 

@@ -5,7 +5,7 @@ import pytest
 import agora
 
 # Private: that a replayed prompt is as long as the one sent.
-from agora.core.forms import Form
+from agora.core import Form
 from agora.core.markers import tag_of
 from agora.formats.tools import offers_recall
 from agora.logs import Moment

@@ -6,11 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agora import EstimatedTokens, Step, Trajectory, sheet_for
-from agora.core import Call, Utterance, shipped_sheets
 
 # Private: segments of a replayed prompt, of which a bill shows the sum.
-from agora.core.forms import Form, Place, omitted
-from agora.core.markers import Markers
+from agora.core import Call, Form, Markers, Place, Utterance, omitted, shipped_sheets
 from agora.errors import AgoraError
 from agora.logs import Moment, Recording, Usage
 from agora.replay import MOST_CALLS, OWN, Policy, Pricing, ReplayOutcome, replay_by, run
