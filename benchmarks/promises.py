@@ -99,7 +99,8 @@ PROMISES = (
         "System, developer and user text is never removed, whatever a scorer says.",
         "formats/render.py",
         "        if form is not None and not form.in_place:\n",
-        "        if form is not None and not form.in_place or owner == 0 and position:\n",
+        "        if not owner and forms and position:\n            continue\n"
+        "        if form is not None and not form.in_place:\n",
         "tests/test_properties.py::test_2_the_floor_is_kept_and_only_the_floor_may_overspend",
     ),
     Promise(
