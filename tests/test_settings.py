@@ -15,13 +15,16 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"edits": "every_cal"}, "did you mean every_call?"),
     ({"edits": None}, "edits is None"),
     ({"scorer": "bm25"}, r"agora.load_scorer\(name\) returns one \(did you mean bm25"),
-    ({"scorer": None}, "scorer is None"),
+    ({"scorer": None}, "scorer is None; it must be an object with a score method; agora.load"),
     ({"budget": 0.25}, r"budget is 0.25; it must be a Budget"),
     ({"k_recent": -1}, "k_recent is -1; it must be a whole number, 0 or more"),
     ({"k_recent": 1.5}, "k_recent is 1.5"),
     ({"min_tokens": -1}, "min_tokens is -1"),
     ({"max_cost_ratio": 0.98}, "max_cost_ratio is 0.98"),
-    ({"max_cost_ratio": "none"}, "max_cost_ratio is 'none'"),
+    ({"max_cost_ratio": "none"}, "it must be a ratio to never editing, 1 or more, such as 1.05"),
+    ({"forgetting": "much"}, "forgetting is 'much'; it must be a number, 0 or more"),
+    ({"tools": ["look"]}, r'it must be names of tools with keep, changes or reads, such as {"read'),
+    ({"tools": {3: "keep"}}, "tools is {3: 'keep'}"),
     ({"forgetting": -1}, "forgetting is -1"),
     ({"tools": {"look": "red"}}, r"it must be keep, changes or reads \(did you mean reads"),
     ({"sheet": "gpt-5"}, "sheet is 'gpt-5'; it must be a PriceSheet"),
@@ -71,11 +74,14 @@ def test_the_preset_for_databases_keeps_more_and_takes_any_setting() -> None:
 @given(
     k_recent=st.integers(0, 10**6),
     min_tokens=st.integers(0, 10**9),
+    forgetting=st.floats(0, 1_000),
 )
-def test_every_setting_within_its_range_is_taken(k_recent: int, min_tokens: int) -> None:
-    made = Compressor(k_recent=k_recent, min_tokens=min_tokens)
+def test_every_setting_within_its_range_is_taken(
+    k_recent: int, min_tokens: int, forgetting: float
+) -> None:
+    made = Compressor(k_recent=k_recent, min_tokens=min_tokens, forgetting=forgetting)
 
-    assert (made.k_recent, made.min_tokens) == (k_recent, min_tokens)
+    assert (made.k_recent, made.min_tokens, made.forgetting) == (k_recent, min_tokens, forgetting)
 
 
 def test_the_library_and_its_loader_have_one_default() -> None:
