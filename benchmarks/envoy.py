@@ -27,6 +27,7 @@ import aiohttp
 from benchmarks.proxy import CALLS, PATH, conversation, cpu_seconds, play, process, upstream
 from harness.envoy import Stack, configuration, envoy, stack
 from harness.gateway.loopback import free_port, serving
+from harness.gateway.results import Figures, put
 from harness.processes import children_of
 
 SETTINGS = "[limits]\ndeadline_ms = 60000\nworkers = 2\n"
@@ -87,15 +88,17 @@ def _figures(found: list[tuple[float, float]], of_envoy: list[float]) -> dict[st
     }
 
 
-def print_cost(tokens: int, rounds: int) -> None:
+def measure_cost(tokens: int, rounds: int) -> Figures:
     """Measure and print."""
-    found = cost(tokens, rounds)
+    found: Figures = cost(tokens, rounds)
     for name, figures in found.items():
         print(f"{name:15}", json.dumps(figures))
     floor = found["bare"]["cpu_ms"]
     beyond = found["unread, known"]["cpu_ms"] - floor
     event = (found["read, known"]["cpu_ms"] - found["unread, known"]["cpu_ms"]) / EVENTS
     print(f"{tokens:,} tokens, known: {beyond:.1f} ms beyond bare Envoy; an event {event:.3f} ms")
+    beyond_bare = {"known_beyond_bare_ms": round(beyond, 2), "event_ms": round(event, 3)}
+    return {"tokens": tokens, "rounds": rounds, **found, **beyond_bare}
 
 
 def strike(stood: Stack, victim: str) -> None:
@@ -111,7 +114,7 @@ def strike(stood: Stack, victim: str) -> None:
     process.start()
 
 
-def kills(victim: str, count: int) -> None:
+def kills(victim: str, count: int) -> Figures:
     """Kill a process `count` times under load, and count the clients' errors."""
     seen: Counter[str] = Counter()
     bodies = conversation(10_000, 8, seed=5)
@@ -157,8 +160,7 @@ def kills(victim: str, count: int) -> None:
     ):
         asyncio.run(run(stood))
     print(json.dumps(seen))
-    # A killed Envoy loses the requests in flight: one of each client.
-    sys.exit(seen["failed"] > (CLIENTS * count if victim == "envoy" else 0))
+    return dict(seen)
 
 
 def main() -> None:
@@ -169,11 +171,17 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--count", type=int, default=50)
     options.add_argument("--of", choices=["filter", "worker", "envoy"], default="filter")
+    options.add_argument("--out", help="the file that the figures go into, too")
     asked = options.parse_args()
     if asked.part == "cost":
-        print_cost(asked.tokens, asked.rounds)
+        part, figures = "envoy, cost", measure_cost(asked.tokens, asked.rounds)
     else:
-        kills(asked.of, asked.count)
+        part, figures = f"envoy, kills of {asked.of}", kills(asked.of, asked.count)
+    if asked.out:
+        put(asked.out, part, figures)
+    # A killed Envoy loses the requests in flight: one of each client.
+    most = CLIENTS * asked.count if asked.of == "envoy" else 0
+    sys.exit(figures.get("failed", 0) > most)
 
 
 if __name__ == "__main__":

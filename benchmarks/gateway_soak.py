@@ -39,6 +39,8 @@ MORE_STEPS = 2_000
 """The most steps by which they grow."""
 STEPS = 60
 PAUSE_SECONDS = 1.0
+KEEP_ALIVE_SECONDS = 75
+"""As real providers do: a connection that is closed while a request is on its way fails it."""
 SETTINGS = "[limits]\nworkers = 2\n"
 
 
@@ -168,7 +170,7 @@ def main() -> None:
     upstream = Cached()
     with (
         tempfile.TemporaryDirectory() as folder,
-        serving(upstream) as up,
+        serving(upstream, timeout_keep_alive=KEEP_ALIVE_SECONDS) as up,
         bare(Path(folder), up) as (floor, floor_pid),
         stack(Path(folder), up, up, SETTINGS) as stood,
     ):

@@ -28,6 +28,7 @@ import uvicorn
 from harness.gateway.cached_upstream import lifespan
 from harness.gateway.histories import chat
 from harness.gateway.loopback import free_port
+from harness.gateway.results import Figures, put
 
 PATH = "/v1/chat/completions"
 BYTES_PER_TOKEN = 4.2
@@ -165,6 +166,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--tokens", type=int, default=50_000)
     options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--out", help="the file that the figures go into, too")
     asked = options.parse_args()
     ports = [free_port() for _ in range(3)]
     with tempfile.TemporaryDirectory() as folder:
@@ -194,14 +196,21 @@ def main() -> None:
                     cases.setdefault(name, []).extend(asyncio.run(one))
     floor = [cpu for cpu, _ in cases["bare"]]
     print(f"{asked.tokens:,} tokens, {len(calls[0]) >> 10} KiB, {asked.rounds} rounds")
+    figures: Figures = {"tokens": asked.tokens, "rounds": asked.rounds}
     for name, found in cases.items():
         cpu, walls = [one for one, _ in found], sorted(wall for _, wall in found)
         half, mean = statistics.median(cpu), statistics.mean(cpu)
+        figures[name] = {
+            "cpu_ms": round(half, 3),
+            "times": round(half / statistics.median(floor), 2),
+        }
         print(
             f"{name:7} CPU p50 {half:7.2f} ms, {half / statistics.median(floor):6.2f} x bare; mean "
             f"{mean:7.2f} ms, {mean / statistics.mean(floor):6.2f} x bare; wall p50 "
             f"{statistics.median(walls):.0f} ms, p99 {walls[int(len(walls) * 0.99)]:.0f} ms"
         )
+    if asked.out:
+        put(asked.out, "proxy", figures)
 
 
 if __name__ == "__main__":

@@ -86,6 +86,50 @@ def groups(sessions: str) -> dict[str, dict[str, Json]]:
     }
 
 
+def harm(environment: str) -> Callable[[], str]:
+    """Return the maker of a table of harm, from `python -m lab.benchmarks.harm`."""
+
+    def made() -> str:
+        def both(figure: dict[str, Any], digits: int) -> str:
+            low, high = figure["interval"]
+            return f"{figure['value']:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+        rows = []
+        for name, row in results(f"lab/results/harm-{environment}.json")["rows"].items():
+            extra = row.get("extra calls per 1,000 removed")
+            rows.append(
+                [
+                    name,
+                    both(row["dollars, ratio"], 2),
+                    both(row["calls, ratio"], 2),
+                    both(row["outcome"], 3),
+                    both(extra, 2) if extra else "",
+                    f"{row['break-even']['value']:.2f}" if extra else "",
+                ]
+            )
+        head = ["", "dollars", "calls", "outcome", "extra calls per 1,000 tokens", "break-even"]
+        return table(head, rows)
+
+    return made
+
+
+def soak() -> str:
+    """Return the hour of load, from `python -m benchmarks.gateway_soak`."""
+    rows = []
+    for part, what in (
+        ("alone", "64 sessions"),
+        ("beside", "the same beside three of 10,000 steps"),
+    ):
+        row = results("benchmarks/results/soak.json")[f"soak, {part}"]
+        unwanted = max(0, row["prefix_breaks"] - row["new_edits"])
+        figures = [f"{row[name]:,}" for name in ("calls", "failed")]
+        times = [f"{row[name]:,.0f} ms" for name in ("p50_ms", "p99_ms", "worst_session_p99_ms")]
+        memory = [f"{row[name]:,} MB" for name in ("envoy_mb", "filter_mb")]
+        rows.append([what, *figures, f"{unwanted}", *times, *memory])
+    head = ["", "calls", "failed", "unwanted breaks", "p50", "p99", "worst session's p99"]
+    return table([*head, "Envoy", "filter and workers"], rows)
+
+
 def break_even(row: Json) -> str:
     """Return the share of extra calls, each as dear as the mean one, that uses the saving up."""
     return "+" + percent((row["everything"] - row["dollars"]) / (row["dollars"] + row["output"]))
@@ -368,6 +412,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "judge-coding-agora": lambda: percent(avoided(losses("coding", "agora 0.3"))[0]),
     "judge-coding-commands": lambda: percent(avoided(losses("coding", "commands_first"))[0]),
     "experiment-errors": experiment_errors,
+    "harm-desk": harm("desk"),
+    "soak": soak,
     "extra-calls-desk": partial(extra_calls, "desk"),
     "distil-saved": partial(scoreboard, DISTIL, "saved"),
     "distil-names": partial(scoreboard, DISTIL, "found"),

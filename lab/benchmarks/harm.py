@@ -13,7 +13,6 @@ version 0.3 on the same tasks is a row too, and the calls of every arm are compa
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +153,7 @@ def main() -> None:
             print(f"  {figure:32} {one['value']:8.4f} [{low:.4f}, {high:.4f}]  n {one['n']}")
     if options.out:
         found = {
-            "command": " ".join(["python -m lab.benchmarks.harm", *sys.argv[1:]]),
+            "command": f"python -m lab.benchmarks.harm --env {options.env} --model {options.model}",
             "environment": options.env,
             "tasks": len(tasks),
             "sheet": sheet.name,

@@ -177,4 +177,4 @@ class SentCalls:
 
 def _weight(call: SentCall) -> int:
     sizes = call.reading.trajectory if call.reading else None
-    return _CALL_BYTES + (16 * len(sizes.steps) + 8 * len(sizes.utterances) if sizes else 0)
+    return _CALL_BYTES + (24 * len(sizes.steps) + 8 * len(sizes.utterances) if sizes else 0)

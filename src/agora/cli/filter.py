@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 
 from agora.errors import AgoraError
-from agora.extproc.server import Filter, run
+from agora.extproc.server import Filter
 from agora.service import Settings, load_settings
+from agora.service.loop import run
 
 
 @click.command("filter")

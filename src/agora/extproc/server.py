@@ -1,10 +1,8 @@
 """The gRPC server that Envoy calls, and beside it a port for probes and metrics."""
 
-import asyncio
 import gc
 import os
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -129,12 +127,3 @@ def _handler(service: Service) -> Any:
         response_serializer=ProcessingResponse.SerializeToString,
     )
     return grpc.method_handlers_generic_handler(SERVICE, {"Process": method})
-
-
-def run(main: Any) -> None:
-    """Run a coroutine on the fastest event loop available, until it ends or Ctrl-C."""
-    run_loop: Any = asyncio.run
-    with suppress(ImportError):
-        from uvloop import run as run_loop
-    with suppress(KeyboardInterrupt):
-        run_loop(main)

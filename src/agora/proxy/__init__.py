@@ -11,6 +11,7 @@ try:
 except ImportError as error:
     raise MissingExtraError(__name__, "gateway") from error
 
-from agora.proxy.server import HOST, Proxy, run, serve
+from agora.proxy.server import HOST, Proxy, serve
+from agora.service.loop import run
 
 __all__ = ["HOST", "Proxy", "run", "serve"]

@@ -4,8 +4,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from socket import socket as Socket  # noqa: N812 - a class in all but its letter
 from typing import Any
@@ -355,12 +354,3 @@ async def serve(
     finally:
         await runner.cleanup()
         await proxy.close()
-
-
-def run(main: Any) -> None:
-    """Run a coroutine on the fastest event loop available, until it ends or Ctrl-C."""
-    run_loop: Callable[..., Any] = asyncio.run
-    with suppress(ImportError):
-        from uvloop import run as run_loop
-    with suppress(KeyboardInterrupt):
-        run_loop(main)

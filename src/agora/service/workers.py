@@ -7,7 +7,6 @@ worker, and all workers share one bounded queue.
 """
 
 import asyncio
-import gc
 import logging
 import multiprocessing
 import os
@@ -25,6 +24,7 @@ from zlib import crc32
 from agora.compressor import Since
 from agora.service.call import Call
 from agora.service.edit import Editor
+from agora.service.loop import collect_rarely
 from agora.service.settings import Settings
 from agora.session import Made
 
@@ -255,8 +255,7 @@ def _begin(settings: Settings) -> None:
 
 def _begin_process(settings: Settings) -> None:
     """Prepare a process: Ctrl-C is its parent's, other programs come first, and it ends with it."""
-    # Few objects here are in cycles, and the search for cycles takes a sixth of the time.
-    gc.set_threshold(200_000, 50, 50)
+    collect_rarely()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(_NICE)
