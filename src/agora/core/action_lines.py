@@ -12,7 +12,6 @@ CUT = "…"
 _LINE_CHARACTERS = 96
 _VERBATIM_CHARACTERS = 3_000
 _QUOTED_CHARACTERS = 48
-_NAMED_CHARACTERS = 60
 _MOST_ARGUMENTS = 6
 _MOST_CALLS = 8
 _COMMAND_KEYS = frozenset("command cmd commands script code shell_command cmdline".split())
@@ -130,7 +129,7 @@ def _value(value: object, source: str) -> str:
 
 def _text(text: str) -> str:
     """Return a text of an argument, in quotes unless it is one name; cut if it is long."""
-    if is_name(text) and len(text) <= _NAMED_CHARACTERS:
+    if is_name(text):
         return text
     if len(text) <= _QUOTED_CHARACTERS and text.isprintable() and not reads_as_orders(text):
         return json.dumps(text, ensure_ascii=False)
