@@ -52,6 +52,6 @@ def _with_body(request: Any, body: Any) -> Any:
     if not body:
         return request
     copied = request.copy(body=body)
-    # Its fields are in the body already, and would overwrite it.
+    # The fields of `extra_json` are in the body already, and would overwrite it.
     copied.options.extra_json = None
     return copied

@@ -47,7 +47,7 @@ class Truncate:
         return self._counter.count(text_of(message))
 
     def _tail(self, text: str, tokens: int) -> str:
-        """Return the longest end of a text that the tokens hold, by bisection."""
+        """Return the longest end of a text within a number of tokens, by bisection."""
         low, high = 0, len(text)
         while low < high:
             middle = (low + high + 1) // 2

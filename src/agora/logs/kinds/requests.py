@@ -115,7 +115,7 @@ def _call(body: Any, record: Record, tally: Tally) -> LoggedCall | None:
         messages = [format_named(request.format).user_message(messages)]
     format = request.format
     if format == "openai" and answer.format == "anthropic":
-        # Plain messages fit both formats; the answer tells which one it was.
+        # Plain messages fit both formats, so the answer decides.
         format = "anthropic"
     fields = as_object(body)
     previous = fields.get("previous_response_id")

@@ -118,7 +118,7 @@ def _worth_reading(memory: Memory, wish: Wish) -> str:
     fit = _fit(here, wish)
     if not unread or fit.hoped <= max(fit.sure, _fit(rival, wish).sure if rival else 0.0):
         return ""
-    # It costs two steps, and the other product may then be the one to buy.
+    # Reading a detail costs two steps, and the other product may then be the one to buy.
     ways = [_way_to_buy(memory, wish, one) for one in (here, rival) if one is not None]
     return unread[0] if memory.most - memory.used - 2 >= max(ways) else ""
 
