@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from agora import Compressor, Session, sheet_for
-from agora.formats.usage import Usage
+from agora.formats import Usage
+
+# Private: the account of a wrapped client, call by call.
 from agora.savings import Ledger
 
 MODEL = "claude-sonnet-4-6"

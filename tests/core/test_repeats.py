@@ -3,8 +3,10 @@
 import random
 
 from agora import Step
+from agora.core import Call
+
+# Private: any calls of any tools: the public face is a count.
 from agora.core.repeats import NO_REPEATS, Habit, Repeats, asked_by, count_repeats
-from agora.core.trajectory import Call
 
 STEPS, EDIT_EVERY, RUNS = 300, 40, 20
 

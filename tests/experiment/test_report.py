@@ -10,6 +10,8 @@ import pytest
 from click.testing import Result
 
 from agora.experiment import Arm
+
+# Private: the list of figures that a report has.
 from agora.experiment.report import FIGURES
 from tests import command
 
