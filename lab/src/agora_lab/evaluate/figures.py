@@ -48,6 +48,8 @@ class CellFigures:
     steps_ratio: Estimate | None
     method_tokens: float
     """Tokens a task of the method's own calls."""
+    method_ms: float
+    """Milliseconds of the method a call, on the machine of the run."""
     dollars_paper: float
     """Dollars a task at the paper's rates, without a cache."""
     dollars: Estimate
@@ -249,6 +251,9 @@ def _cell(
         steps=mean([row.steps for row in rows]).estimate,
         steps_ratio=_share(rows, whole, lambda row: row.steps),
         method_tokens=_average([r.method_input_tokens + r.method_output_tokens for r in rows]),
+        method_ms=1_000
+        * sum(row.method_s for row in rows)
+        / max(1, sum(row.steps for row in rows)),
         dollars_paper=_average([_paper_dollars(row, rate) for row in rows]),
         dollars=mean([row.dollars[sheet] for row in rows]).estimate,
         dollars_ratio=_share(rows, whole, lambda row: row.dollars[sheet]),

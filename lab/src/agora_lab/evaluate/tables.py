@@ -172,6 +172,7 @@ def _cost(figures: Figures) -> Table:
                     f"{cell.by_call.value:.2f}",
                     _interval(cell.steps_ratio, digits=2),
                     f"{cell.method_tokens:,.0f}",
+                    f"{cell.method_ms:,.1f}",
                     f"{cell.dollars_paper:.5f}",
                     _list(printed.get("dollars", {}).get(environment), "{:.4f}"),
                     f"{cell.dollars.value:.5f}",
@@ -190,6 +191,7 @@ def _cost(figures: Figures) -> Table:
             "ratio by call",
             "steps / none's",
             "own tokens",
+            "own ms a call",
             "$ paper rates, no cache",
             "paper $",
             "$ today, cache",
@@ -197,7 +199,7 @@ def _cost(figures: Figures) -> Table:
         ),
         rows=tuple(rows),
         notes=NOTES["table2"],
-        narrow=(0, 2, 3, 4, 5, 6, 8, 9, 11),
+        narrow=(0, 2, 3, 4, 5, 6, 9, 10, 12),
     )
 
 
