@@ -1,5 +1,6 @@
 import asyncio
 import copy
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -44,15 +45,21 @@ def provider_of(case: Case) -> Body:
     return {"model": f"openai/{MODEL}", "api_base": f"{case.url}/v1", "api_key": "key"}
 
 
-async def counted(steps: Any, logger: AgoraLogger | None) -> str:
+async def counted(steps: Any, ask: Any, history: list[Body], logger: AgoraLogger | None) -> str:
     """Return the answer of a run once LiteLLM, which logs in the background, has logged it."""
-    answer = await steps
-    calls, still = -1, 0
-    while logger and still < 4:
-        still = still + 1 if calls == agora.savings(logger).calls else 0
-        calls = agora.savings(logger).calls
-        await asyncio.sleep(1)
-    return str(answer)
+    asked = 0
+
+    async def counting(body: Body) -> Body:
+        nonlocal asked
+        asked += 1
+        answer: Body = await ask(body)
+        return answer
+
+    answer = await adrive(steps, counting, history)
+    deadline = time.monotonic() + 120
+    while logger and agora.savings(logger).calls < asked and time.monotonic() < deadline:
+        await asyncio.sleep(0.1)
+    return answer
 
 
 def dumped(answer: Any) -> Body:
@@ -110,7 +117,7 @@ class TestSDK(Conformance):
 
         litellm.callbacks = [logger] if logger else []
         try:
-            answer = asyncio.run(counted(adrive(steps, ask, history), logger))
+            answer = asyncio.run(counted(steps, ask, history, logger))
             return Ran(answer, history, savings=agora.savings(logger) if logger else None)
         finally:
             litellm.callbacks = []
@@ -152,7 +159,7 @@ class TestProxy(Conformance):
         async def run() -> str:
             await proxy_server.initialize(config=str(config))
             litellm.callbacks = [logger] if logger else []
-            return await counted(adrive(steps, ask, history), logger)
+            return await counted(steps, ask, history, logger)
 
         logger = AgoraLogger(case.compressor) if case.compressor else None
         try:

@@ -71,11 +71,10 @@ class AgoraLogger(CustomLogger):
         return answer
 
     def _counted(self, stream: Any, call: str) -> Iterator[Any]:
-        last = None
-        for piece in stream:
-            last = piece if getattr(piece, "usage", None) else last
-            yield piece
-        self._answered(call, last)
+        yield from stream
+        # Its pieces show usage only to a caller who asked for it; LiteLLM's own copies do.
+        whole = self._shortener.attempt(lambda: litellm.stream_chunk_builder(stream.chunks), None)
+        self._answered(call, whole)
 
     def _answered(self, call: str, response: Any) -> None:
         if not self._shortener.waits(call):
