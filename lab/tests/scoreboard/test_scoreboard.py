@@ -407,7 +407,8 @@ def test_thinking_behind_another_prompt_than_its_own_is_counted(
     body = f"{edit} if about['number'] > 2 else messages"
     file.write_text(FIRST.replace("messages[:1] + messages[-2:]", body))
     messages = session().messages
-    messages[3]["thinking"] = [{"type": "thinking", "thinking": "of the second call"}]
+    for answer in (3, 9):  # The fifth call thinks the same as the second.
+        messages[answer]["thinking"] = [{"type": "thinking", "thinking": "Look further."}]
     [contender] = contenders([str(file)])
 
     row = play_on(contender, session(messages=messages), tmp_path)

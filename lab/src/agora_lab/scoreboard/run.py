@@ -124,7 +124,7 @@ def write_sessions(folder: Path, counts: Mapping[str, int]) -> list[Path]:
     about = _about(folder)
     known = about["sample"]
     for data, count in counts.items():
-        have = known.get(data, {"drawn": [], "rules": {}})
+        have = known.setdefault(data, {"drawn": [], "rules": {}})
         if len(have["drawn"]) < min(count, have["rules"].get("eligible", count)):
             drawn, rules = sample(data, count)
             names = [session.write(place).stem for session in drawn]

@@ -132,7 +132,7 @@ class Checks:
         self._calls = 0
         self._codes: list[str] = []
         self._made_at = {
-            str(session.messages[call]["thinking"]): number
+            _thinking_of(session.messages[call]): number
             for number, call in enumerate(session.calls)
             if call < len(session.messages) and "thinking" in session.messages[call]
         }
@@ -183,7 +183,7 @@ class Checks:
     def _has_stale(self, prompt: Sequence[int], table: Sequence[Message]) -> bool:
         """Return True if thinking follows another prompt than the one that produced it."""
         for message in table[len(self._origins) :]:
-            self._origins.append(self._made_at.get(str(message.get("thinking"))))
+            self._origins.append(self._made_at.get(_thinking_of(message)))
         digest, stale = 0, False
         for at in prompt:
             call = self._origins[at]
@@ -206,6 +206,12 @@ class Checks:
                 places.add(at)
         self._looked[text] = len(self._texts)
         return not places.isdisjoint(present)
+
+
+def _thinking_of(message: Message) -> str:
+    """Return the thinking of a message, with the calls that tell it from the same thought."""
+    calls = [call["id"] for call in message.get("tool_calls") or ()]
+    return f"{message['thinking']} {calls}" if "thinking" in message else ""
 
 
 Prompts = Generator[tuple[Sent, Sequence[Message]], Any, None]
