@@ -443,6 +443,13 @@ def test_a_place_in_code_is_not_told_alike_whether_its_line_denies_or_not() -> N
 # (e) The order of keys.
 
 
+def test_an_escaped_argument_is_quoted_only_as_the_call_spells_it() -> None:
+    spelled = short_of(Call("read", '{"text": "订\\"b"}'))
+    escaped = short_of(Call("read", '{"text": "\\u8ba2\\"b"}'))
+
+    assert (spelled, escaped) == ('read text="订\\"b"', "read text=…")
+
+
 def permuted(value: Any, chance: random.Random) -> Any:
     if isinstance(value, dict):
         items = list(value.items())

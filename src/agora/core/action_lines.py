@@ -116,7 +116,7 @@ def _value(value: object, source: str) -> str:
     if isinstance(value, Number):
         return value
     if isinstance(value, str):
-        return _text(value)
+        return _text(value, source)
     if isinstance(value, list | dict) and value:
         # Only a spelling that the call itself contains is copied.
         for separators in ((", ", ": "), (",", ":")):
@@ -127,13 +127,15 @@ def _value(value: object, source: str) -> str:
     return json.dumps(value)
 
 
-def _text(text: str) -> str:
+def _text(text: str, source: str) -> str:
     """Return a text of an argument, in quotes unless it is one name; cut if it is long."""
     if is_name(text):
         return text
-    if len(text) <= _QUOTED_CHARACTERS and text.isprintable() and not reads_as_orders(text):
-        return json.dumps(text, ensure_ascii=False)
-    return CUT
+    quoted = json.dumps(text, ensure_ascii=False)
+    # Quotes and backslashes are escaped in the line, so there the call has to have them alike.
+    verbatim = quoted == f'"{text}"' or quoted in source
+    short = len(text) <= _QUOTED_CHARACTERS and text.isprintable()
+    return quoted if verbatim and short and not reads_as_orders(text) else CUT
 
 
 def _command_line(text: str) -> str:
