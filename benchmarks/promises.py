@@ -200,7 +200,7 @@ PROMISES = (
         "core/recall.py",
         "            if call.name == TOOL_NAME:\n",
         "            if True:\n",
-        "tests/core/test_recall.py::test_no_other_tool_and_no_text_recalls_anything",
+        "tests/core/test_recall.py::test_another_tool_with_the_same_arguments_recalls_nothing",
     ),
     Promise(
         "verbatim",

@@ -18,6 +18,11 @@ def test_a_call_of_the_tool_names_the_step_that_was_recalled() -> None:
     assert recalled([make_step(TOOL_NAME, '{"step": 3}')]) == {3}
 
 
+@pytest.mark.parametrize("name", ["read", "recall", f"{TOOL_NAME}s", TOOL_NAME.upper()])
+def test_another_tool_with_the_same_arguments_recalls_nothing(name: str) -> None:
+    assert recalled([make_step(name, '{"step": 3}')]) == frozenset()
+
+
 @pytest.mark.parametrize("arguments", ["", "3", "[3]", '{"step": "3"}', '{"step": true}', "{}"])
 def test_arguments_that_name_no_step_recall_nothing(arguments: str) -> None:
     assert recalled([make_step(TOOL_NAME, arguments)]) == frozenset()
