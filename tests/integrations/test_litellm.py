@@ -62,6 +62,12 @@ async def counted(steps: Any, ask: Any, history: list[Body], logger: AgoraLogger
     return answer
 
 
+def forget_callbacks() -> None:
+    """Remove the loggers of a run: LiteLLM copies them to lists that outlive `callbacks`."""
+    litellm.logging_callback_manager._reset_all_callbacks()
+    litellm.in_memory_llm_clients_cache.flush_cache()
+
+
 def dumped(answer: Any) -> Body:
     return dict(answer) if isinstance(answer, dict) else answer.model_dump()
 
@@ -120,8 +126,7 @@ class TestSDK(Conformance):
             answer = asyncio.run(counted(steps, ask, history, logger))
             return Ran(answer, history, savings=agora.savings(logger) if logger else None)
         finally:
-            litellm.callbacks = []
-            litellm.in_memory_llm_clients_cache.flush_cache()
+            forget_callbacks()
 
 
 class TestProxy(Conformance):
@@ -166,8 +171,7 @@ class TestProxy(Conformance):
             answer = asyncio.run(run())
             return Ran(answer, history, savings=agora.savings(logger) if logger else None)
         finally:
-            litellm.callbacks = []
-            litellm.in_memory_llm_clients_cache.flush_cache()
+            forget_callbacks()
 
 
 class TestBoundThinking(Bound):
@@ -205,8 +209,7 @@ class TestBoundThinking(Bound):
             # LiteLLM makes up ids for items.
             return Ran(answer, [{k: v for k, v in m.items() if k != "id"} for m in history])
         finally:
-            litellm.callbacks = []
-            litellm.in_memory_llm_clients_cache.flush_cache()
+            forget_callbacks()
 
 
 def test_what_was_saved_stands_where_the_dashboard_counts_it(tmp_path: Path) -> None:
