@@ -420,6 +420,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "distil-agora-saved": partial(scoreboard, OURS, "saved"),
     "distil-agora-names": partial(scoreboard, OURS, "found"),
     "distil-n": partial(scoreboard, OURS, "n"),
+    "board-worst": partial(scoreboard, OURS, "worst moment"),
 }
 
 
