@@ -178,7 +178,9 @@ class TestBoundThinking(Bound):
     """Claude behind chat completions and messages of the SDK, and behind the helper."""
 
     ways: ClassVar[tuple[str, ...]] = ("openai", "anthropic", "helper")
-    loose: ClassVar[tuple[str, ...]] = ("openai", "helper")
+    # LiteLLM reports an answer in the background. Only a session that has it by the next call knows
+    # that the thinking in it is still valid.
+    loose: ClassVar[tuple[str, ...]] = ways
 
     def run(self, case: Case) -> Ran:
         history: list[Body] = []
