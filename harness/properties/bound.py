@@ -210,7 +210,7 @@ def play(format: SignedFormat, seed: int, outcome: Outcome | None = None) -> Pla
     made: list[tuple[str, ...]] = []
     points: list[tuple[int, int]] = []
     """The calls so far: how many messages each had, and how much thinking was made before it."""
-    edit, since, at, process, rewinds = None, 0, 0, 0, 0
+    edit, since, at, process, rewinds, edited = None, 0, 0, 0, 0, False
     while at <= len(history):
         message = history[at] if at < len(history) else None
         acts = message is not None and message["role"] == "assistant"
@@ -235,7 +235,9 @@ def play(format: SignedFormat, seed: int, outcome: Outcome | None = None) -> Pla
             state = sent.compression.state
             if sent.edit != edit or (state is not None and state.is_new):
                 edit, since = sent.edit, len(made)
-            _check_kept(play, client, sent, made, since)
+            # Thinking that an edit took out stays out if a later call is sent whole again.
+            edited = edited or sent.edit is not None
+            _check_kept(play, client, sent, made, since if edited else 0)
             if message is not None:
                 message = _thought(play, sent, message, made)
             play.now += 12
@@ -386,7 +388,7 @@ def _check_kept(
     played.blocks += len(own)
     played.sent += len(went)
     played.could += could
-    least = len(made) - since if sent.edit else len(made)
+    least = len(made) - since
     if not play.disturbed and len(went) < least:
         raise BoundViolationError(f"{len(went)} blocks were sent where {least} hold")
 
