@@ -131,11 +131,11 @@ def _text(text: str, source: str) -> str:
     """Return a text of an argument, in quotes unless it is one name; cut if it is long."""
     if is_name(text):
         return text
+    if len(text) > _QUOTED_CHARACTERS or not text.isprintable() or reads_as_orders(text):
+        return CUT
     quoted = json.dumps(text, ensure_ascii=False)
-    # Quotes and backslashes are escaped in the line, so there the call has to have them alike.
-    verbatim = quoted == f'"{text}"' or quoted in source
-    short = len(text) <= _QUOTED_CHARACTERS and text.isprintable()
-    return quoted if verbatim and short and not reads_as_orders(text) else CUT
+    # The line escapes quotes and backslashes. Then only the call's own spelling is verbatim.
+    return quoted if quoted == f'"{text}"' or quoted in source else CUT
 
 
 def _command_line(text: str) -> str:

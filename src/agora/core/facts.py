@@ -312,7 +312,7 @@ def name_weight(name: str) -> float:
 
 
 def _paths_and_ids(text: str) -> list[str]:
-    """Return what a text defines, then its first paths and ids, outside of sentences that deny."""
+    """Return a text's definitions, then its first paths and ids, without sentences that deny."""
     if _denies(text):
         text = "\n".join(part for part in _SENTENCE_END.split(text) if not _denies(part))
     names = dict.fromkeys(islice(filter(is_name, _DEFINED.findall(text)), _MOST_DEFINED))

@@ -50,9 +50,9 @@ NO_REPEATS = Repeats()
 
 
 def asked_by(step: Step) -> Asked:
-    """Return what identifies the calls of a step: names and arguments, or the command of a text."""
-    said = [f"{call.name}\0{call.arguments}" for call in step.calls] or [command_of(step.action)]
-    data = (text.encode("utf-8", "surrogatepass") for text in said)
+    """Return a digest for each call of a step: of name and arguments, or of a text's command."""
+    calls = [f"{call.name}\0{call.arguments}" for call in step.calls] or [command_of(step.action)]
+    data = (text.encode("utf-8", "surrogatepass") for text in calls)
     return tuple(int.from_bytes(blake2b(text, digest_size=7).digest()) for text in data)
 
 
